@@ -14,6 +14,7 @@ from dutlab.analysis.doctor import KINDS, CureStep, Evidence, Finding, Price
 from dutlab.analysis.doctor.proof import CURED, NOTHING, ProofPair, experiment_of, link_of
 from dutlab.cli.main import dutlab
 from dutlab.cli.one_workload import as_yaml
+from dutlab.dut.levels import CommandLevel
 from dutlab.spec.loader import given_experiment
 
 RING = Finding(
@@ -28,16 +29,32 @@ LINKS = {"a": ["source:eth-a", "sink:eth-a"], "b": ["source:eth-b", "sink:eth-b"
 def test_every_proof_is_an_experiment_that_can_be_measured(kind: str) -> None:
     proof = KINDS[kind].proof
     data = experiment_of(
-        kind, proof, replace(RING, kind=kind), testbed={"lab": "three-node"}, link="a", mode=proof.mode or "router", repeats=2
+        kind,
+        proof,
+        replace(RING, kind=kind),
+        testbed={"lab": "three-node"},
+        link="a",
+        is_segment=False,
+        mode=proof.mode or "router",
+        repeats=2,
     )
     workloads = given_experiment(as_yaml(data), Path("e.yaml")).experiment.workloads
     assert {w.kind for w in workloads} == {proof.workload}
     assert len(workloads) == (1 if proof.levels is None else len(proof.levels[1]))
 
 
+async def test_on_a_segment_every_two_hosts_are_measured_and_its_level_as_found_needs_no_dut() -> None:
+    data = experiment_of("small-ring", KINDS["offloads-off"].proof, RING, testbed={"lab": "flat"}, link="lan", is_segment=True, mode="as-found",
+                         repeats=2)  # fmt: skip
+    data["levels"][CURED]["small-ring"] = {}  # of the hosts of another lab
+    experiment = given_experiment(as_yaml(data), Path("e.yaml")).experiment
+    assert [w.kind for w in experiment.workloads] == ["matrix"]
+    await CommandLevel("cured nothing", experiment.levels[CURED][NOTHING], dut="").apply({})
+
+
 def test_the_cure_of_a_finding_is_a_level_with_its_undo_and_what_a_person_does_has_none() -> None:
     def data(finding: Finding) -> dict[str, Any]:
-        return experiment_of("small-ring", finding.proof, finding, testbed="t.yaml", link="b", mode="nat", repeats=6)
+        return experiment_of("small-ring", finding.proof, finding, testbed="t.yaml", link="b", is_segment=False, mode="nat", repeats=6)
 
     written = data(RING)
     assert written["factors"] == {"mode": ["nat"], CURED: [NOTHING, "small-ring"]}

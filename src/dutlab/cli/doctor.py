@@ -21,6 +21,7 @@ from dutlab.printable import printable
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import CureStep, Finding, FindingProof
     from dutlab.runner.examine import Examined
+    from dutlab.spec.links import Link
 
 SOMETHING_FOUND = 1
 _LABEL_WIDTH = 11
@@ -80,8 +81,10 @@ def doctor(
         where = str(testbed.absolute()) if testbed is not None else {"lab": name}
         for line in list(finding_lines([finding]))[:-1] if finding is not None else ():
             tell(line)
+        links = _links(name, testbed)
+        link = link_of(finding, {name: [str(port) for port in of.ports] for name, of in links.items()})
         data = experiment_of(
-            prove, proof, finding, testbed=where, link=link_of(finding, _links(name, testbed)),
+            prove, proof, finding, testbed=where, link=link, is_segment=link in links and bool(links[link].segment),
             mode=mode or proof.mode or default_mode(name, testbed), repeats=repeats,
         )  # fmt: skip
         _prove(prove, proof, data, settings, runs=runs, standing=standing, as_json=as_json)
@@ -104,13 +107,12 @@ def _proof_of(kind: str) -> FindingProof:
     return KINDS[kind].proof
 
 
-def _links(lab: str, file: Path | None) -> dict[str, list[str]]:
-    """Link → its ports, of a lab or a testbed file."""
+def _links(lab: str, file: Path | None) -> Mapping[str, Link]:
+    """Those of a lab or a testbed file, by name."""
     from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
 
-    testbed = load_testbed(file) if file is not None else labs.description(lab).testbed
-    return {name: [str(port) for port in link.ports] for name, link in testbed.links.items()}
+    return (load_testbed(file) if file is not None else labs.description(lab).testbed).links
 
 
 def _prove(
@@ -124,7 +126,7 @@ def _prove(
     from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
 
-    overrides = [f"workloads.{n}.{proof.workload}.{of}" for n in range(len(data["workloads"])) for of in settings]
+    overrides = [f"workloads.{n}.{workload}.{of}" for n, written in enumerate(data["workloads"]) for workload in written for of in settings]
     given = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
     result = Manner(form="json" if as_json else "text").carry_out(given, options)

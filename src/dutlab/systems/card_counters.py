@@ -55,7 +55,6 @@ DRIVERS: Mapping[str, tuple[DriverCounter, ...]] = _table({
     "mlx5_core": {
         "rx_discards_phy": MISSED, "rx_out_of_buffer": NO_BUFFER, "rx_buff_alloc_err": NO_MEMORY, "tx_queue_dropped": TX_FULL,
     },
-    "mlx4_en": {"rx_dropped": NO_BUFFER, "rx_alloc_failed|rx_alloc_pages_failed": NO_MEMORY, "tx_dropped": TX_FULL},
     # Of each ring in brackets, and their sum under two names (the second since Linux 6.6), which is not counted again.
     "bnxt_en": {r"\[\d+\]: rx_(drops|discards)": NO_BUFFER, "rx_stat_discard": MISSED, "rx_total_oom_discards": NO_MEMORY},
     "r8169 r8125": {"rx_missed": MISSED},

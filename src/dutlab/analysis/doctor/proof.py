@@ -13,6 +13,8 @@ from dutlab.analysis.verdict import Verdict
 
 CURED, NOTHING = "cured", "nothing"
 """The factor, and its level as the hosts were found; the other level is the kind of the finding."""
+_STREAM, _PAIRS = "iperf3", "matrix"
+"""The same load over a path, and between every two hosts of a segment, which has no source and no sink."""
 
 
 def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
@@ -23,21 +25,21 @@ def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
 
 
 def experiment_of(
-    kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, link: str, mode: str, repeats: int
+    kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, link: str, is_segment: bool, mode: str, repeats: int
 ) -> dict[str, Any]:
     """The experiment file: the finding's cure as a level, with its undo; without a finding the levels are of the workload.
 
     A cure or an undo that no command carries out is a level that a person sets.
     """
-    workload = {**proof.settings, "links": [[link]]}
+    name, workload = _PAIRS if is_segment and proof.workload == _STREAM else proof.workload, {**proof.settings, "links": [[link]]}
     data: dict[str, Any] = {"experiment": f"prove-{kind}", "testbed": testbed, "factors": {"mode": [mode]}, "repeats": repeats}
     if proof.levels is not None:
         setting, values = proof.levels
-        return {**data, "workloads": [{proof.workload: {**workload, setting: value}} for value in values]}
+        return {**data, "workloads": [{name: {**workload, setting: value}} for value in values]}
     data["factors"][CURED] = [NOTHING, kind]
     if finding is not None and not any(step.by_hand for step in (*finding.cure, *finding.undo)):
         data["levels"] = {CURED: {NOTHING: {}, kind: _commands(finding)}}
-    return {**data, "workloads": [{proof.workload: workload}]}
+    return {**data, "workloads": [{name: workload}]}
 
 
 def _commands(finding: Finding) -> list[dict[str, Any]]:

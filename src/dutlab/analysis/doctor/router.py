@@ -10,8 +10,9 @@ from dutlab.analysis.doctor.inventory import Inventory
 
 _FORWARDING = ("net.ipv4.ip_forward", "net.inet.ip.forwarding")
 _OF_FREEBSD = {"LRO": "lro", "TSO4": "tso4", "TSO6": "tso6"}
-_OF_LINUX = {"large-receive-offload": "lro", "rx-gro-hw": "rx-gro-hw"}
-"""What merges packets before the kernel sees them. Linux switches LRO off where it forwards (dev_disable_lro), if the driver lets it."""
+_OF_LINUX = {"large-receive-offload": "lro"}
+"""Merged packets that cannot be split again as they were, unlike those of GRO. Linux switches LRO off where it forwards (dev_disable_lro),
+if the driver lets it."""
 
 
 def offloads_on_router(p: Inventory) -> Iterator[Finding]:

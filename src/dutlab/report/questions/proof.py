@@ -23,10 +23,11 @@ def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
 
     Empty where a level has no figure that it is judged by.
     """
-    cells: dict[tuple[str, str], dict[str, CellFigures]] = defaultdict(dict)
+    cells: dict[tuple[str, ...], dict[str, CellFigures]] = defaultdict(dict)
     for of in cells_of(run.records).values():
-        size = getattr(of.cell.setting, "size", "")
-        cells[of.cell.link_label, str(size)][level_of(of.cell.factors, of.cell.setting, proof)] = of
+        setting = of.cell.setting
+        place = (of.cell.link_label, str(getattr(setting, "size", "")), " to ".join(getattr(setting, "ends", ())))
+        cells[place][level_of(of.cell.factors, setting, proof)] = of
     order = [NOTHING] if proof.levels is None else [str(value) for value in proof.levels[1]]
     found = [(place, figure, sides) for place, of in cells.items() for figure, sides in _couples(_in_order(of, order))]
     pairs = [_pair(" · ".join(filter(None, place)), figure, sides[0][1], sides[1][1]) for place, figure, sides in found]
