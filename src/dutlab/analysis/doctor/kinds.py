@@ -43,6 +43,7 @@ class FindingKind:
 _TIMES = {"omit": "1s", "duration": "5s"}
 _STREAM = FindingProof("iperf3", {**_TIMES, "streams": 1})
 _STREAMS = FindingProof("iperf3", {**_TIMES, "streams": 4})
+# Frames that the engine reads below the stack of the ends: for cards, and for the DUT.
 _FRAMES = FindingProof("sweep", {"frame_sizes": [64], "rates": ["max"], "duration": "5s", "traffic": {"flows": 1024}})
 _TRACKED = FindingProof("sweep", {**_FRAMES.settings, "traffic": {"flows": 60_000}}, mode="nat")
 _WAITS = FindingProof("latency", {"rate": "1kpps", "shares": ["100%"], "duration": "5s"})
@@ -76,7 +77,7 @@ KINDS: Mapping[str, FindingKind] = {
     "slow-memory": FindingKind(_STREAMS),
     "busy-cpu": FindingKind(_STREAM),
     "stolen-cpu": FindingKind(_STREAM),
-    "firewall-in-the-way": FindingKind(_FRAMES),
+    "firewall-in-the-way": FindingKind(_STREAM),
     "conntrack-full": FindingKind(_TRACKED, loses_frames=True),
     "conntrack-hash": FindingKind(_TRACKED),
     "pool-debug": FindingKind(_FRAMES),
