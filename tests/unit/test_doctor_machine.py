@@ -158,7 +158,7 @@ def test_a_cause_in_a_machine_is_cured_in_the_words_of_its_system(
         {"sysctls": {"net.netfilter.nf_conntrack_max": "262144", "net.netfilter.nf_conntrack_buckets": "65536"}, "firewall": {"tracked_connections": 9}},
         {"dimms": [{"mts": 3200, "mts_now": 3200}, {"mts": 2400}]},
         {"kernel": FREEBSD, "sysctls": {"net.isr.numthreads": "1", "net.isr.dispatch": "direct", "net.inet.rss.enabled": "0"}},
-        {"kernel": FREEBSD, "sysctls": {"net.isr.numthreads": "4", "net.isr.dispatch": "deferred"}},
+        {"kernel": FREEBSD, "sysctls": {"net.isr.maxthreads": "-1", "net.isr.dispatch": "deferred"}},
         {"kernel": FREEBSD, "sysctls": {"dev.cpu.0.cx_supported": CX, "dev.cpu.0.cx_lowest": "C2"}},
         {"kernel": WINDOWS, "cpu": {"governor": "high performance", "power_scheme": "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c"}},
     ],

@@ -181,7 +181,7 @@ VMSTAT = "interrupt                          total       rate\nirq256: ix0:rxq0 
 TEN_G = "ix0: flags=8843<UP> metric 0 mtu 1500\n\toptions=e53fbb<RXCSUM,TSO4,TSO6,LRO>\n\tmedia: Ethernet autoselect (10Gbase-SR <full-duplex,rxpause>)\n"
 OF_FREEBSD = {
     "hw.ncpu": "8", "net.inet.ip.forwarding": "1", "dev.vtnet.0.act_vq_pairs": "1", "dev.vtnet.0.max_vq_pairs": "8",
-    "dev.cpu.0.cx_supported": "C1/1/1 C2/2/80", "dev.cpu.0.cx_lowest": "C2", "net.isr.numthreads": "1", "net.isr.dispatch": "hybrid",
+    "dev.cpu.0.cx_supported": "C1/1/1 C2/2/80", "hw.acpi.cpu.cx_lowest": "C8", "dev.igc.0.iflib.override_nrxqs": "1", "net.isr.numthreads": "1", "net.isr.dispatch": "hybrid",
 }  # fmt: skip
 
 
@@ -192,10 +192,11 @@ async def test_freebsd_tells_queues_flow_control_idle_states_and_netisr(system: 
     for name, text in {"vmstat": VMSTAT, "ifconfig": TEN_G}.items():
         (system / f"{name}.out").write_text(text)
         program(system, name, f"cat {system}/{name}.out")
-    facts = await collect_facts(LocalHost("dut"), ["ix0", "vtnet0"])
+    facts = await collect_facts(LocalHost("dut"), ["ix0", "vtnet0", "igc0"])
     card, virtual = facts["interfaces"]["ix0"], facts["interfaces"]["vtnet0"]
     assert (card["rx_queues"], card["pause_frames"]) == (2, {"rx": True, "tx": False})
     assert (virtual["rx_queues"], virtual["channels"]) == (None, {"now": {"combined": 1}, "most": {"combined": 8}})
     found = {f.kind: f for f in examine(Inventory({"dut": facts}))}
     assert {"flow-control", "offloads-on-router", "power-saving", "netisr-one-thread"} <= set(found)
-    assert found["one-queue"].where == ("dut:vtnet0",)
+    queues = [f.where for f in examine(Inventory({"dut": facts})) if f.kind == "one-queue"]
+    assert queues == [("dut:vtnet0",), ("dut:igc0",)]

@@ -23,6 +23,8 @@ _PFSENSE = (("slurp", "/etc/platform"), ("slurp", "/etc/version"))
 _INTERRUPTS = ("vmstat", "-ia")
 _PAIRS = {"now": "act_vq_pairs", "most": "max_vq_pairs"}
 """Queues of a vtnet(4), whose interrupts bear no names of queues."""
+_RX_QUEUES = "iflib.override_nrxqs"
+"""Queues that /boot/loader.conf fixed; 0 where it did not (iflib(4))."""
 _CORES = r"""
 ticks=$(sysctl -n kern.clockrate)
 while :; do
@@ -57,7 +59,7 @@ class _Facts(BsdFacts):
         yield from super().questions(names)
         yield from (*_PFSENSE, _INTERRUPTS)
         yield from (("kenv", "-q", key) for key in _KENV.values())
-        yield from (_of_driver(name, leaf) for name in names for leaf in (*_OF_DRIVER.values(), *_PAIRS.values()))
+        yield from (_of_driver(name, leaf) for name in names for leaf in (*_OF_DRIVER.values(), *_PAIRS.values(), _RX_QUEUES))
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
         """Beside those of any BSD."""
@@ -73,7 +75,9 @@ class _Facts(BsdFacts):
         """By what interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
         said, why = answers.said(*_INTERRUPTS)
         queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", said or ""))
-        facts.put(f"interfaces/{name}/rx_queues", len(queues) or None, "its interrupts name no queues" if said else why)
+        fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""
+        count = len(queues) or (int(fixed) if fixed.isdigit() else 0)
+        facts.put(f"interfaces/{name}/rx_queues", count or None, "its interrupts name no queues" if said else why)
         pairs = {
             which: int(text) for which, leaf in _PAIRS.items() if (text := answers.said(*_of_driver(name, leaf))[0]) and text.isdigit()
         }
@@ -118,6 +122,7 @@ FREEBSD = System(
             "net.inet.rss.enabled",
             "dev.cpu.0.cx_supported",
             "dev.cpu.0.cx_lowest",
+            "hw.acpi.cpu.cx_lowest",
             "kern.ipc.maxsockbuf",
             "net.link.ifqmaxlen",
         ),

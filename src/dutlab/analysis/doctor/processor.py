@@ -98,7 +98,8 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
 def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
     """The same of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest that is allowed."""
     for host in p.facts:
-        supported, lowest = p.text(host, "sysctls", "dev.cpu.0.cx_supported"), p.text(host, "sysctls", "dev.cpu.0.cx_lowest")
+        supported = p.text(host, "sysctls", "dev.cpu.0.cx_supported")
+        lowest = p.text(host, "sysctls", "dev.cpu.0.cx_lowest") or p.text(host, "sysctls", "hw.acpi.cpu.cx_lowest")
         states = [(int(number), int(latency)) for number, latency in re.findall(r"\bC(\d+)/\d+/(\d+)", supported)]
         deepest = int(lowest[1:]) if re.fullmatch(r"C\d+", lowest) else len(states) if lowest == "Cmax" else 0
         wake = max((latency for number, latency in states if number <= deepest), default=0)

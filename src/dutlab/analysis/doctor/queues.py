@@ -52,7 +52,8 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
 def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
     """FreeBSD that hands packets to netisr (net.isr(4)), which has one thread."""
     for host in p.facts:
-        dispatch, threads = p.text(host, "sysctls", "net.isr.dispatch"), p.text(host, "sysctls", "net.isr.numthreads")
+        dispatch = p.text(host, "sysctls", "net.isr.dispatch")
+        threads = p.text(host, "sysctls", "net.isr.numthreads") or p.text(host, "sysctls", "net.isr.maxthreads")
         rss, cores = p.text(host, "sysctls", "net.inet.rss.enabled") == "1", whole(p.fact(host, "cpu", "cores")) or 1
         if threads != "1" or cores == 1 or not (dispatch in _DEFERS or rss):
             continue

@@ -38,6 +38,9 @@ _SIBLINGS = (_CPUS, "cpu[0-9]*/topology/thread_siblings_list")
 _MITIGATIONS = (f"{_CPUS}/vulnerabilities", "*")
 _MODULES = ("/sys/module", "*/version")
 _LOADED = 'cut -d" " -f1 -- "$1"'
+_BUCKETS = "net.netfilter.nf_conntrack_buckets"
+_HASH_SIZE = "/sys/module/nf_conntrack/parameters/hashsize"
+"""The same for kernels whose sysctl does not tell."""
 _DIMMS = ("asroot", "dmidecode", "--type", "17")
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
@@ -56,7 +59,7 @@ _SYSCTLS = (
     "net.core.wmem_max",
     "net.core.bpf_jit_enable",
     "net.netfilter.nf_conntrack_max",
-    "net.netfilter.nf_conntrack_buckets",
+    _BUCKETS,
 )
 _UNAME = (("kernel.name", "-s"), ("kernel.release", "-r"), ("kernel.version", "-v"), ("kernel.machine", "-m"))
 _LSCPU = {
@@ -94,6 +97,7 @@ def questions(root: str) -> Iterator[Question]:
     yield _loaded(root)
     yield _DIMMS
     yield from (("slurp", _sysctl_file(name, root)) for name in _SYSCTLS)
+    yield ("slurp", root + _HASH_SIZE)
     yield ("lscpu", "-J")
     yield _VIRTUAL
     yield _hypervisor(root)
@@ -125,6 +129,8 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo tells")
     for name in _SYSCTLS:
         text, why = answers.of("slurp", _sysctl_file(name, root))
+        if name == _BUCKETS and text is None:
+            text, why = answers.of("slurp", root + _HASH_SIZE)
         facts.put(f"sysctls/{name}", " ".join(text.split()) if text is not None else None, why)
     for name, argv in _VERSIONS.items():
         said, why = answers.said(*argv)
