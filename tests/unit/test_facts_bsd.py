@@ -198,5 +198,4 @@ async def test_freebsd_tells_queues_flow_control_idle_states_and_netisr(system: 
     assert (virtual["rx_queues"], virtual["channels"]) == (None, {"now": {"combined": 1}, "most": {"combined": 8}})
     found = {f.kind: f for f in examine(Inventory({"dut": facts}))}
     assert {"flow-control", "offloads-on-router", "power-saving", "netisr-one-thread"} <= set(found)
-    queues = [f.where for f in examine(Inventory({"dut": facts})) if f.kind == "one-queue"]
-    assert queues == [("dut:vtnet0",), ("dut:igc0",)]
+    assert found["one-queue"].where == ("dut:vtnet0", "dut:igc0")

@@ -20,7 +20,8 @@ PLACES: Mapping[str, str] = {
     TX_FULL: "the ring of frames to send was full",
     OVER_ALLOWANCE: "the hypervisor's allowance for this machine was used up",
 }
-"""Place → what happened there, behind an interface's name in the counters of a record. All but BUFFER_LATE are frames that are lost."""
+"""Place → what happened there, behind an interface's name in the counters of a record. All but BUFFER_LATE count lost frames, and
+OVER_ALLOWANCE also frames that were only held back."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ class FindingProof:
         """`iperf3 as found and cured`; `iperf3 with streams 1 and 4`."""
         if self.levels is None:
             return f"{self.workload} as found and cured"
-        return f"{self.workload} with {self.levels[0]} {' and '.join(map(str, self.levels[1]))}"
+        setting, (*first, last) = self.levels
+        return f"{self.workload} with {setting} {', '.join(map(str, first))} and {last}"
 
 
 @dataclass(frozen=True)

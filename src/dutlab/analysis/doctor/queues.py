@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,13 +38,14 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
         computed = Price(
             100 * (1 - 1 / can), f"what {can} cores would receive, at most", f"computed: 1 - 1 / {can}, if the core is the limit"
         )
+        at_most = f"1 queue, at most {most or 'not told'}"
         cure, undo = _more_queues(p, port, card, can if (most or 1) > 1 else cores, possible=(most or 1) > 1)
         yield Finding(
             "one-queue",
             f"the card receives with one queue, so one core of {cores} does all of its work",
             computed if can > 1 else unknown_price("the card has one queue; what other cores can take over depends on the work"),
             (str(port),),
-            (Evidence(port.host, _read(p, port), f"{now or 1} queue, at most {most or 'not told'}; {cores} cores"),),
+            (Evidence(port.host, _read(p, port), f"{'RSS is off' if off else at_most}; {cores} cores"),),
             (CureStep(port.host, cure),),
             (CureStep(port.host, undo),),
         )
@@ -95,7 +97,8 @@ def _more_queues(p: Inventory, port: InventoryPort, card: Mapping[str, Any], que
     if isinstance(driver, str) and not possible and (words := _MORE_FROM_OUTSIDE.get(driver)):
         return f"by hand: {words.format(n=queues, vectors=2 * queues + 2)}", "by hand: undo that on its host"
     if is_bsd(p, port.host):
-        of = f"dev.{driver}.N.iflib.override_nrxqs"
+        unit = re.sub(r"(\d+).*", r".\1", port.interface)  # ix0 → ix.0
+        of = f"dev.{unit}.iflib.override_nrxqs"
         return (
             f"by hand: take {of}=1 out of /boot/loader.conf (0 is a queue a core), then reboot",
             f"by hand: write {of}=1 again, then reboot",

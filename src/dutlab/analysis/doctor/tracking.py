@@ -9,7 +9,7 @@ from dutlab.analysis.doctor.inventory import Inventory, whole
 
 NEARLY_FULL = 0.9
 LONG_LIST = 8.0
-"""Entries that a packet passes in a full table with four times as many connections as buckets, which was the kernel's default to 5.14."""
+"""Entries that a packet passes in a full table with four times as many connections as buckets, the default of older kernels."""
 _MAX, _BUCKETS = "net.netfilter.nf_conntrack_max", "net.netfilter.nf_conntrack_buckets"
 _COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 
