@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dutlab.analysis.compare import Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.doctor import KINDS, CureStep, Evidence, Finding, Price
 from dutlab.analysis.doctor.proof import CURED, NOTHING, ProofPair, experiment_of, link_of
 from dutlab.cli.main import dutlab

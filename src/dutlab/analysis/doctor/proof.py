@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.doctor.finding import Finding, Price
 from dutlab.analysis.doctor.kinds import FindingProof
 from dutlab.analysis.verdict import Verdict

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from dutlab.analysis.compare import Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.doctor import FindingProof
 from dutlab.analysis.doctor.proof import NOTHING, ProofPair, level_of
 from dutlab.measures import direction_of
