@@ -5,8 +5,9 @@ A step is proven beside everything else that runs do by themselves:
 
 - Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
   (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
-  counts, raised by a standard error and by its bias. Generalised least squares take it out.
-- They drift. A line is part of the model at each place (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), so a step is what it leaves.
+  counts, raised by half a standard error and by its bias. Generalised least squares take it out.
+- They drift, and they bend: a drift slows down or speeds up, and there are seasons. A step is what the likeliest line leaves of all runs
+  (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), and what the likeliest curves leave of the runs around it.
 - Some lie far off. Values are moved to within a few standard deviations of the median of the runs around them (P. Fearnhead, G. Rigaill,
   J. Am. Stat. Assoc. 114, 2019: a loss that is bounded). A step that only the values as they are show must be one that so few runs far off
   would seldom make by chance.
@@ -22,7 +23,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, comb, isfinite, log, nan, sqrt
+from math import ceil, comb, isfinite, log, nan, pi, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,12 @@ _AROUND = 7
 """Runs to either side that say what is usual at a place."""
 _CLIP = 2.5
 """Standard deviations from there, beyond which a value counts as so far off and no more."""
-_ENOUGH_FOR_A_BEND = 12
-"""Runs, from which on a slow bend can be told from a step."""
+_NEAR = 60
+"""Runs to either side within which a step is told from a curve."""
+_MOST_BENDS, _RUNS_A_BEND = 8, 8
+"""The highest degree of such a curve, and how many runs there are for each."""
+_AS_LIKELY = 3.0
+"""By so much more than the least criterion: e^(3 / 2), 4.5 times less likely."""
 _KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
 """Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
 after outliers were taken out."""
@@ -56,6 +61,10 @@ _APART = 6.0
 """Standard deviations of the steps between neighbours, over √2."""
 _RESOLUTION = 1e-6
 """Relative to the figure; where runs agree better than this, that is taken for their noise."""
+_ONE_IN_TWENTY = 1.645
+"""Standard errors, which one normal value in twenty is beyond on one side."""
+_OF_MEDIANS = pi / 2
+"""The variance of a median of normal values, by that of their mean."""
 _REPEATS = 3
 """Of each run, for a spread of them."""
 FEWEST_FOR_NEXT = 20
@@ -74,7 +83,7 @@ class Cause(enum.Enum):
     RIG = "the rig changed"
     """So did the rig, measured without the device, by half as much or more."""
     UNKNOWN = "not known"
-    """The rig was not measured on both sides."""
+    """The rig was not measured on both sides, or varies too much by itself."""
 
 
 class SpreadOf(enum.Enum):
@@ -274,21 +283,43 @@ def _proven(of: _Series, places: int) -> tuple[int, float] | None:
 
 
 def _step(y: Array, of: _Series, places: int) -> tuple[int, float, float] | None:
-    """The place at which a step explains most, its size, and p for all places; None where it is not proven."""
-    fit = _Fit(y, of.phi, of.least)
-    at, effect, p = fit.best()
+    """The place at which a step explains most, its size, and p for all places; None where it is not proven.
+
+    It is proven beside a line, and beside a curve of the runs around it.
+    """
+    at, effect, p = _beside_curves(y, of, degrees=2)
     if p * places > LEVEL:
         return None
-    if (more := _left_over(y, at)) > of.phi:
-        at, effect, p = _Fit(y, more, of.least).best()
-    return (at, effect, min(p * places, 1.0)) if p * places <= LEVEL and _is_no_bend(y, at, of) else None
+    first, last = max(at - _NEAR, 0), min(at + _NEAR, len(y))
+    here, _, also = _beside_curves(y[first:last], of.part(first, last), degrees=1 + min(_MOST_BENDS, (last - first) // _RUNS_A_BEND))
+    p = max(p, also) * places
+    return (at, effect, p) if p <= LEVEL and abs(first + here - at) <= _AROUND else None
 
 
-def _is_no_bend(y: Array, at: int, of: _Series) -> bool:
-    """Whether a line with a step explains the runs better than a curve of the third degree, which has as many numbers to choose."""
-    line, curve = (_Fit(y, of.phi, of.least, degree=degree) for degree in (1, 3))
-    left = line.left(at)
-    return len(y) < _ENOUGH_FOR_A_BEND or float(left @ left) <= float(curve.z @ curve.z)
+def _beside_curves(y: Array, of: _Series, *, degrees: int) -> tuple[int, float, float]:
+    """The place and size of a step beside the likeliest curve of a degree below `degrees`, and p.
+
+    p is the largest beside any curve that is nearly as likely. How likely one is, the values say that are moved near: by what it and a step
+    leave of them, and by what its numbers cost (G. Schwarz, Ann. Stat. 6, 1978).
+    """
+    curves = sorted((_cost(of, degree), degree) for degree in range(degrees))
+    steps = []
+    for cost, degree in curves:
+        if cost > curves[0][0] + _AS_LIKELY:
+            break
+        step = _Fit(y, of.phi, of.least, degree=degree).best()
+        if (more := _left_over(y, step[0], degree)) > of.phi:
+            step = _Fit(y, more, of.least, degree=degree).best()
+        steps.append(step)
+    (at, effect, _), *_ = steps
+    return at, effect, max(p for _, _, p in steps)
+
+
+def _cost(of: _Series, degree: int) -> float:
+    """Schwarz's criterion of a curve with a step in it: the least is the likeliest."""
+    fit, n = _Fit(of.near, of.phi, of.least, degree=degree), len(of.near)
+    left = fit.left(fit.best()[0])
+    return n * log(max(float(left @ left), n * of.least**2)) + degree * log(n)
 
 
 class _Fit:
@@ -465,12 +496,19 @@ def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: _Series, left: A
 
 
 def _cause(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint], level: float, then: float) -> Cause:
-    """The rig's, where the rig changed the same way by half as much or more."""
-    rigs = [[p.rig for p in side if p.rig is not None and p.rig > 0] for side in (before, after)]
+    """The rig's, where the rig changed the same way by half as much or more in the runs next to the step."""
+    ends = before[-_AROUND:], after[:_AROUND]
+    rigs = [[log(p.rig) for p in end if p.rig is not None and p.rig > 0] for end in ends]
     if not all(rigs) or min(level, then) <= 0 or level == then:
         return Cause.UNKNOWN
-    of_rig, of_device = log(median(rigs[1]) / median(rigs[0])), log(then / level)
-    return Cause.RIG if of_rig / of_device >= 0.5 else Cause.DEVICE  # noqa: PLR2004 - half as much
+    first, second = (median(of) for of in rigs)
+    of_device = log(then / level)
+    beyond = (second - first) / of_device - 0.5
+    noise = sum((v - middle) ** 2 for of, middle in zip(rigs, (first, second), strict=True) for v in of)
+    noise /= max(sum(map(len, rigs)) - len(rigs), 1)
+    if abs(beyond) < _ONE_IN_TWENTY * sqrt(_OF_MEDIANS * noise * sum(1 / len(of) for of in rigs)) / abs(of_device):
+        return Cause.UNKNOWN
+    return Cause.RIG if beyond >= 0 else Cause.DEVICE
 
 
 def _rig_changes(kept: Sequence[HistoryPoint]) -> tuple[LevelChange, ...]:
@@ -481,7 +519,7 @@ def _rig_changes(kept: Sequence[HistoryPoint]) -> tuple[LevelChange, ...]:
 
 
 def _autocorrelation(values: Array) -> float:
-    """Of neighbours, by AR1seg's robust estimate, raised by one standard error."""
+    """Of neighbours, by AR1seg's robust estimate, raised by half a standard error."""
     one, two = (_spread(values[apart:] - values[:-apart], _KEPT_OF_SMOOTH) for apart in (1, 2))
     return _raised((two / one) ** 2 - 1, len(values)) if one > 0 else 0.0
 
@@ -505,7 +543,7 @@ def _lag_one(left: Array) -> float:
 
 
 def _biased(found: float, runs: int, columns: int) -> float:
-    """Raised by the bias of what so many columns leave, about (1 + φ) / n for each and 2 φ / n more, and by one standard error.
+    """Raised by the bias of what so many columns leave, about (1 + φ) / n for each and 2 φ / n more, and by half a standard error.
 
     (F. H. C. Marriott, J. A. Pope, Biometrika 41, 1954; a place that was chosen counts as a column more.)
     """
@@ -514,9 +552,9 @@ def _biased(found: float, runs: int, columns: int) -> float:
 
 
 def _raised(found: float, runs: int) -> float:
-    """By one standard error, within what the model has."""
+    """By half a standard error, within what the model has."""
     found = min(max(found, 0.0), _MOST)
-    return min(found + sqrt((1 - found**2) / runs), _MOST)
+    return min(found + sqrt((1 - found**2) / runs) / 2, _MOST)
 
 
 def _apart(medians: Array, noise: float) -> tuple[int, ...]:
