@@ -138,7 +138,7 @@ def test_an_attempt_is_kept_whole_beside_the_trial_that_counts(tmp_path: Path) -
     assert attempt.folder.name == "0001.disturbed-1"
     assert (attempt.folder / "record.json").read_bytes() == written
     assert (attempt.folder / "raw/iperf3.json").read_bytes() == b"{}"
-    assert run.finished() == set() and run.incomplete() == []
+    assert run.finished() == set() and not (run.path / "trials/0001").exists()
     run.write_trial(record(1), {})
     assert run.set_aside(1, AttemptReason.TOOL_ENDED).folder.name == "0001.tool-ended-2"
     assert [(a.trial, a.number, a.reason) for a in run.attempts()] == [(1, 1, AttemptReason.DISTURBED), (1, 2, AttemptReason.TOOL_ENDED)]
@@ -312,9 +312,11 @@ def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
         with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, found, ("napi/in-a-",), counted).figures["a"]
         for counted in (0.0, 6e6)
     ]
-    counted = {THIS_MACHINE: replace(found[THIS_MACHINE], forwarding=ForwardingWait(0.4, 0.0, 9, instructions=3e9, cycles=6e9))}
+    forwarding = ForwardingWait(0.4, 0.0, 9, instructions=3e9, cycles=6e9, fixed_work_s=2e-5)
+    counted = {THIS_MACHINE: replace(found[THIS_MACHINE], forwarding=forwarding)}
     of_frames = with_rate_per_cpu_second(Measured({"a": {"received_pps": 1e6}}), sweep, counted, ("napi/in-a-",), 6e6).figures["a"]
     assert (of_frames["instructions_per_frame"], of_frames["cycles_per_frame"]) == (500, 1000)
+    assert of_frames["forwarded_frames_per_work"] == pytest.approx(6e6 / 0.4 * 2e-5)
     assert all("instructions_per_frame" not in of for of in frames), "this machine did not count them"
     assert [of["forwarded_frames_per_cpu_s"] for of in frames] == [sweep.setting.loaded_s * 1e6 / 0.4, 6e6 / 0.4]
     for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0, threads={})}):
@@ -355,6 +357,28 @@ def test_modes_are_compared_by_processor_time_per_frame_where_rates_are_disturbe
     assert (nat.times, router.ns_per_frame, nat.ns_per_frame) == pytest.approx((1.62, 1003.5, 1623.5), rel=1e-2)
     assert any("nat costs 1.62 × router" in words for words in found.answer.fast)
     assert any(step.command.startswith("DUTLAB_DISTURBED=count ") for step in found.answer.next)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_modes_are_compared_at_equal_speed_where_the_processor_was_slower_in_some_trials(tmp_path: Path, is_read: bool) -> None:
+    """Its neighbours on one host slow it by up to a half: what nat costs is lost in that, unless the speed is read."""
+    run = new_run(tmp_path, 6, ("router", "nat"))
+    slower = (1.0, 1.5, 1.1, 1.4, 1.05, 1.3, 1.5, 1.0, 1.2, 1.0, 1.4, 1.1)
+    for n, (times, (mode, ns)) in enumerate(zip(slower, [*[("router", 1000)] * 6, *[("nat", 1300)] * 6], strict=True), 1):
+        of = costly(n, mode, (n - 1) % 6 + 1, ns * times + n % 3, 0.0)
+        forwarding = ForwardingWait(1.0, 0.0, 1, fixed_work_s=2e-5 * times if is_read else None)
+        per_work = {"forwarded_frames_per_work": of.figures["a"]["forwarded_frames_per_cpu_s"] * 2e-5 * times} if is_read else {}
+        figures = {"a": {**of.figures["a"], **per_work}}
+        read = {THIS_MACHINE: replace(interference(0.0), forwarding=forwarding)}
+        run.write_trial(of.model_copy(update={"interference": read, "figures": figures}), {})
+    found = gather(run.path, run.path)
+    assert (found.cpu_cost is not None) is is_read
+    if found.cpu_cost is not None:
+        assert "50%" in found.spread and found.cpu_cost.at_equal_speed
+        router, nat = found.cpu_cost.modes
+        assert (router.mode, nat.times, nat.proven) == ("router", pytest.approx(1.3, rel=1e-3), True)
+        assert (router.ns_per_frame, nat.ns_per_frame) == pytest.approx((1000 * 1.15, 1300 * 1.15), rel=1e-2), "at the usual speed"
+        assert found.cpu_cost.words in found.answer.fast
 
 
 def test_a_run_that_is_answered_by_processor_time_ends_with_0() -> None:

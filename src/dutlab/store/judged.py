@@ -41,7 +41,7 @@ def as_disturbed(record: TrialRecord, why: str) -> TrialRecord:
 
 def doubted(record: TrialRecord, why: str) -> TrialRecord:
     """The record with the doubt, once."""
-    if any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts):
+    if record.doubted(DoubtKind.DISTURBED):
         return record
     return record.model_copy(update={"doubts": [*record.doubts, DoubtRecord.of(Doubt(DoubtKind.DISTURBED, why))]})
 

@@ -170,6 +170,10 @@ class TrialRecord(_Strict):
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
 
+    def doubted(self, kind: DoubtKind) -> bool:
+        """Whether it has a doubt of this kind."""
+        return any(d.kind == kind.name for d in self.doubts)
+
 
 def found_of(measured: Measured) -> dict[str, Any]:
     """The fields of a record that a method or a tool filled, doubts apart: those of the trial come to them.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-from dutlab.systems.watched import CYCLES, CYCLES_WITH_FRAMES
+from dutlab.systems.sample_names import CYCLES, CYCLES_WITH_FRAMES
 
 SCRIPT = r"""
 part pmd
