@@ -246,11 +246,8 @@ OTHERS: dict[str, Callable[[Dice, int], Line]] = {
 }
 
 
-def others(rounds: int, seed: int) -> Iterator[str]:
-    """Devices that were looked at last."""
-    yield f"| history of {NIGHTS} nights | histories with a false step | next run held |"
-    yield "|---|---|---|"
-    for name, of in OTHERS.items():
+def _false_steps(devices: dict[str, Callable[[Dice, int], Line]], rounds: int, seed: int) -> Iterator[str]:
+    for name, of in devices.items():
         dice, false, held = np.random.default_rng(seed), 0, 0
         for _ in range(rounds):
             line = of(dice, NIGHTS + 1)
@@ -258,17 +255,83 @@ def others(rounds: int, seed: int) -> Iterator[str]:
             false += bool(found.changes)
             held += found.next_run is not None and found.next_run.low <= 100 * exp(line[-1]) <= found.next_run.high
         yield f"| {name} | {percent(false, rounds)} | {percent(held, rounds)} |"
+
+
+def others(rounds: int, seed: int) -> Iterator[str]:
+    """Devices that were looked at last."""
+    yield f"| history of {NIGHTS} nights | histories with a false step | next run held |"
+    yield "|---|---|---|"
+    yield from _false_steps(OTHERS, rounds, seed)
     for modes, runs, spreads in ((6, 4, [0.015] * 6), (5, 3, [0.005, 0.01, 0.02, 0.03, 0.04])):
         dice = np.random.default_rng(seed)
         false = sum(bool(order(dice, spreads, runs).proven) for _ in range(rounds))
         yield f"| order: {modes} modes, {runs} runs, levels of {min(spreads):.1%} to {max(spreads):.1%} | {percent(false, rounds)} | |"
 
 
+RIGS: dict[str, tuple[float, float, Callable[[Dice, int], Line] | None, str]] = {
+    "device −5 %, rig 1 %": (0.95, 1.0, STILL["white, 1 %"], "DEVICE"),
+    "device −3 %, rig 1 %": (0.97, 1.0, STILL["white, 1 %"], "DEVICE"),
+    "rig −10 % and with it the device, rig 1 %": (0.9, 0.9, STILL["white, 1 %"], "RIG"),
+    "rig −3 % and with it the device, rig 1 %": (0.97, 0.97, STILL["white, 1 %"], "RIG"),
+    "device −5 %, rig +5 %, rig 1 %": (0.95, 1.05, STILL["white, 1 %"], "DEVICE"),
+    "device −5 %, rig drifts by 15 %": (0.95, 1.0, DRIFTS["drift of 15 % in 90 nights"], "DEVICE"),
+    "device −5 %, rig 1 %, correlated by 0.8": (0.95, 1.0, STILL["correlated by 0.8"], "DEVICE"),
+    "device −5 %, rig measured once a week": (0.95, 1.0, lambda d, n: np.repeat(d.normal(0, 0.01, n // 7 + 1), 7)[:n], "DEVICE"),
+    "device −5 %, rig 4 %": (0.95, 1.0, lambda d, n: d.normal(0, 0.04, n), "DEVICE"),
+    "device −5 %, rig never measured": (0.95, 1.0, None, "UNKNOWN"),
+}
+"""Step of the device, step of the rig, noise of the rig, and what is true."""
+
+
+def rigs(rounds: int, seed: int) -> Iterator[str]:
+    """Whether a step is put down to what changed. The device has 1 % of noise; it steps after 60 of 75 nights."""
+    yield "| history: what changed | said of the steps found | another | not known | a false step of the rig |"
+    yield "|---|---|---|---|---|"
+    for name, (device, rig, noise, true) in RIGS.items():
+        dice, said, false = np.random.default_rng(seed), list[str](), 0
+        for _ in range(rounds):
+            nights = dice.normal(0, 0.01, 75) + np.where(np.arange(75) < 60, 0.0, log(device))
+            of_rig = None if noise is None else noise(dice, 75) + np.where(np.arange(75) < 60, 0.0, log(rig))
+            line = [HistoryPoint(str(n), (100 * exp(v),), None if of_rig is None else 300 * exp(of_rig[n])) for n, v in enumerate(nights)]
+            found = history(line)
+            said += [c.cause.name for c in found.changes if 58 <= int(c.after) <= 62]
+            false += any(rig == 1 or not 58 <= int(c.after) <= 62 for c in found.rig)
+        other = sum(of not in {true, "UNKNOWN"} for of in said)
+        unknown = said.count("UNKNOWN")
+        yield (
+            f"| {name} | {percent(said.count(true), len(said))} | {percent(other, len(said))} | {percent(unknown, len(said))} | "
+            f"{percent(false, rounds)} |"
+        )
+
+
+LAST: dict[str, Callable[[Dice, int], Line]] = {
+    "drift of 8 % that speeds up": OTHERS["drift of 8 % that speeds up"],
+    "a season of 60 nights, 2 %": OTHERS["a season of 60 nights, 2 %"],
+    "a season of 40 nights, 2 %": lambda d, n: d.normal(0, 0.01, n) + 0.02 * np.sin(np.arange(n) / 40 * 2 * np.pi + d.uniform(0, 6.3)),
+    "a season of 120 nights, 4 %": lambda d, n: d.normal(0, 0.01, n) + 0.04 * np.sin(np.arange(n) / 120 * 2 * np.pi + d.uniform(0, 6.3)),
+    "a season of a year, 5 %": lambda d, n: d.normal(0, 0.01, n) + 0.05 * np.sin(np.arange(n) / 365 * 2 * np.pi + d.uniform(0, 6.3)),
+    "a season of 60 nights, 2 %, correlated by 0.5": lambda d, n: (
+        0.01 * correlated(d, n, 0.5) + 0.02 * np.sin(np.arange(n) / 60 * 2 * np.pi + d.uniform(0, 6.3))
+    ),
+    "6 % more in 30 nights, in an S": lambda d, n: d.normal(0, 0.01, n) + 0.06 / (1 + np.exp(-(np.arange(n) - n / 2) / 5)),
+    "drift of 20 % that speeds up (third power)": lambda d, n: d.normal(0, 0.01, n) + log(0.8) * np.linspace(0, 1, n) ** 3,
+    "drift of 8 % that speeds up, lost nights": lambda d, n: _lost(d, n) + log(0.92) * np.linspace(0, 1, n) ** 2,
+}
+"""Curves. The first two are those of the part before; the others were first looked at when the rule for curves was set."""
+
+
+def curves(rounds: int, seed: int) -> Iterator[str]:
+    """Nights that bend, and what it costs to tell a curve from a step."""
+    yield f"| history of {NIGHTS} nights | histories with a false step | next run held |"
+    yield "|---|---|---|"
+    yield from _false_steps(LAST, rounds, seed)
+
+
 def percent(part: float, whole: int) -> str:
     return f"{100 * part / max(whole, 1):.1f} %"
 
 
-PARTS = {f.__name__: f for f in (orders, checks, effects, histories, setups, predictions, others)}
+PARTS = {f.__name__: f for f in (orders, checks, effects, histories, setups, predictions, others, curves, rigs)}
 
 
 def main() -> None:

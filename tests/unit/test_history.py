@@ -123,9 +123,19 @@ def bent(seed: int) -> list[float]:
     return [100 * dice.gauss(1, 0.01) * 0.9 ** (1 - math.exp(-n / 30)) for n in range(90)]
 
 
+def curved(curve: Callable[[float], float]) -> Callable[[int], list[float]]:
+    """Nights of 1 % around a curve, of which the argument goes from 0 to 1."""
+    return lambda seed: [v * curve(n / 90) for n, v in enumerate(noisy(100, 90, seed))]
+
+
 @pytest.mark.parametrize(
-    "nights", [lost, uneven, lambda seed: year(seed, 0.95, 90), bent], ids=["lost nights", "uneven spread", "0.95", "a bend"]
-)
+    "nights",
+    [
+        lost, uneven, lambda seed: year(seed, 0.95, 90), bent, curved(lambda t: 0.8 ** (t**3)),
+        curved(lambda t: 1 + 0.02 * math.sin(3 * math.pi * t)),
+    ],
+    ids=["lost nights", "uneven spread", "0.95", "a bend", "a drift that speeds up", "a season"],
+)  # fmt: skip
 def test_what_nights_do_by_themselves_is_no_step(nights: Callable[[int], list[float]]) -> None:
     assert sum(bool(history(points(nights(seed))).changes) for seed in range(40)) <= 4
 
@@ -169,6 +179,11 @@ def test_a_change_of_the_rig_is_not_called_one_of_the_device() -> None:
     assert cause(lambda n: 300.0 if n < 20 else 270.0) is Cause.RIG
     assert cause(lambda n: 300.0 if n < 20 else 330.0) is Cause.DEVICE, "the other way round"
     assert cause(lambda n: 300.0 if n < 20 else None) is Cause.UNKNOWN
+    assert cause(noisy(300, 40, 6).__getitem__) is Cause.DEVICE
+    assert cause([300 + 20 * (v - 300) for v in noisy(300, 40, 6)].__getitem__) is Cause.UNKNOWN, (
+        "it varies by more than the device changed"
+    )
+    assert cause(lambda n: 330.0 - n) is Cause.DEVICE, "it drifts, and hardly from one week to the next"
     rigs = [*noisy(300, 20, 3), *noisy(250, 20, 4)]
     (alone,) = history([HistoryPoint(str(n), (v,), rigs[n]) for n, v in enumerate(noisy(100, 40, 5))]).rig
     assert alone.after == "20" and alone.ratio == pytest.approx(250 / 300, rel=0.02)

@@ -10,11 +10,12 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite, log, nan, sqrt
+from math import isfinite, log, nan, pi, sqrt
 from typing import TYPE_CHECKING
 
 from dutlab.analysis.design import LEVEL
 from dutlab.analysis.level_steps import (
+    AROUND,
     FEWEST,
     SHORTEST,
     LevelSeries,
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 _WAYS = 2
 """Values as they are, and those that are moved near."""
+_ONE_IN_TWENTY = 1.645
+"""Standard errors, which one normal value in twenty is beyond on one side."""
+_OF_MEDIANS = pi / 2
+"""The variance of a median of normal values, by that of their mean."""
 _REPEATS = 3
 """Of each run, for a spread of them."""
 FEWEST_FOR_NEXT = 20
@@ -55,7 +60,7 @@ class Cause(enum.Enum):
     RIG = "the rig changed"
     """So did the rig, measured without the device, by half as much or more."""
     UNKNOWN = "not known"
-    """The rig was not measured on both sides."""
+    """The rig was not measured on both sides, or varies too much by itself."""
 
 
 class SpreadOf(enum.Enum):
@@ -278,12 +283,19 @@ def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: LevelSeries, lef
 
 
 def _cause(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint], level: float, then: float) -> Cause:
-    """The rig's, where the rig changed the same way by half as much or more."""
-    rigs = [[p.rig for p in side if p.rig is not None and p.rig > 0] for side in (before, after)]
+    """The rig's, where the rig changed the same way by half as much or more in the runs next to the step."""
+    ends = before[-AROUND:], after[:AROUND]
+    rigs = [[log(p.rig) for p in end if p.rig is not None and p.rig > 0] for end in ends]
     if not all(rigs) or min(level, then) <= 0 or level == then:
         return Cause.UNKNOWN
-    of_rig, of_device = log(median(rigs[1]) / median(rigs[0])), log(then / level)
-    return Cause.RIG if of_rig / of_device >= 0.5 else Cause.DEVICE  # noqa: PLR2004 - half as much
+    first, second = (median(of) for of in rigs)
+    of_device = log(then / level)
+    beyond = (second - first) / of_device - 0.5
+    noise = sum((v - middle) ** 2 for of, middle in zip(rigs, (first, second), strict=True) for v in of)
+    noise /= max(sum(map(len, rigs)) - len(rigs), 1)
+    if abs(beyond) < _ONE_IN_TWENTY * sqrt(_OF_MEDIANS * noise * sum(1 / len(of) for of in rigs)) / abs(of_device):
+        return Cause.UNKNOWN
+    return Cause.RIG if beyond >= 0 else Cause.DEVICE
 
 
 def _rig_changes(kept: Sequence[HistoryPoint]) -> tuple[LevelChange, ...]:

@@ -2,8 +2,9 @@
 
 - Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
   (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
-  counts, raised by a standard error and by its bias. Generalised least squares take it out.
-- They drift. A line is part of the model at each place (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), so a step is what it leaves.
+  counts, raised by half a standard error and by its bias. Generalised least squares take it out.
+- They drift, and they bend: a drift slows down or speeds up, and there are seasons. A step is what the likeliest line leaves of all runs
+  (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), and what the likeliest curves leave of the runs around it.
 - Some lie far off. Values are moved to within a few standard deviations of the median of the runs around them (P. Fearnhead, G. Rigaill,
   J. Am. Stat. Assoc. 114, 2019: a loss that is bounded). A step that only the values as they are show must be one that so few runs far off
   would seldom make by chance.
@@ -16,7 +17,7 @@ p is multiplied by the number of places: looking for the best one is in it. Wher
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, comb, sqrt
+from math import ceil, comb, log, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -31,12 +32,16 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SHORTEST = 2
-_AROUND = 7
+AROUND = 7
 """Runs to either side that say what is usual at a place."""
 _CLIP = 2.5
 """Standard deviations from there, beyond which a value counts as so far off and no more."""
-_ENOUGH_FOR_A_BEND = 12
-"""Runs, from which on a slow bend can be told from a step."""
+_NEAR = 60
+"""Runs to either side within which a step is told from a curve."""
+_MOST_BENDS, _RUNS_A_BEND = 8, 8
+"""The highest degree of such a curve, and how many runs there are for each."""
+_AS_LIKELY = 3.0
+"""By so much more than the least criterion: e^(3 / 2), 4.5 times less likely."""
 _KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
 """Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
 after outliers were taken out."""
@@ -104,21 +109,43 @@ def _proven(of: LevelSeries, places: int) -> tuple[int, float] | None:
 
 
 def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | None:
-    """The place at which a step explains most, its size, and p for all places; None where it is not proven."""
-    fit = StepFit(y, of.phi, of.least)
-    at, effect, p = fit.best()
+    """The place at which a step explains most, its size, and p for all places; None where it is not proven.
+
+    It is proven beside a line, and beside a curve of the runs around it.
+    """
+    at, effect, p = _beside_curves(y, of, degrees=2)
     if p * places > LEVEL:
         return None
-    if (more := left_over(y, at)) > of.phi:
-        at, effect, p = StepFit(y, more, of.least).best()
-    return (at, effect, min(p * places, 1.0)) if p * places <= LEVEL and _is_no_bend(y, at, of) else None
+    first, last = max(at - _NEAR, 0), min(at + _NEAR, len(y))
+    here, _, also = _beside_curves(y[first:last], of.part(first, last), degrees=1 + min(_MOST_BENDS, (last - first) // _RUNS_A_BEND))
+    p = max(p, also) * places
+    return (at, effect, p) if p <= LEVEL and abs(first + here - at) <= AROUND else None
 
 
-def _is_no_bend(y: Array, at: int, of: LevelSeries) -> bool:
-    """Whether a line with a step explains the runs better than a curve of the third degree, which has as many numbers to choose."""
-    line, curve = (StepFit(y, of.phi, of.least, degree=degree) for degree in (1, 3))
-    left = line.left(at)
-    return len(y) < _ENOUGH_FOR_A_BEND or float(left @ left) <= float(curve.z @ curve.z)
+def _beside_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, float, float]:
+    """The place and size of a step beside the likeliest curve of a degree below `degrees`, and p.
+
+    p is the largest beside any curve that is nearly as likely. How likely one is, the values say that are moved near: by what it and a step
+    leave of them, and by what its numbers cost (G. Schwarz, Ann. Stat. 6, 1978).
+    """
+    curves = sorted((_cost(of, degree), degree) for degree in range(degrees))
+    steps = []
+    for cost, degree in curves:
+        if cost > curves[0][0] + _AS_LIKELY:
+            break
+        step = StepFit(y, of.phi, of.least, degree=degree).best()
+        if (more := left_over(y, step[0], degree)) > of.phi:
+            step = StepFit(y, more, of.least, degree=degree).best()
+        steps.append(step)
+    (at, effect, _), *_ = steps
+    return at, effect, max(p for _, _, p in steps)
+
+
+def _cost(of: LevelSeries, degree: int) -> float:
+    """Schwarz's criterion of a curve with a step in it: the least is the likeliest."""
+    fit, n = StepFit(of.near, of.phi, of.least, degree=degree), len(of.near)
+    left = fit.left(fit.best()[0])
+    return n * log(max(float(left @ left), n * of.least**2)) + degree * log(n)
 
 
 class StepFit:
@@ -182,7 +209,7 @@ class StepFit:
 
         step = self._size_of(at)
         squares = (self.z - effect * step) ** 2 * self.n / self.freedom
-        width = min(2 * _AROUND + 1, self.n)
+        width = min(2 * AROUND + 1, self.n)
         sums = np.concatenate([[0.0], np.cumsum(squares)])
         first = np.clip(np.arange(self.n) - width // 2, 0, self.n - width)
         around = (sums[first + width] - sums[first]) / width
@@ -212,14 +239,14 @@ def _refined(y: Array, at: int) -> int:
     """The place near `at` where the distances from the medians of both sides are least."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    first, last = max(at - 3 * _AROUND, 0), min(at + 3 * _AROUND, len(y))
+    first, last = max(at - 3 * AROUND, 0), min(at + 3 * AROUND, len(y))
     low, high = np.median(y[first:at]), np.median(y[at:last])
-    places = range(max(at - _AROUND, SHORTEST, first + 1), min(at + _AROUND, len(y) - SHORTEST, last - 1) + 1)
+    places = range(max(at - AROUND, SHORTEST, first + 1), min(at + AROUND, len(y) - SHORTEST, last - 1) + 1)
     return min(places, key=lambda k: float(np.abs(y[first:k] - low).sum() + np.abs(y[k:last] - high).sum()))
 
 
 def autocorrelation(values: Array) -> float:
-    """Of neighbours, by AR1seg's robust estimate, raised by one standard error."""
+    """Of neighbours, by AR1seg's robust estimate, raised by half a standard error."""
     one, two = (_spread(values[apart:] - values[:-apart], _KEPT_OF_SMOOTH) for apart in (1, 2))
     return _raised((two / one) ** 2 - 1, len(values)) if one > 0 else 0.0
 
@@ -237,7 +264,7 @@ def lag_one(left: Array) -> float:
 
 
 def biased(found: float, runs: int, columns: int) -> float:
-    """Raised by the bias of what so many columns leave, about (1 + φ) / n for each and 2 φ / n more, and by one standard error.
+    """Raised by the bias of what so many columns leave, about (1 + φ) / n for each and 2 φ / n more, and by half a standard error.
 
     (F. H. C. Marriott, J. A. Pope, Biometrika 41, 1954; a place that was chosen counts as a column more.)
     """
@@ -246,9 +273,9 @@ def biased(found: float, runs: int, columns: int) -> float:
 
 
 def _raised(found: float, runs: int) -> float:
-    """By one standard error, within what the model has."""
+    """By half a standard error, within what the model has."""
     found = min(max(found, 0.0), _MOST)
-    return min(found + sqrt((1 - found**2) / runs), _MOST)
+    return min(found + sqrt((1 - found**2) / runs) / 2, _MOST)
 
 
 def _apart(medians: Array, noise: float) -> tuple[int, ...]:
@@ -264,13 +291,13 @@ def _medians(y: Array) -> Array:
     """Of the runs around each."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    width = 2 * _AROUND + 1
-    inside = range(_AROUND, len(y) - _AROUND)
+    width = 2 * AROUND + 1
+    inside = range(AROUND, len(y) - AROUND)
     out = np.empty(len(y))
-    for n in (*range(min(_AROUND, len(y))), *range(max(len(y) - _AROUND, _AROUND), len(y))):
-        out[n] = median(y[max(n - _AROUND, 0) : n + _AROUND + 1].tolist())
+    for n in (*range(min(AROUND, len(y))), *range(max(len(y) - AROUND, AROUND), len(y))):
+        out[n] = median(y[max(n - AROUND, 0) : n + AROUND + 1].tolist())
     if inside:
-        out[_AROUND : len(y) - _AROUND] = np.partition(np.lib.stride_tricks.sliding_window_view(y, width), _AROUND, axis=1)[:, _AROUND]
+        out[AROUND : len(y) - AROUND] = np.partition(np.lib.stride_tricks.sliding_window_view(y, width), AROUND, axis=1)[:, AROUND]
     return out
 
 
