@@ -190,7 +190,7 @@ def write_imported(
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
             kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
-            run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
+            run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **kept})
         run.write_manifest()
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
@@ -209,7 +209,8 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     return out
 
 
-def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+def record_of(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+    """The record of a trial in the cell that it has in its run."""
     measured = trial.measured
     return TrialRecord(
         trial=number,

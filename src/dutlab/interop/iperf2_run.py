@@ -24,13 +24,13 @@ from dutlab.tools.json_text import UnreadableError
 
 _HEADER = re.compile(r"^(?P<end>Client connecting to|Server listening on) .*?(?P<protocol>TCP|UDP) port (?P<port>\d+)")
 _CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
-_LENGTH = re.compile(r"^(?:Sending|Receiving) (\d+) byte datagrams")
+_LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
 _LINE = re.compile(
     r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]+)- *(?P<end>[\d.]+) +sec +[\d.]+ +[KMGT]?Bytes +"
     r"(?P<rate>[\d.]+) +(?P<prefix>[KMGT]?)(?P<what>bits|Bytes)/sec(?P<rest>.*)$"
 )
-_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]+) ms)? +(?P<lost>-?\d+)/ *(?P<total>-?\d+) \(")
-_RETRIES = re.compile(r"^ +\d+/\d+ +(\d+) ")
+_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]+) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) \(")
+_RETRIES = re.compile(r"^ +\d+/\d+ +(\d{1,18}) ")
 _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
 _CSV_TCP, _CSV_UDP = 9, 14
