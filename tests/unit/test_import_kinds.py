@@ -162,7 +162,7 @@ def test_each_client_of_fio_is_a_trial_and_a_job_that_ended_with_an_error_says_s
     said["client_stats"] = [said["jobs"][0] | {"hostname": host} for host in ("one", "two")]
     del said["jobs"]
     said["global options"] = [{"bs": "8k"}]
-    assert [t.cell.params["client"] for t in read("fio", json.dumps(said).encode())] == ["one", "two"]
+    assert [t.cell.links for t in read("fio", json.dumps(said).encode())] == [("one", "two")]
 
 
 def test_a_cut_report_of_fio_keeps_what_stands_before_the_cut_and_names_the_line():

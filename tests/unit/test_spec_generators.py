@@ -118,7 +118,7 @@ def test_each_other_generator_refuses_what_it_cannot_do(tmp_path, generator, wor
 
 
 def test_a_mixed_load_both_ways_on_two_links_is_trexs_to_send(tmp_path):
-    sweep = "sweep: {frame_sizes: [imix], directions: both, rates: [1kpps], links: [[a, b]], generator: {trex: {path: /opt/v3.08}}}"
+    sweep = "sweep: {frame_sizes: [imix], directions: both, rates: [1kpps], links: [[a, b]], generator: {trex: {path: /opt/v3.08, config: /etc/trex_cfg.yaml}}}"
     assert experiment(tmp_path, sweep).workloads[0].generator.path == "/opt/v3.08"
 
 

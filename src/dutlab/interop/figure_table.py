@@ -96,7 +96,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         for number, (cell, repeats) in enumerate(trials.values())
         for nth, (figures, published) in enumerate(repeats)
         for first in (number == nth == 0,)
-        for whole in (_with_sum(cell, figures),)
+        for whole in (_with_sum(cell, {link: _as_asked(cell, of, line) for link, of in figures.items()}),)
     ]
 
 
@@ -119,6 +119,17 @@ def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
             remedy="leave --line-rate out",
         )
     return given or (BpsL1(told) if told is not None else REFERENCE_LINE if asked else None)
+
+
+def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict[str, float]:
+    """With the rate that was asked for, where frames were counted: what came through of a set rate is not the most that can."""
+    setting = cell.setting_as(ImportedSetting)
+    asked, share = setting.rate_pps, setting.rate_percent
+    if asked is None and share is not None and line is not None and (mean := _mean_frame(cell, figures)):
+        asked = float(frames(line, mean).pps) * share / 100
+    if asked is None or "received_pps" not in figures:
+        return figures
+    return {"intended_pps": float(asked), **figures}
 
 
 def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

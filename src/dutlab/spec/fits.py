@@ -57,7 +57,8 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
-            for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.bounds):
+            generator = _generator(workload, experiment, bed)
+            for loc, what in (*workload.beyond(generator, bed.bounds), *_not_at_ends(workload, generator, bed)):
                 yield ("workloads", i, workload.kind, *loc), what
         for loc, what in workload.unfit(experiment, bed):
             yield ("workloads", i, workload.kind, *loc), what
@@ -123,6 +124,19 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
                 yield f"frames need Linux at both ends of link {name}; {', '.join(foreign)}: use iperf3"
             elif Need.TRANSIT in workload.needs and not bound.through_dut:
                 yield f"is about what the DUT does to frames, and link {name} goes through none"
+
+
+def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+    """Why what sends cannot work at the ends of the links."""
+    paths = [name for name, bound in bed.bounds.items() if not bound.is_segment]
+    for model in workload.sent_by(generator):
+        if model.needs_one_machine and len(bed.testers(paths)) > 1:
+            ends = ", ".join(dict.fromkeys(end for name in paths for end in bed.bounds[name].ends))
+            what = f"{model.kind} is one process with both ends of every path, and {ends} of {bed.title} are several machines"
+            yield (), f"{what}; write a testbed where they are one, or use lab two-port"
+        for port in bed.end_ports(workload.driven(bed.bounds)):
+            if why := model.port_fault(port.interface):
+                yield (), f"{model.kind} cannot take {port}: {why}"
 
 
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:

@@ -61,6 +61,8 @@ class KnownLab:
     """Host → its drives."""
     guests: int = 0
     """Hosts with a kernel of their own, which boots when the lab is built."""
+    one_tester: bool = False
+    """Whether source and sink are one namespace."""
 
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of its family that it cannot have → why."""
@@ -90,6 +92,8 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
+        "two-port": KnownLab({"a": ROLES}, one_tester=True),
+        "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=True, one_tester=True),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4")}),
