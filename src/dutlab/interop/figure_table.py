@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.errors import InputError
 from dutlab.interop.figure_checks import line_ceilings
-from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions
 from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
@@ -125,8 +125,9 @@ def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict
     """With the rate that was asked for, where frames were counted: what came through of a set rate is not the most that can."""
     setting = cell.setting_as(ImportedSetting)
     asked, share = setting.rate_pps, setting.rate_percent
-    if asked is None and share is not None and line is not None and (mean := _mean_frame(cell, figures)):
-        asked = float(frames(line, mean).pps) * share / 100
+    if asked is None and share is not None and line is not None:
+        most = line_ceilings(cell, {LINK: figures}, line)[LINK].get("received_pps")
+        asked = None if most is None else most * share / 100
     if asked is None or "received_pps" not in figures:
         return figures
     return {"intended_pps": float(asked), **figures}

@@ -26,12 +26,22 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.fio_terse import is_terse, read_terse
 from dutlab.interop.fio_text import read_text
-from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment
+from dutlab.interop.imported_run import (
+    AssumedUnit,
+    Imported,
+    ImportOptions,
+    LeftOut,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    moment,
+)
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.fio import READS, WRITES, params_of
 from dutlab.spec.workloads.setting import Params
 from dutlab.subject import joined, plain_place
-from dutlab.tools.fio.output import FioDirection, JobOutput, cached_reads, jobs_of, sum_of_clients, total, version_of
+from dutlab.tools.fio.output import ALL_CLIENTS, FioDirection, JobOutput, cached_reads, jobs_of, sum_of_clients, total, version_of
 from dutlab.tools.json_text import UnreadableError, number, read_cut_object
 
 STORAGE = "storage"
@@ -69,7 +79,8 @@ def device_of(name: str) -> str:
     """What stands for the device in the path of a file."""
     path = Path(name)
     words = _words(path.stem)
-    if not (any(_WAYS.fullmatch(word) for word in words) and all(map(_says_how, words))):
+    first = next((n for n, word in enumerate(words) if _WAYS.fullmatch(word)), None)
+    if first is None or any(word.isdecimal() for word in words[:first]) or not all(map(_says_how, words)):
         return path.stem
     folders = reversed(path.absolute().parent.parts[1:])
     return next((f for f in folders if f.isdecimal() or not all(map(_says_how, _words(f)))), path.stem)
@@ -89,6 +100,8 @@ class _Report:
     repairs: Sequence[str]
     tells_options: bool = True
     """Whether it names every option of its jobs."""
+    left_out: tuple[LeftOut, ...] = ()
+    assumed: tuple[AssumedUnit, ...] = ()
 
     @property
     def ended_s(self) -> float | None:
@@ -109,11 +122,14 @@ def _reports(data: bytes) -> list[_Report]:
     """Those that count. Raises UnreadableError where there is none."""
     begins = [found.start() for found in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
-        return [_Report(read_text(data), (), tells_options=False)]
+        document = read_text(data)
+        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document)))]
     if not begins and is_terse(data):
         return _last_ones([_Report(document, unsure, tells_options=False) for document, unsure in read_terse(data)])
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
-        return [_Report(*read_cut_object(data))]
+        document, repairs = read_cut_object(data)
+        own = is_terse(data) or _TEXT.search(data)  # --output-format=json,normal
+        return [_Report(document, [words for words in repairs if not (own and words.startswith(("text before", "text after")))])]
     found, broken = list[_Report](), list[str]()
     for begin, end in zip(begins, (*begins[1:], len(data)), strict=True):
         line = data.count(b"\n", 0, begin) + 1
@@ -121,13 +137,20 @@ def _reports(data: bytes) -> list[_Report]:
             report = _Report(*read_cut_object(data[begin:end]))
             jobs_of(report.document)
         except UnreadableError as error:
-            broken.append(f"the report from line {line} on: {error}")
+            broken.append(f"from line {line} on: {error}")
         else:
             found.append(report)
     if not found:
         raise UnreadableError("; ".join(broken))
     kept = _last_ones(found)
-    return [replace(kept[0], repairs=[*kept[0].repairs, *broken]), *kept[1:]]
+    return [replace(kept[0], left_out=(*kept[0].left_out, *left_out_of("reports", Omission.UNREADABLE, broken))), *kept[1:]]
+
+
+def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
+    """What fio's text does not say."""
+    old = version.startswith(("fio-1", "fio-2", "fio 1", "fio 2"))
+    kilo = (AssumedUnit("bw", "1024 bytes for KB", f"{version} means it so"),) if old else ()
+    return (*kilo, AssumedUnit("date", "UTC", "fio names no zone"))
 
 
 def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
@@ -139,7 +162,7 @@ def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
         passed = passed + 1 if is_next else 0
         if is_next:
             kept.pop()
-        kept.append(replace(report, repairs=[*report.repairs, f"{passed + 1} reports of one run: the last counts"]) if passed else report)
+        kept.append(replace(report, left_out=(LeftOut("reports", Omission.SUPERSEDED, passed),)) if passed else report)
     return kept
 
 
@@ -181,7 +204,8 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
     """`places`: the jobs of each, by the names of their links."""
     cell = imported_cell(device, workload="fio", tool="fio", link="", params=dict(params)).model_copy(update={"links": tuple(places)})
     jobs, label = [job for of in places.values() for job in of], joined(places)
-    whole = _with_percentiles(total(jobs), sum_of_clients(report.document))
+    of_clients = sum_of_clients(report.document)
+    whole = _with_percentiles(total(jobs), of_clients)
     reads = any("read" in job.ways for job in jobs)
     memory = [job.buffered for job in jobs] if report.tells_options else []
     memory += [cached_reads(report.document, jobs_of(report.document))] if reads else []
@@ -200,6 +224,8 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
         ),
         started=moment(None if report.ended_s is None else report.ended_s - whole.lasted_ms / 1e3),
         ended=moment(report.ended_s),
+        left_out=(*report.left_out, *((LeftOut("sums", Omission.COMPUTED, 1, ALL_CLIENTS),) if of_clients is not None else ())),
+        assumed=report.assumed,
     )
 
 

@@ -17,7 +17,8 @@ from dutlab.tools.fio.output import DIRECTIONS, MIXED, WAYS
 from dutlab.tools.json_text import UnreadableError
 
 _START = re.compile(
-    r"(?P<name>\S.*): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), bs=(?P<bs>.+), ioengine=(?P<ioengine>[\w-]+), iodepth=(?P<iodepth>\d+)$"
+    r"(?:<\S+> )?(?P<name>\S.*): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), bs=(?P<bs>.+), ioengine=(?P<ioengine>[\w-]+)"
+    r", iodepth=(?P<iodepth>\d+)$"
 )
 _JOB = re.compile(
     r"(?P<name>\S.*): \(groupid=(?P<group>\d+), jobs=(?P<jobs>\d+)\): err=\s*(?P<error>\d{1,9}).*?: pid=(?P<pid>\d+)(?:: (?P<date>.+))?$"

@@ -36,7 +36,10 @@ LINKS_UP_S = 60.0
 """It waits for both links to go down and up again as it takes the ports."""
 BENCHMARK_S = 3
 # Script and log lie in a folder that goes with the command, however it ends. The log follows what ipgen says, behind a line of its own.
-_RUN = 'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; s=$?; cat "$d/log" 2>/dev/null; exit $s'
+_RUN = (
+    'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; '
+    's=$?; cat "$d/log" 2>/dev/null; exit $s'
+)
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,17 @@ def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
         except (ValueError, TypeError, IndexError) as error:
             faults.append(f"line {number}: {type(error).__name__}: {error}")
     return out, faults
+
+
+def tests_of(seconds: Sequence[IpgenSecond]) -> list[list[IpgenSecond]]:
+    """The seconds of each test: frames of one size, whose totals do not fall."""
+    tests: list[list[IpgenSecond]] = []
+    for second in seconds:
+        if tests and second.frame_bytes == tests[-1][-1].frame_bytes and second.sent >= tests[-1][-1].sent:
+            tests[-1].append(second)
+        else:
+            tests.append([second])
+    return tests
 
 
 def parse_answer(text: str) -> list[IpgenThroughput]:

@@ -33,6 +33,8 @@ _END = re.compile(
 _NOTHING = re.compile(r"^(Sent|Received) nothing\.")
 _WAY = re.compile(r"^(?:\S+ \w+ \[\d+\] )?(Sending on|Receiving from) |\b(sender|receiver)_body\b")
 _BEGINS = "interface is "
+_HEAD = re.compile(r"\s*(?:(source|sender|tx)|sink|receiver|rx)\s*:?\s*", re.IGNORECASE)
+"""What people write above a log in a file that has those of both ends."""
 _EVERY = re.compile(r"^Sending (\d{1,9}) packets every\s+(\d{1,9}\.\d{9}) s")
 
 
@@ -130,9 +132,12 @@ def parse(text: str) -> PktGenLog:
             continue
         if way := _WAY.search(line):
             run.direction = "Sent" if way[1] == "Sending on" or way[2] == "sender" else "Received"
-        if (stamp := _STAMP.match(line)) and stamp["said"].startswith(_BEGINS) and run.has_reports:
-            runs.append(PktGenRun())  # the one before was cut
-        elif stamp:
+        stamp, head = _STAMP.match(line), _HEAD.fullmatch(line)
+        if run.has_reports and (head or (stamp and stamp["said"].startswith(_BEGINS))):
+            runs.append(run := PktGenRun())  # the one before was cut
+        if head:
+            run.direction = "Sent" if head[1] else "Received"
+        if stamp:
             run.take(number, float(stamp["time"]), stamp["said"])
     return PktGenLog(tuple(run for run in runs if run.has_reports or run.total is not None))
 
