@@ -263,3 +263,8 @@ def test_each_line_for_ministat_is_a_repeat(text: str, figures) -> None:
     assert [next(iter(t.measured.figures["a"].items())) for t in found] == figures
     assert {t.cell.mode for t in found} == {"iperf-null"}
     assert [a.unit for a in found[0].assumed] == (["none"] if figures[0][0] == "value" else [])
+
+
+def test_a_real_sender_and_receiver_of_several_sizes_have_the_same_sizes() -> None:
+    logs = {end: read("pkt-gen", (FIO.parent / "pkt-gen" / f"{end}.log").read_bytes()) for end in ("tx", "rx")}
+    assert {end: [t.cell.params["frame_size"] for t in of] for end, of in logs.items()} == {end: [64, 512, 1518] for end in logs}

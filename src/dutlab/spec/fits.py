@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, MDRAID, RUN_ENGINE, modes_of
+from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
@@ -18,6 +18,8 @@ from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.systems.modes import DeclaredMode
 
 MOST_TRIALS = 100_000
+_TUNNELS_FROM = ROLES[0]
+"""The host at the other end of the tunnels of every family (dut/ipsec.py, dut/linux_tunnels.py)."""
 
 _GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
@@ -134,9 +136,9 @@ def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: Testbe
             ends = ", ".join(dict.fromkeys(end for name in paths for end in bed.bounds[name].ends))
             what = f"{model.kind} is one process with both ends of every path, and {ends} of {bed.title} are several machines"
             yield (), f"{what}; write a testbed where they are one, or use lab two-port"
-        for port in bed.end_ports(workload.driven(bed.bounds)):
-            if why := model.port_fault(port.interface):
-                yield (), f"{model.kind} cannot take {port}: {why}"
+        ports = {port: why for port in bed.end_ports(workload.driven(bed.bounds)) if (why := model.port_fault(port.interface))}
+        if ports:
+            yield (), f"{model.kind} cannot take {', '.join(map(str, ports))}: {next(iter(ports.values()))}"
 
 
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:
@@ -162,6 +164,12 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     written = levels if isinstance(levels, list) else []
+    ends_there = bed.hosts.get(_TUNNELS_FROM) in RUN_ENGINE
+    for i, level in enumerate(written):
+        if isinstance(level, str) and level in builtin and FAMILY_MODES[bed.family][level].tunnel and not ends_there:
+            found = f"is {bed.hosts[_TUNNELS_FROM]}" if _TUNNELS_FROM in bed.hosts else "is not there, or has no way in"
+            what = f"the tunnels of mode {level} begin on a Linux host called {_TUNNELS_FROM}, which in {bed.title} {found}"
+            yield ("factors", "mode", i), what
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
 
 

@@ -99,12 +99,18 @@ class GeneratorModel(SpecModel):
     def words(self, *, without: Collection[str] = ()) -> str:
         """`cores 2+3, streams 2`: what was set, but for the fields `without`; empty where nothing was."""
         options = {name: value for name, value in self.model_dump(mode="json", exclude_defaults=True).items() if name not in without}
-        return ", ".join(f"{name} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in options.items())
+        return ", ".join(f"{name} {_said(value)}" for name, value in options.items())
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """Without options, nothing needs to follow its name."""
         return {} if data is None else data
+
+
+def _said(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "+".join(f"{name}={of}" for name, of in value.items())
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 class StreamsModel(GeneratorModel):

@@ -33,7 +33,7 @@ class PktGenModel(CountedModel):
     def port_fault(self, interface: str) -> str:
         """Netmap reads a ring's number behind some characters."""
         end = next((c for c in interface if c in _ENDS_NAME), "")
-        return f"netmap reads what follows {end!r} in {interface} as the number of a ring; give the port another name" if end else ""
+        return f"netmap reads what follows {end!r} in a name as the number of a ring; give ports other names" if end else ""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """A frame fits one buffer."""

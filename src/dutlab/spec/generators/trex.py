@@ -51,7 +51,7 @@ class TrexModel(GeneratorModel):
         faults = super().cross_faults(data, made)
         if made is not None and made.tunables and made.profile is None:
             faults.append(fault(("tunables",), "are a profile's; write profile: FILE.py", FaultKind.CONFLICT))
-        if made is not None and "address" in made.model_fields_set and made.server == "own":
+        if made is not None and data.get("address") is not None and made.server == "own":
             faults.append(fault(("address",), "is of a server that runs already; write server: running", FaultKind.CONFLICT))
         return faults
 

@@ -53,7 +53,6 @@ End = Literal["", "time-out", "step", "trial", "interrupted"]
 """What ended a step, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
 
 
-
 @dataclass(frozen=True)
 class StepDone:
     """A step that was begun, and what became of it."""
