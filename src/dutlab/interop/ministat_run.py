@@ -58,7 +58,7 @@ def _measured(line: str) -> tuple[str, float]:
 
 
 def _figure(unit: str) -> tuple[str, float] | None:
-    """`goodput_bps` and 10⁹ of `Gbits/sec`; None of what is no rate."""
+    """`goodput_bps` and 10⁹ of `Gbits/sec`; None of what a rate has not."""
     found = _UNIT.fullmatch(unit.rstrip("."))
     if found is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
@@ -15,7 +15,13 @@ from dutlab.spec.model import fault
 
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
 """On the generator's machine."""
-_Tunable = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_]*$", max_length=64)]
+_Name = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_]*$", max_length=64)]
+_Tunables = Annotated[
+    tuple[tuple[_Name, str | int | float], ...],
+    BeforeValidator(lambda written: tuple(written.items()) if isinstance(written, Mapping) else written),
+    PlainSerializer(dict),
+]
+"""A mapping in the file; a generator can be a key, and a dict in it could not."""
 
 
 class TrexModel(GeneratorModel):
@@ -40,7 +46,7 @@ class TrexModel(GeneratorModel):
     Without it one is written that has TRex use the links' interfaces by AF_PACKET."""
     profile: AbsolutePath | None = None
     """A stateless profile of the user's own, instead of our frames; its rates are scaled to what is asked."""
-    tunables: Annotated[dict[_Tunable, str | int | float], Field(default_factory=dict)]
+    tunables: _Tunables = ()
     """Arguments of the profile's `get_streams`, as in {size: 64, vm: cached} of stl/bench.py."""
     address: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]*$")] = "127.0.0.1"
     """Where a running server listens, as the machine that has the client at `path` reaches it."""

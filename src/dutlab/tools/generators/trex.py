@@ -132,7 +132,7 @@ class Trex:
         tx, rx = self._port_numbers(direction)
         said: dict[str, Any] = {"tx": tx, "rx": rx}
         if self._model.profile:
-            return {**said, "profile": self._model.profile, "tunables": self._model.tunables, "direction": int(direction.is_back)}
+            return {**said, "profile": self._model.profile, "tunables": dict(self._model.tunables), "direction": int(direction.is_back)}
         return {**said, "streams": streams_of(direction, offer.mix, offer.rate, await self._mac(direction.sends_on.interface))}
 
     def _port_numbers(self, direction: Direction) -> tuple[int, int]:
