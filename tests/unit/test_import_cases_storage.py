@@ -42,7 +42,7 @@ def case(number: int, kind: str, *names: str, said: ImportOptions = ImportOption
             {"node-a": {"read_iops": 6000}, "node-b": {"read_iops": 5900}, "node-a+node-b": {"read_iops": 11_900, "read_clat_p99_ns": 1.5e6}},
             [],
         ),
-        (18, "disk.txt", {"storage": {"read_iops": 5400, "read_bytes_per_s": 21600 * 1024, "read_clat_mean_ns": 180_200, "fio_cpu_cores": 0.07}}, []),
+        (18, "disk.txt", {"storage": {"read_iops": 5400, "read_bytes_per_s": 21600 * 1024, "read_clat_mean_ns": 180_200}}, []),
         (
             20,
             "hdd.txt",

@@ -207,7 +207,7 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
     of_clients = sum_of_clients(report.document)
     whole = _with_percentiles(total(jobs), of_clients)
     reads = any("read" in job.ways for job in jobs)
-    memory = [job.buffered for job in jobs] if report.tells_options else []
+    memory = [job.buffered for job in jobs if job.options] if report.tells_options else []
     memory += [cached_reads(report.document, jobs_of(report.document))] if reads else []
     return Imported(
         cell,
@@ -252,7 +252,7 @@ def _error_of(job: JobOutput) -> str:
 def _notes(places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Iterator[str]:
     jobs = [job for of in places.values() for job in of]
     yield from dict.fromkeys(job.steady for job in jobs if job.steady)
-    if not report.tells_options:
+    if not report.tells_options or not all(job.options for job in jobs):
         yield "this form of fio's output does not say whether I/O was direct, nor all of the jobs' options"
     own = dict.fromkeys(job.name for job in jobs)
     others = dict.fromkeys(job.name for job in jobs_of(report.document) if job.ways and job.group == jobs[0].group and job.name not in own)

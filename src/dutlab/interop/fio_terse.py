@@ -19,7 +19,7 @@ from typing import Any
 from dutlab.tools.fio.output import MIXED
 from dutlab.tools.json_text import UnreadableError
 
-_LINE = re.compile(r"(?:2;[^;]*;\d+;\d+|[345];fio[- ][^;]+;[^;]*;\d+;\d+)(?:;[^;]*){40,}$")
+_LINE = re.compile(r"(?:2;[^;]*;\d{1,9};\d{1,9}|[345];fio[- ][^;]+;[^;]*;\d{1,9};\d{1,9})(?:;[^;]*){40,}$")
 _HEAD = {2: 4, 3: 5, 4: 5, 5: 5}
 """Fields before the first block, by version."""
 _BLOCK = {2: 41, 3: 41, 4: 41, 5: 47}

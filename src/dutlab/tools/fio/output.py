@@ -284,7 +284,7 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str], *, entries: int, by_
     client = str(job.get("hostname", ""))
     return JobOutput(
         ways={way: of for way, of in ways.items() if of.ios or of.iops},
-        cpu_cores=sum(cpu) / 100 * threads if cpu else None,
+        cpu_cores=sum(cpu) / 100 * threads if cpu and threads is not None else None,
         errors=int(number(job, "total_err") or 0),
         error=int(number(job, "error") or number(job, "first_error") or 0),
         name=str(job.get("jobname", "not named")),
@@ -311,7 +311,7 @@ def _direction(of: Mapping[str, Any]) -> FioDirection:
 
 def _latency(of: Mapping[str, Any], kind: str) -> FioLatency:
     block, scale = (member(of, f"{kind}_ns"), 1.0) if f"{kind}_ns" in of else (member(of, kind), 1e3)
-    if number(block, "N") == 0:
+    if number(block, "N") == 0 or ("N" not in block and number(block, "max") == 0):  # not measured; fio 2 has no N
         return FioLatency()
     mean, most, table = number(block, "mean"), number(block, "max"), member(block, "percentile")
     told = {float(share): value * scale for share in table if _SHARE.fullmatch(share) and (value := number(table, share)) is not None}
@@ -336,14 +336,16 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int:
+def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int | None:
     """How many threads one entry is of: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
 
     A report does not say whether it was told group_reporting, and has one entry for all jobs of a group then. Before 3.0 it does not say
-    the time of all.
+    the time of all; None where it names no options either.
     """
     if all_ms and lasted_ms >= _LEAST_MS:
         return max(1, round(all_ms / lasted_ms))
+    if not options:
+        return None
     asked = options.get("numjobs", "1")
     return max(1, int(asked)) if asked.isdecimal() and len(asked) <= _MOST_DIGITS else 1
 
