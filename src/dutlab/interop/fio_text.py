@@ -124,7 +124,7 @@ def _count(of: dict[str, Any], total: int) -> None:
 
 
 def _bytes_of(unit: str, *, old: bool) -> float:
-    power = "BKMGT".index(unit[:1].upper() or "B")
+    power = max(0, "BKMGT".find(unit[:1].upper()))
     return float((1024 if old or unit[1:2] == "i" else 1000) ** power)
 
 

@@ -23,9 +23,9 @@ ROUND_S = 1000.0
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _HALF_DIGIT = 0.0005
 """Numbers with a scale have three decimals."""
-_NUMBER = r"(\d+(?:\.\d+)?)\s*([KMGT]?)"
+_NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)"
 _STAMP = re.compile(r"^(?P<time>\d{1,3}\.\d{6})\s+(?P<by>\w+)\s+\[\d+\]\s+(?P<said>.*)$")
-_RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d+) usec\)")
+_RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d{{1,15}}) usec\)")
 _END = re.compile(
     r"^(?P<way>Sent|Received) (?P<packets>\d{1,20}) packets,? (?:(?P<bytes>\d{1,20}) bytes(?: \d+ events)? )?"
     r"(?:(?P<each>\d{1,9}) bytes each,? )?in (?P<seconds>\d{1,9}\.\d+) seconds"
