@@ -50,6 +50,8 @@ class Omission(enum.Enum):
     SUPERSEDED = "a later report says it again"
     SAME_TEST = "another report of the same test"
     COMPUTED = "computed of others that are here"
+    BETWEEN_TESTS = "between two tests"
+    SEVERAL_TESTS = "of several tests together"
     NO_MEASURE = "dutlab has no such measure"
     IMPOSSIBLE = "cannot be"
 

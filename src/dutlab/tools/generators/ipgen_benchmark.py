@@ -139,7 +139,7 @@ async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | Non
     found = [parse_benchmark(d.text)[0] for d in done]
     for d, batches in zip(done, found, strict=True):
         if len(batches) != 1:
-            raise ToolFailed(f"its benchmark ended with {d.status} and no figure: {d.last_words}", tool=TOOL, host=host.name, raw=raw)
+            raise ToolFailed(f"its benchmark ended with {d.status} and no figure: {d.reason}", tool=TOOL, host=host.name, raw=raw)
     return [batches[0][0] for batches in found], raw
 
 
