@@ -26,6 +26,7 @@ from dutlab.bounds import OUTPUT_BYTES
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, moment_in
 from dutlab.methods.ports import Measured, Row
+from dutlab.spec.workloads.setting import Value
 from dutlab.subject import part_figure
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
@@ -42,6 +43,7 @@ _LOST_STREAM = 10.0
 _ALIKE, _SAME_UNIT = 2.0, 300.0
 """Factors: raw values so near to `results` are those; a mean farther from the samples is in another unit, which is a factor of 1000."""
 _NO_TIME = 1e9
+_MOST_PARAMETERS = 20
 _STAGGERED = 1.1
 """Streams took so many times the longest one's time together: they did not run at one time."""
 
@@ -91,10 +93,20 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
     )
-    params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH")}
+    params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH"), **_asked(said)}
     cell = imported_cell(PurePath(name).name.split(".")[0], workload="flent", tool="flent", params=params)
     began, lasted_s = moment_in(said.get("TIME")), number(said, "TOTAL_LENGTH")
-    return [Imported(cell, measured, started=began, ended=moment(began.timestamp() + lasted_s) if began and lasted_s else None)]
+    hosts = said.get("HOSTS")
+    apart = {"client": str(said.get("LOCAL_HOST") or ""), "server": " ".join(map(str, hosts)) if isinstance(hosts, list) else ""}
+    ended = moment(began.timestamp() + lasted_s) if began and lasted_s else None
+    return [Imported(cell, measured, started=began, ended=ended, apart={name: host for name, host in apart.items() if host})]
+
+
+def _asked(said: Mapping[str, Any]) -> dict[str, Value]:
+    """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
+    version = number(said, "IP_VERSION")
+    given = {str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)}
+    return ({"ip": str(int(version))} if version else {}) | dict(sorted(given.items())[:_MOST_PARAMETERS])
 
 
 def _unpacked(data: bytes) -> tuple[bytes, list[str]]:

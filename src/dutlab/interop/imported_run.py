@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from dutlab import outside
 from dutlab.bounds import IMPORT
@@ -50,6 +51,8 @@ class Imported:
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """As in a record; what the user's line rate allows."""
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
@@ -57,6 +60,34 @@ def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, pa
     return Cell(
         mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
     )
+
+
+def told_apart(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials: those of a device that were asked the same, but differ in `apart`, have that in their cells, and are no repeats.
+
+    Where all of a device agree it stays out: devices are compared also where each was reached at another address.
+    """
+    groups: dict[str, list[Mapping[str, str]]] = {}
+    bare = [_with_said(trial.cell, without=trial.apart) for trial in trials]
+    for trial, cell in zip(trials, bare, strict=True):
+        groups.setdefault(_asked(cell), []).append(trial.apart)
+    out = []
+    for trial, cell in zip(trials, bare, strict=True):
+        others = groups[_asked(cell)]
+        differ = {name: value for name, value in trial.apart.items() if len({of[name] for of in others if name in of}) > 1}
+        out.append(replace(trial, cell=_with_said(cell, differ)) if differ else trial)
+    return out
+
+
+def _with_said(cell: Cell, more: Mapping[str, str] = MappingProxyType({}), *, without: Iterable[str] = ()) -> Cell:
+    if not isinstance(cell.setting, ImportedSetting):
+        return cell
+    said = {name: value for name, value in cell.setting.said.items() if name not in without} | dict(more)
+    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"said": said})})
+
+
+def _asked(cell: Cell) -> str:
+    return cell.model_copy(update={"repeat": 1}).model_dump_json()
 
 
 def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
@@ -88,6 +119,7 @@ def write_imported(
     runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
 ) -> RunFolder:
     """A finished run under `runs`, called `name`. Raises StoreError, OSError."""
+    trials = told_apart(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
         runs,
@@ -128,7 +160,7 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     seen: Counter[str] = Counter()
     out = []
     for cell in cells:
-        same = cell.model_copy(update={"repeat": 1}).model_dump_json()
+        same = _asked(cell)
         seen[same] += 1
         out.append(cell.model_copy(update={"repeat": seen[same]}))
     return out

@@ -177,7 +177,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result, r.back) for r in ran}
+    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result.figures, r.back.figures) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         added = (name for name in each[0] if figure_name(name).measure in _ADDS and all(name in f for f in each))

@@ -15,9 +15,9 @@ step has the figure of each, as `goodput_bps`, `run_2/goodput_bps`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from statistics import fmean
 from typing import Any
@@ -25,9 +25,10 @@ from typing import Any
 from dutlab.subject import Way, part_figure
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
+from dutlab.tools.iperf3.json_output import BACK as OF_BACK
 from dutlab.tools.iperf3.json_output import has_back, sums_of
-from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps
-from dutlab.tools.json_text import UnreadableError, number, read_object
+from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps, unstamped
+from dutlab.tools.json_text import UnreadableError, number, pieces_of
 
 Found = tuple[str, float]
 
@@ -78,25 +79,10 @@ def _iperf_json(text: str) -> Iterator[Found]:
     """Each report in the text, of which a server may print one a client."""
     if '"end"' not in text:
         return
-    decoder, at = json.JSONDecoder(), text.find("{")
-    while at >= 0:
-        try:
-            document, until = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            yield from _mended_report(text[at:])  # as of an iperf3 that prints -nan
-            at = text.find("\n{", at + 1)
-            continue
-        if isinstance(document, dict):
-            yield from _iperf_report(document)
-        at = text.find("{", until)
-
-
-def _mended_report(text: str) -> Iterator[Found]:
-    try:
-        document, _ = read_object(text.encode())
-    except UnreadableError:
-        return
-    yield from _iperf_report(document)
+    with suppress(UnreadableError):
+        for piece in pieces_of(text.encode(), again=OF_BACK):
+            if piece.document is not None:
+                yield from _iperf_report(piece.document)
 
 
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
@@ -120,6 +106,7 @@ def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
 
 def _iperf_text(text: str) -> Iterator[Found]:
     """The summary of each test: the sum of its streams, and of one stream its own."""
+    text = unstamped(text) if "bits/sec" in text or "Bytes/sec" in text else text
     names_sides, has_rules = any(line.side for line in lines_of(text)), "- - - -" in text
     is_server, intervals = False, list[TextLine]()
     for part in _BREAK.split(text):

@@ -1,0 +1,65 @@
+"""What one end of a test of iperf3 reports, whatever the form; which reports are of one test, and which tests are not repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+
+from dutlab.methods.ports import Row
+from dutlab.spec.workloads.setting import Value
+
+SEVERAL_RATES = 1.1
+"""Tests of UDP in one file that sent at rates so far apart were not asked for the same rate."""
+
+
+@dataclass(frozen=True)
+class Iperf3Report:
+    """Figures by our names, a row a second, and what was asked for as far as the report tells."""
+
+    figures: Mapping[str, float]
+    asked: Mapping[str, Value]
+    is_server: bool = False
+    key: str = ""
+    """The same in what both ends report of one test; empty where it is not told."""
+    seconds: Sequence[Row] = ()
+    repairs: tuple[str, ...] = ()
+    below_zero: str = ""
+    """What of the count of lost datagrams is below zero."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    started: datetime | None = None
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """Client, server and congestion control."""
+
+
+def key_of(cookie: object, ends: Sequence[tuple[object, object]]) -> str:
+    """Names a test: by the cookie that the client made, or else by addresses and ports of its first stream."""
+    if cookie:
+        return str(cookie)
+    return " ".join(sorted(f"{str(address).removeprefix('::ffff:')} {port}" for address, port in ends))
+
+
+def once_each(reports: Sequence[Iperf3Report]) -> tuple[list[Iperf3Report], list[str]]:
+    """Each test once, and what was left out: of the reports of both ends of a test the client's has all that the server's has."""
+    kept, left_out = list(reports), list[str]()
+    for server in [report for report in reports if report.is_server and report.key]:
+        if client := next((r for r in kept if r.key == server.key and not r.is_server), None):
+            kept.remove(server)
+            at = kept.index(client)
+            kept[at] = replace(client, key="")  # a server reports a test once
+            left_out.append(f"a server's report of a test that the client reports too ({server.figures.get('goodput_bps', 0.0):.4g} bit/s)")
+    return kept, left_out
+
+
+def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
+    """The same; where tests of UDP that do not say what rate was asked for sent at several, the rate in two digits is part of each."""
+    open_ = [r for r in reports if r.asked.get("protocol") == "udp" and r.asked.get("rate_bps") is None and r.figures.get("sent_bps")]
+    rates = sorted(r.figures["sent_bps"] for r in open_)
+    if not rates or all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
+        return list(reports)
+    return [
+        replace(r, asked={**r.asked, "rate_bps": float(f"{r.figures['sent_bps']:.1e}")}) if any(r is one for one in open_) else r
+        for r in reports
+    ]

@@ -1,0 +1,93 @@
+"""Public cases of iperf3, netperf and flent: each a file as people post it, with the figures worked out by hand (tests/data/cases, a README each)."""
+
+from __future__ import annotations
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.hosts.host import Done
+from dutlab.interop.imported_run import ImportOptions
+from dutlab.interop.importers import read_files
+from dutlab.tools.iperf3.datagrams import read_ends
+from import_files import CASES
+
+INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
+
+
+@pytest.mark.parametrize(
+    ("command", "trials", "doubts"),
+    [
+        ("flent 01-flent-socket-stats/tcp_2up.flent.gz", [{"goodput_bps": 8e6, "upload/goodput_bps": 8e6, "rtt_mean_ns": 20e6}], []),
+        ("flent 03-flent-udp-ping-raw/rrul.flent.gz", [{f"rtt_{what}_ns": 50e6 for what in ("min", "mean", "p50", "p99", "max")}], []),
+        ("flent 05-flent-http/http.flent.gz", [{f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p99")} | {"rtt_mean_ns": None}], []),
+        (
+            "iperf3 06-iperf3-udp-before-3.11/udp.json",
+            [{"sent_bps": 1e9, "goodput_bps": 750e6, "loss_ratio": 0.25, "jitter_ns": 21e3, "protocol": "udp", "length_bytes": 1460}],
+            [],
+        ),
+        (
+            "iperf3 07-iperf3-bidir/fw.json",
+            [
+                {
+                    "forward/goodput_bps": 9.39e9,
+                    "reverse/goodput_bps": 4.09e9,
+                    "goodput_bps": 13.48e9,
+                    "reverse/retransmits": 900,
+                    "direction": "bidir",
+                }
+            ],
+            [],
+        ),
+        (
+            "iperf3 10-iperf3-text-then-reverse/nas.txt",
+            [{"goodput_bps": 9.39e9, "direction": "forward"}, {"goodput_bps": 3.02e9, "retransmits": 188, "direction": "reverse"}],
+            [],
+        ),
+        (
+            "iperf3 12-iperf3-negative-loss/udp.txt",
+            [{"goodput_bps": 811e6, "loss_ratio": 0, "protocol": "udp", "direction": "reverse"}],
+            [NEGATIVE],
+        ),
+        (
+            "netperf 21-netperf-cpu/vxlan.txt",
+            [{"goodput_bps": 3919.03e6, "message_bytes": 16384, "test": "TCP_STREAM"}, {"goodput_bps": 2205.32e6, "message_bytes": 8192}],
+            [INCOMPLETE],
+        ),
+        ("iperf3 40-iperf3-tcp-server-text-3.1/server.txt", [{"goodput_bps": 3.31e9, "sent_bps": None}], []),
+        (
+            "iperf3 41-iperf3-10g-into-1g/odroid.json",
+            [{"goodput_bps": 956e6, "sent_bps": 2.86e9, "loss_ratio": 822000 / 1234500, "streams": 40, "rate_bps": 250_000_000}],
+            [],
+        ),
+        (
+            "netperf 43-netperf-omni/rr.csv",
+            [{"transactions_per_s": 3313.49, "latency_p50_ns": 295e3, "latency_p99_ns": 406e3, "test": "UDP_RR"}],
+            [],
+        ),
+        ("netperf 43-netperf-omni/stream.kv", [{"goodput_bps": 4935.1e6, "retransmits": 12, "test": "TCP_STREAM", "duration_s": 10}], []),
+        (
+            "iperf3 47-iperf3-verbose/v.txt",
+            [{"goodput_bps": 50.3e6, "sender_cpu_percent": 2.2, "rate_bps": 50e6, "length_bytes": 131072, "direction": "forward"}],
+            [],
+        ),
+    ],
+)
+def test_a_public_case_has_its_right_figures(command, trials, doubts):
+    """`trials` has of each what must be among its figures and what was asked; None: is not there."""
+    kind, path = command.split(" ", 1)
+    found, faults = read_files(kind, [CASES / path], ImportOptions())
+    said = [{**trial.cell.params, **trial.measured.figures["a"]} for trial in found]
+    assert [{name: of.get(name) for name in trial} for of, trial in zip(said, trials, strict=True)] == [pytest.approx(t) for t in trials]
+    assert [doubt.kind for trial in found for doubt in trial.measured.doubts] == doubts
+    assert faults == []
+    assert len({trial.cell.model_dump_json() for trial in found}) == len(found), "no two are repeats"
+
+
+def test_the_case_of_datagrams_by_iperf3_3_9():
+    """51: of its client's and server's report."""
+    ends = [
+        Done(end, ("iperf3",), 0, (CASES / f"51-datagrams-iperf3-3.9/{end}.json").read_bytes(), b"", 0.0, 1.0)
+        for end in ("client", "server")
+    ]
+    found = read_ends(*ends, 1460, {})
+    assert (found.sent, found.received) == (1711, 1668)
