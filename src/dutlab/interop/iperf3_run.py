@@ -63,7 +63,7 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], notes: Sequen
 def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str]]:
     """Every report in a file, in its order, and what is wrong with others. Raises UnreadableError."""
     reports, faults, stream = list[Iperf3Report](), list[str](), _Stream()
-    after_server = False
+    around, after_server = list[str](), False
 
     def take(document: Mapping[str, Any], repairs: Sequence[str]) -> None:
         try:
@@ -78,17 +78,14 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str]]:
         elif piece.document is None:
             of_text, wrong = reports_of(piece.text)
             reports += of_text
-            faults += wrong or ([] if of_text else [_around(piece, is_object=bool(piece.fault))])
+            faults += [f"line {piece.line}: {piece.fault}"] if piece.fault else wrong
+            around += [] if piece.fault or of_text or wrong else [f"text around the report, line {piece.line}: {piece.text[:80]!r}"]
         elif not after_server:
             take(piece.document, piece.repairs)
         after_server = piece.text.endswith(_TEXT_OF_SERVER)
     for document, repairs in stream.rest():
         take(document, repairs)
-    return reports, faults
-
-
-def _around(piece: JsonPiece, *, is_object: bool) -> str:
-    return f"line {piece.line}: {piece.fault}" if is_object else f"text around the report, line {piece.line}: {piece.text[:80]!r}"
+    return reports, [*faults, *around] if reports else faults
 
 
 def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report:
@@ -98,7 +95,7 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
     error = str(document.get("error") or "")
     if _is_cut_short(error):
         document = {key: value for key, value in document.items() if key != "error"}
-    results, faults = _results(document, repairs, is_server=is_server)
+    results, faults = _results(document, repairs)
     if not results or (_is_cut_short(error) and not all(result.received_bps for result in results.values())):
         raise UnreadableError(f"it reports: {error}" if error else "; ".join(faults))
     is_both = len(results) + len(faults) > 1
@@ -140,12 +137,10 @@ _ALSO = {
 """What else makes a test, where it was asked for: our name → iperf3's."""
 
 
-def _results(document: Mapping[str, Any], repairs: Sequence[str], *, is_server: bool) -> tuple[dict[str, Iperf3Result], list[str]]:
+def _results(document: Mapping[str, Any], repairs: Sequence[str]) -> tuple[dict[str, Iperf3Result], list[str]]:
     """Direction → its result, in the client's words, and why another has none."""
     is_reverse = json_output.is_reverse(document)
-    ways = {REVERSE if is_reverse else FORWARD: False}
-    if json_output.has_back(document):  # each end names what it sends first
-        ways = {REVERSE: False, FORWARD: True} if is_server else {FORWARD: False, REVERSE: True}
+    ways = {FORWARD: False, REVERSE: True} if json_output.has_back(document) else {REVERSE if is_reverse else FORWARD: False}
     results, faults = dict[str, Iperf3Result](), list[str]()
     for way, back in ways.items():
         try:

@@ -156,7 +156,8 @@ class _Way:
         if last is None:
             why = "it says nothing of what was received" if sent is not None else "it ended early: it has no summary"
             raise UnreadableError(why)
-        if came is not None and came.bps == 0 and sent is not None and sent.bps > 0 and self._is_server:
+        one_line_sent = came is None and last.bps > 0
+        if self._is_server and (one_line_sent or (came is not None and came.bps == 0 and sent is not None and sent.bps > 0)):
             raise UnreadableError("it is of a server that sent, which is not told what was received; use the client's output")
         lost = max(0, last.counted_lost)
         loss = lost / last.datagrams if last.datagrams else None
@@ -230,7 +231,7 @@ def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bo
     sides = {line.side: line for line in lines if id(line) in sums}
     if is_server:
         came = sides.get("receiver")
-        back = "sender" in sides and (came is None or came.bps == 0 < sides["sender"].bps)
+        back = ("sender" in sides and (came is None or came.bps == 0 < sides["sender"].bps)) or ("" in sides and sides[""].bps > 0)
     else:
         back = "Reverse mode, remote host " in text
     return {REVERSE if back else FORWARD: list(lines)}

@@ -99,7 +99,7 @@ _SUMMED, _OF_EACH = ("goodput_bps", "sent_bps", "retransmits"), ("goodput_bps", 
 BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.11), and here those of 3.7 to 3.10, which come twice.
 
-The sums without it are of what this end sends.
+At both ends the sums without it are from client to server.
 """
 _LONGEST_DATAGRAM = 65535
 """RFC 768: the length field has 16 bits."""
@@ -174,7 +174,7 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
     lost = 0.0 if is_below else number(both, "lost_packets")
     repairs = list[str]()
     is_server = "accepted_connection" in start
-    sends = not back if has_back(document) else is_server == is_reverse(document)
+    sends = is_server == (is_reverse(document) != back)
     loss = min(1.0, lost / packets) if packets and lost is not None else None
     omits = number(member(start, "test_start"), "omit")
     if packets and lost is not None and lost > packets and not omits:

@@ -119,13 +119,13 @@ def _iperf_text(text: str) -> Iterator[Found]:
             if line.side or (not names_sides and (is_end if has_rules else _covers_all(line))):
                 test.setdefault((line.role, line.side), []).append(line)
         if is_end and not names_sides and any(line.datagrams for line in lines):
-            yield from _one_line_of_udp(lines, intervals)
+            yield from _one_line_of_udp(lines, intervals, is_server=is_server)
         else:
             yield from _iperf_summary(test, is_server=is_server)
         intervals += [line for line in lines if not line.side and not line.is_omitted]
 
 
-def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine]) -> Iterator[Found]:
+def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is_server: bool) -> Iterator[Found]:
     """iperf3 before 3.2: the summary has the rate that was sent, and what the receiver counted; a server does not know what was sent."""
     whole = [line for line in lines if line.stream == SUM] or lines
     of_streams = {line.stream for line in whole}
@@ -133,6 +133,8 @@ def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine]) -
     total, lost, sent_bps = sum(d.total for d in told), sum(d.lost for d in told), sum(line.bps for line in whole)
     if sent_bps > 0:
         yield "sent_bps", sent_bps
+        if is_server:  # one that sends is not told what came
+            return
         yield "goodput_bps", sent_bps * (1 - lost / total) if total else 0.0
     elif (came := [mean_bps([i for i in intervals if i.stream == stream]) for stream in of_streams]) and None not in came:
         yield "goodput_bps", sum(bps for bps in came if bps is not None)
