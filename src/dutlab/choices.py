@@ -101,6 +101,8 @@ class ImportKind:
     """Takes (name of the file, its bytes, ImportOptions) and returns its trials; raises InputError."""
     workload: str
     bed: Bed = "unknown"
+    has_line: bool = True
+    """Whether its figures are of a link, which has a rate."""
 
     @property
     def importer(self) -> Any:  # noqa: ANN401 -- callers say its type, which is not known here
@@ -111,7 +113,7 @@ class ImportKind:
 IMPORTS: Mapping[str, ImportKind] = {
     "conductor": ImportKind("dutlab.interop.conductor_run:imported", "steps"),
     "figures": ImportKind("dutlab.interop.figure_table:imported", "figures", bed="one"),
-    "fio": ImportKind("dutlab.interop.fio_run:imported", "fio"),
+    "fio": ImportKind("dutlab.interop.fio_run:imported", "fio", has_line=False),
     "flent": ImportKind("dutlab.interop.flent_run:imported", "flent"),
     "iperf3": ImportKind("dutlab.interop.iperf3_run:imported", "iperf3"),
     "ipgen": ImportKind("dutlab.interop.generator_runs:ipgen", "sweep"),

@@ -4,6 +4,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 ├── InputError              a file or argument is wrong                        exit 2
 │   ├── DirectionUnknown    a verdict about a figure of which no side is known to be the better one
 │   ├── NotOurs             a run folder from elsewhere names commands (runner/trust.py)
+│   ├── WrongKind           a file that another importer can read (interop/importers.py)
 │   └── SpecRefused         every fault of the files, each file:line:column    exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
 │   ├── HostError           a host cannot be reached, or vanished

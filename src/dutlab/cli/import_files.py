@@ -31,7 +31,7 @@ MOST_WORDS = 20
 @click.option(
     "--line-rate",
     metavar="RATE",
-    help="Line rate for percentages and ceilings, if the files have none.  [1G for percentages; no ceilings]",
+    help="Rate of the link: rates above it are doubted, and the report says where it was the limit.  [not known]",
 )
 @RUNS
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
@@ -39,13 +39,15 @@ MOST_WORDS = 20
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
     """The name of a file stands for the device.
 
+    What of the files is in no figure, and units that they do not name, is printed and in the report.
+
     Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
 
     \b
     Example:
       dutlab import loadtest vpp-imix.json danos-imix.json --line-rate 1G
     """
-    from dutlab.interop.imported_run import ImportOptions, write_imported  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.imported_run import ImportOptions, frame_words, write_imported  # noqa: PLC0415 -- `--help` needs none of it
     from dutlab.interop.importers import read_files  # noqa: PLC0415 -- `--help` needs none of it
 
     try:
@@ -62,6 +64,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
     _say(_notes(trials), err=as_json)
+    _say(frame_words(trials), err=as_json)
     _say(faults, err=as_json)
     count = len(trials) - len(faults)
     say(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}", err=as_json)

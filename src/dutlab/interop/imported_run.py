@@ -1,7 +1,13 @@
-"""The one place that writes a run of what other tools measured: each of their files kept as it was, its trials marked as imported."""
+"""The one place that writes a run of what other tools measured: each of their files kept as it was, its trials marked as imported.
+
+An importer fills the frame of `Imported`: the cell, the figures, what it left out and which units it assumed. It gives figures as the file
+has them, also where they cannot be (a loss below zero, a rate above the line): `importers.read_data` checks them all in one place
+(`figure_checks.py`), and applies `--line-rate`. Seconds go into the table `seconds`, so that a stall in them is found.
+"""
 
 from __future__ import annotations
 
+import enum
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +20,10 @@ from dutlab import outside
 from dutlab.bounds import IMPORT
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Measured
+from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.store.record import ASSUMED, LEFT_OUT, DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
 from dutlab.subject import Figures
@@ -25,6 +31,8 @@ from dutlab.units import BpsL1
 
 LINK = "a"
 """What the one way of a file that names none is called here."""
+_DETAIL = 400
+"""Characters: a file may have a thousand series."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,40 @@ class ImportOptions:
     """What a file may leave open and a user can say."""
 
     line_rate: BpsL1 | None = None
+
+
+class Omission(enum.Enum):
+    """Why a part of a file is in no figure. The value is part of a sentence."""
+
+    WARM_UP = "warm-up"
+    UNREADABLE = "cannot be read"
+    UNFINISHED = "did not reach the end"
+    SUPERSEDED = "a later report says it again"
+    SAME_TEST = "another report of the same test"
+    COMPUTED = "computed of others that are here"
+    NO_MEASURE = "dutlab has no such measure"
+    IMPOSSIBLE = "cannot be"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A part of a file that is in no figure."""
+
+    what: str
+    """In the plural: `seconds`, `tests`, `series`, `lines`."""
+    why: Omission
+    count: int = 1
+    detail: str = ""
+    """Their names, or the lines that they are in."""
+
+
+@dataclass(frozen=True)
+class AssumedUnit:
+    """A unit that the file does not name, and why this one is taken."""
+
+    field: str
+    unit: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -50,9 +92,33 @@ class Imported:
     why: str = ""
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """As in a record; what the user's line rate allows."""
+    """As in a record. An importer leaves it empty: the user's line rate fills it, by the two fields below."""
     apart: Mapping[str, str] = field(default_factory=dict)
     """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
+    test_id: str = ""
+    """The same in the reports of both ends of one test; empty where it is not told."""
+    is_second: bool = False
+    """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
+    directions: int = 1
+    """How many directions of a link the figures without a part are the sum of: the line carries its rate in each."""
+    datagram_bytes: float | None = None
+    """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
+    left_out: Sequence[LeftOut] = ()
+    """Of the whole file where it is the first of its trials, else of this trial."""
+    assumed: Sequence[AssumedUnit] = ()
+
+    @property
+    def tables(self) -> dict[str, Sequence[Row]]:
+        """What a record keeps of the frame."""
+        left_out: list[Row] = [{"what": o.what, "why": o.why.value, "count": o.count, "detail": o.detail} for o in self.left_out]
+        assumed: list[Row] = [{"field": a.field, "unit": a.unit, "why": a.why} for a in self.assumed]
+        return {name: rows for name, rows in ((LEFT_OUT, left_out), (ASSUMED, assumed)) if rows}
+
+
+def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut, ...]:
+    """One entry for all of `names`; none where there are none."""
+    held = list(names)
+    return (LeftOut(what, why, len(held), "; ".join(dict.fromkeys(held))[:_DETAIL]),) if held else ()
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
@@ -60,6 +126,23 @@ def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, pa
     return Cell(
         mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
     )
+
+
+def once_each(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
+    kept = list(trials)
+    open_ = [trial for trial in trials if trial.test_id and not trial.is_second and not trial.why]
+    for second in [trial for trial in trials if trial.test_id and trial.is_second]:
+        first = next((trial for trial in open_ if trial.test_id == second.test_id), None)
+        if first is None:
+            continue
+        open_.remove(first)  # an end reports a test once
+        kept = [trial for trial in kept if trial is not second]
+        raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
+        left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
+        at = next(n for n, trial in enumerate(kept) if trial is first)
+        kept[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
+    return kept
 
 
 def told_apart(trials: Sequence[Imported]) -> list[Imported]:
@@ -95,6 +178,22 @@ def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
     return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(repairs), about),) if repairs else ()
 
 
+def frame_words(trials: Iterable[Imported]) -> list[str]:
+    """What of the files is in no figure, and the units that were assumed: a sentence each, with the count of all files."""
+    counts, details = Counter[tuple[str, Omission]](), dict[tuple[str, Omission], list[str]]()
+    assumed = list[str]()
+    for trial in trials:
+        for one in trial.left_out:
+            counts[one.what, one.why] += one.count
+            details.setdefault((one.what, one.why), []).append(one.detail)
+        assumed += [f"assumed: {one.field} is in {one.unit} ({one.why})" for one in trial.assumed]
+    left_out = []
+    for (what, why), count in counts.items():
+        said = "; ".join(dict.fromkeys(filter(None, details[what, why])))[:_DETAIL]
+        left_out.append(f"left out: {count} {what}, {why.value}{f': {said}' if said else ''}")
+    return [*left_out, *dict.fromkeys(assumed)]
+
+
 def moment(seconds: float | None) -> datetime | None:
     """A moment that a file tells in seconds since the epoch; None for none, and for one that no clock has shown."""
     try:
@@ -112,13 +211,10 @@ def moment_in(text: object) -> datetime | None:
         return None
 
 
-"""Whether all that was imported stood in one testbed, or nobody knows: then no mode tells anything of what limited another."""
-
-
 def write_imported(
     runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
 ) -> RunFolder:
-    """A finished run under `runs`, called `name`. Raises StoreError, OSError."""
+    """A finished run under `runs`, called `name`; `bed` says whether all modes were in one testbed. Raises StoreError, OSError."""
     trials = told_apart(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
@@ -176,6 +272,6 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
         ceilings=Figures({link: dict(of) for link, of in trial.ceilings.items()}),
-        doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts, *above_line_doubts(measured, trial.ceilings))],
-        **found_of(measured),
+        doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
+        **found_of(replace(measured, tables={**measured.tables, **trial.tables})),
     )

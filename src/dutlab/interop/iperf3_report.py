@@ -1,4 +1,4 @@
-"""What one end of a test of iperf3 reports, whatever the form; which reports are of one test, and which tests are not repeats."""
+"""What one end of a test of iperf3 reports, whatever the form; which tests are not repeats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Iperf3Report:
     below_zero: str = ""
     """What of the count of lost datagrams is below zero."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    omitted: int = 0
+    """Seconds of the warm-up (-O)."""
     started: datetime | None = None
     apart: Mapping[str, str] = field(default_factory=dict)
     """Client, server and congestion control."""
@@ -39,18 +40,6 @@ def key_of(cookie: object, ends: Sequence[tuple[object, object]]) -> str:
     if cookie:
         return str(cookie)
     return " ".join(sorted(f"{str(address).removeprefix('::ffff:')} {port}" for address, port in ends))
-
-
-def once_each(reports: Sequence[Iperf3Report]) -> tuple[list[Iperf3Report], list[str]]:
-    """Each test once, and what was left out: of the reports of both ends of a test the client's has all that the server's has."""
-    kept, left_out = list(reports), list[str]()
-    for server in [report for report in reports if report.is_server and report.key]:
-        if client := next((r for r in kept if r.key == server.key and not r.is_server), None):
-            kept.remove(server)
-            at = kept.index(client)
-            kept[at] = replace(client, key="")  # a server reports a test once
-            left_out.append(f"a server's report of a test that the client reports too ({server.figures.get('goodput_bps', 0.0):.4g} bit/s)")
-    return kept, left_out
 
 
 def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:

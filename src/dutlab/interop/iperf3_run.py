@@ -8,8 +8,20 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, told_apart
-from dutlab.interop.iperf3_report import Iperf3Report, key_of, once_each, with_rates
+from dutlab.interop.imported_run import (
+    LINK,
+    Imported,
+    ImportOptions,
+    LeftOut,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    moment,
+    once_each,
+    told_apart,
+)
+from dutlab.interop.iperf3_report import Iperf3Report, key_of, with_rates
 from dutlab.interop.iperf3_text import reports_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
@@ -27,28 +39,28 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
     del options
     try:
-        reports, faults = _reports(data)
+        reports, faults, around = _reports(data)
     except UnreadableError as error:
-        reports, faults = [], [str(error)]
+        reports, faults, around = [], [str(error)], []
     if not reports:
         why = faults[0] if faults else "it holds neither JSON nor lines of iperf3"
         raise InputError(f"{name}: {why}", remedy="only a test that reached its end has a result")
-    reports, twice = once_each(with_rates(reports))
+    left_out = (*left_out_of("tests", Omission.UNFINISHED, faults), *left_out_of("lines", Omission.UNREADABLE, around))
     trials = [
-        _trial(name, report, faults if n == 0 else [], [f"left out: {what}" for what in twice] if n == 0 else [])
-        for n, report in enumerate(reports)
+        _trial(name, report, [*faults, *around] if n == 0 else [], left_out if n == 0 else ())
+        for n, report in enumerate(with_rates(reports))
     ]
-    return told_apart(trials)
+    return told_apart(once_each(trials))
 
 
-def _trial(name: str, report: Iperf3Report, faults: Sequence[str], notes: Sequence[str]) -> Imported:
-    figures = report.figures
+def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Sequence[LeftOut]) -> Imported:
+    figures, asked, notes = report.figures, report.asked, list[str]()
     doubts = list(mended([*report.repairs, *faults]))
     if report.below_zero:
         doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, LINK))
-    if report.asked["direction"] == "bidir":
+    if asked["direction"] == "bidir":
         rates = [f"{si(figures[key], 'bit/s')} {way}" for way in (FORWARD, REVERSE) if (key := part_figure(way, "goodput_bps")) in figures]
-        notes = [f"both directions at once: {', '.join(rates)}", *notes]
+        notes = [f"both directions at once: {', '.join(rates)}"]
     measured = Measured(
         figures={LINK: dict(figures)},
         doubts=tuple(doubts),
@@ -56,12 +68,21 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], notes: Sequen
         notes=notes,
         tables={"seconds": list(report.seconds)},
     )
-    cell = imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=report.asked)
-    return Imported(cell, measured, started=report.started, apart=report.apart)
+    return Imported(
+        imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=asked),
+        measured,
+        started=report.started,
+        apart=report.apart,
+        test_id=report.key,
+        is_second=report.is_server,
+        directions=2 if asked["direction"] == "bidir" else 1,
+        datagram_bytes=float(size) if asked["protocol"] == "udp" and (size := asked.get("length_bytes")) else None,
+        left_out=(*left_out, *((LeftOut("seconds", Omission.WARM_UP, report.omitted),) if report.omitted else ())),
+    )
 
 
-def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str]]:
-    """Every report in a file, in its order, and what is wrong with others. Raises UnreadableError."""
+def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
+    """Every report in a file, in its order, what is wrong with others, and text that is none. Raises UnreadableError."""
     reports, faults, stream = list[Iperf3Report](), list[str](), _Stream()
     around, after_server = list[str](), False
 
@@ -85,7 +106,7 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str]]:
         after_server = piece.text.endswith(_TEXT_OF_SERVER)
     for document, repairs in stream.rest():
         take(document, repairs)
-    return reports, [*faults, *around] if reports else faults
+    return reports, faults, around
 
 
 def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report:
@@ -123,6 +144,7 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
         facts={"iperf3_version": first.version},
         started=moment(number(member(start, "timestamp"), "timesecs")),
         apart=_apart(start, end, is_server=is_server),
+        omitted=json_output.omitted(document),
     )
 
 

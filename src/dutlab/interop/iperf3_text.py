@@ -121,11 +121,12 @@ def _report(text: str, options: Mapping[str, Value]) -> Iperf3Report:
     for side in ("sender", "receiver"):
         if percent := said.get(f"{side}_cpu"):
             whole[f"{side}_cpu_percent"] = float(percent)
+    omitted = len({line.to_s for line in first if line.is_omitted})
     asked = {
         "protocol": "udp" if any(total.jitter_ns is not None for total in totals) else "tcp",
         "direction": direction,
         "streams": len(streams) // len(ways) or None,
-        "omit_s": len({line.to_s for line in first if line.is_omitted}),
+        "omit_s": omitted,
         "duration_s": round(min(total.to_s for total in totals)),
     } | _said_of(text, said, options)
     ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
@@ -134,6 +135,7 @@ def _report(text: str, options: Mapping[str, Value]) -> Iperf3Report:
         facts={"iperf3_version": said["version"]} if "version" in said else {},
         started=_moment(said.get("time")),
         apart={k: v for k in ("client", "server", "congestion") if (v := said.get(k) or str(options.get(k) or ""))},
+        omitted=omitted,
     )  # fmt: skip
 
 

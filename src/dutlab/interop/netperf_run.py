@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, told_apart
+from dutlab.interop.imported_run import (
+    LINK,
+    AssumedUnit,
+    Imported,
+    ImportOptions,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    told_apart,
+)
 from dutlab.methods.ports import Measured
 from dutlab.tools.netperf_text import NetperfTest, tests_of
 
@@ -20,20 +31,27 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         raise InputError(
             f"{name}: no test of netperf in it reached its end", remedy="keep what netperf prints, its headline included (without -P 0)"
         )
+    left_out = left_out_of("tests", Omission.UNFINISHED, cut)
     repairs = [f"of {len(tests)} tests {len(cut)} did not reach their end: {', '.join(cut)}"] if cut else []
-    return told_apart([_trial(name, test, repairs if n == 0 else []) for n, test in enumerate(whole)])
+    trials = [_trial(name, test) for test in whole]
+    first = replace(
+        trials[0], measured=replace(trials[0].measured, doubts=(*mended(repairs), *trials[0].measured.doubts)), left_out=left_out
+    )
+    return told_apart([first, *trials[1:]])
 
 
-def _trial(name: str, test: NetperfTest, repairs: list[str]) -> Imported:
+def _trial(name: str, test: NetperfTest) -> Imported:
     cell = imported_cell(PurePath(name).stem, workload="netperf", tool="netperf", params={"test": test.name, **test.asked})
     notes = []
     if test.confidence_percent is not None:
         notes.append(f"{test.name}: netperf's repeats did not reach the confidence that was asked for: ±{test.confidence_percent:g} %")
-    if test.assumed:
-        notes.append(f"{test.name}: the file names no unit; {test.assumed} is netperf's own")
-    doubts = list(mended(repairs))
-    if test.lost < 0:
-        doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, f"{-test.lost:.0f} messages more came than were sent", LINK))
+    doubts = [Doubt(DoubtKind.NEGATIVE_LOSS, f"{-test.lost:.0f} messages more came than were sent", LINK)] if test.lost < 0 else []
     tables = {"seconds": list(test.seconds)} if test.seconds else {}
-    measured = Measured(figures={LINK: test.figures}, doubts=tuple(doubts), notes=notes, tables=tables)
-    return Imported(cell, measured, apart={"server": test.host} if test.host else {})
+    size = test.asked.get("message_bytes")
+    return Imported(
+        cell,
+        Measured(figures={LINK: test.figures}, doubts=tuple(doubts), notes=notes, tables=tables),
+        apart={"server": test.host} if test.host else {},
+        datagram_bytes=float(size) if test.name.startswith("UDP") and size else None,
+        assumed=(AssumedUnit("goodput_bps", test.assumed, "the file names none; it is netperf's own"),) if test.assumed else (),
+    )

@@ -1,7 +1,8 @@
 """netperf's omni output (`-k`, `-o`, `-O`): the columns that were asked for, as KEY=value, as CSV with a head, or as columns for people.
 
 A column has a name (`-k`) and a title of up to four lines, which CSV has in one (nettest_omni.c: print_omni_init_list(), print_omni_csv(),
-print_omni_keyword(), print_omni_human()). THROUGHPUT is of what this end sent and received: of UDP that is sent, not what came.
+print_omni_keyword(), print_omni_human()). THROUGHPUT is of what came (send_omni_inner(): of a test
+that only sends, the bytes of the other end).
 """
 
 from __future__ import annotations

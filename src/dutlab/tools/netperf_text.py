@@ -145,7 +145,9 @@ def _omni_rates(name: str, columns: Mapping[str, str], *, is_pairs: bool) -> tup
         known = [n for end in ends if (n := omni_number(columns, f"{end}_THROUGHPUT"))]
         figures |= {key: known[0] * scale} if known else {}
     if rate is not None:
-        figures.setdefault("sent_bps" if name == "UDP_STREAM" else "goodput_bps", rate * scale)
+        figures.setdefault("goodput_bps", rate * scale)
+    if name == "UDP_STREAM" and (sent := figures.get("sent_bps")) and "goodput_bps" in figures:
+        figures["loss_ratio"] = 1 - figures["goodput_bps"] / sent
     return figures, "" if found or not figures else "10^6bits/s"
 
 

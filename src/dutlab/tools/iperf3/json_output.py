@@ -263,6 +263,12 @@ def is_whole(output: bytes) -> bool:
         return False
 
 
+def omitted(document: Mapping[str, Any]) -> int:
+    """How many intervals of the warm-up (-O) it has."""
+    raw = document.get("intervals")
+    return sum(member(entry, "sum").get("omitted") is True for entry in raw if isinstance(entry, Mapping)) if isinstance(raw, list) else 0
+
+
 def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
     """Those that count: not omitted, at least half as long as the longest (the last may be a sliver), with a rate."""
     intervals, begun_s = [], 0.0
