@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from dutlab.choices import IMPORTS
 from dutlab.doubts import DoubtKind
+from dutlab.errors import InputError
 from dutlab.hosts.host import Done
-from dutlab.interop.imported_run import ImportOptions
+from dutlab.interop.imported_run import ImportOptions, Omission
 from dutlab.interop.importers import read_files
 from dutlab.tools.iperf3.datagrams import read_ends
-from import_files import CASES
+from import_files import CASES, DATA
 
 INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
 
@@ -19,7 +23,11 @@ INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
     [
         ("flent 01-flent-socket-stats/tcp_2up.flent.gz", [{"goodput_bps": 8e6, "upload/goodput_bps": 8e6, "rtt_mean_ns": 20e6}], []),
         ("flent 03-flent-udp-ping-raw/rrul.flent.gz", [{f"rtt_{what}_ns": 50e6 for what in ("min", "mean", "p50", "p99", "max")}], []),
-        ("flent 05-flent-http/http.flent.gz", [{f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p99")} | {"rtt_mean_ns": None}], []),
+        (
+            "flent 05-flent-http/http.flent.gz",
+            [{f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p99")} | {"rtt_mean_ns": None}],
+            [],
+        ),
         (
             "iperf3 06-iperf3-udp-before-3.11/udp.json",
             [{"sent_bps": 1e9, "goodput_bps": 750e6, "loss_ratio": 0.25, "jitter_ns": 21e3, "protocol": "udp", "length_bytes": 1460}],
@@ -91,3 +99,83 @@ def test_the_case_of_datagrams_by_iperf3_3_9():
     ]
     found = read_ends(*ends, 1460, {})
     assert (found.sent, found.received) == (1711, 1668)
+
+
+VERSIONS = ("3.1.3", "3.5", "3.7", "3.9", "3.10.1", "3.12", "3.16", "3.21")
+RECORDED = DATA / "iperf3" / "versions"
+
+
+def recorded(version, of):
+    return json.loads((RECORDED / f"{version}-{of}.json").read_text())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_datagrams_of_each_version_are_counted_and_both_ends_reports_are_one_test(version):
+    """100 Mbit/s into a socket of 8 KiB, which loses some: datagrams are 1400 bytes."""
+    paths = [RECORDED / f"{version}-udp-{end}.json" for end in ("client", "server")]
+    client, server = (json.loads(path.read_text())["end"] for path in paths)
+    sent, lost = client["sum"]["bytes"] // 1400, server["sum"]["lost_packets"]
+    assert 0 < lost < sent
+    found = read_ends(*(Done("x", ("iperf3",), 0, path.read_bytes(), b"", 0.0, 1.0) for path in paths), 1400, {})
+    assert (found.sent, found.received) == (sent, pytest.approx(sent - lost, abs=3))
+    (trial,), faults = read_files("iperf3", paths, ImportOptions())
+    figures = trial.measured.figures["a"]
+    assert figures["loss_ratio"] == pytest.approx(lost / sent, abs=0.002)
+    assert figures["goodput_bps"] == pytest.approx(figures["sent_bps"] * (1 - lost / sent), rel=0.005)
+    assert ([out.why for out in trial.left_out], sorted(trial.raw), faults) == (
+        [Omission.SAME_TEST],
+        sorted(path.name for path in paths),
+        [],
+    )
+    (alone,), _ = read_files("iperf3", paths[1:], ImportOptions())
+    assert alone.measured.figures["a"]["loss_ratio"] == pytest.approx(lost / sent, abs=0.002)
+
+
+@pytest.mark.parametrize("version", VERSIONS[2:])
+def test_both_directions_of_each_version_that_has_them(version):
+    (trial,), _ = read_files("iperf3", [RECORDED / f"{version}-bidir-client.json"], ImportOptions())
+    forward, back = (stream["receiver"]["bits_per_second"] for stream in recorded(version, "bidir-client")["end"]["streams"])
+    figures = trial.measured.figures["a"]
+    assert (figures["forward/goodput_bps"], figures["reverse/goodput_bps"]) == (
+        pytest.approx(forward, rel=1e-3),
+        pytest.approx(back, rel=1e-3),
+    )
+    assert (figures["goodput_bps"], trial.cell.params["direction"]) == (pytest.approx(forward + back, rel=1e-3), "bidir")
+    assert {row["direction"] for row in trial.measured.tables["seconds"]} == {"forward", "reverse"}
+
+
+def events(document):
+    parts = [("start", document["start"]), *(("interval", i) for i in document["intervals"]), ("end", document["end"])]
+    return "".join(json.dumps({"event": event, "data": data}) + "\n" for event, data in parts)
+
+
+@pytest.mark.parametrize(
+    ("make", "count", "doubts", "left_out"),
+    [
+        (lambda a, b: a + "\n" + b, 2, [], []),
+        (lambda a, b: f"[{a},\n{b}]", 2, [], []),
+        (lambda a, b: json.dumps(json.loads(a)) + "\n" + json.dumps(json.loads(b)), 2, [], []),
+        (lambda a, b: events(json.loads(a)) + events(json.loads(b)), 2, [], []),
+        (lambda a, b: events(json.loads(a)) + a + b, 2, [], []),  # --json-stream-full-output, and another
+        (lambda a, b: a[:900] + "\n" + b, 1, [INCOMPLETE], [Omission.UNFINISHED]),
+        (lambda a, b: a + "\n" + b[:900], 1, [INCOMPLETE], [Omission.UNFINISHED]),
+        (lambda a, b: a + "\nready\n" + b, 2, [INCOMPLETE], [Omission.UNREADABLE]),
+        (lambda a, b: a.replace('"jitter_ms":\t', '"jitter_ms":\t-nan, "x":') + "\n" + b, 2, [INCOMPLETE], []),
+        (lambda a, _: a + "\nConnecting to host 192.0.2.2, port 5201\niperf3: error - unable to connect\n", 1, [INCOMPLETE], [Omission.UNFINISHED]),
+    ],
+)  # fmt: skip
+def test_every_document_of_a_file_is_a_test_and_what_is_none_is_said(make, count, doubts, left_out):
+    one, other = (json.dumps(recorded(version, "udp-client"), indent="\t", separators=(",", ":\t")) for version in ("3.12", "3.16"))
+    trials = IMPORTS["iperf3"].importer("x.json", make(one, other).encode(), ImportOptions())
+    assert len(trials) == count
+    assert [doubt.kind for trial in trials for doubt in trial.measured.doubts] == doubts
+    assert [out.why for trial in trials for out in trial.left_out] == left_out
+
+
+def test_a_report_that_was_cut_short_counts_where_it_is_of_the_end_that_received():
+    document = recorded("3.12", "udp-server") | {"error": "the client has terminated"}
+    (trial,) = IMPORTS["iperf3"].importer("x.json", json.dumps(document).encode(), ImportOptions())
+    assert [doubt.kind for doubt in trial.measured.doubts] == [INCOMPLETE]
+    document["error"] = "unable to receive results"
+    with pytest.raises(InputError):
+        IMPORTS["iperf3"].importer("x.json", json.dumps(document).encode(), ImportOptions())

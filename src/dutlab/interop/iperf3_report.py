@@ -44,11 +44,16 @@ def key_of(cookie: object, ends: Sequence[tuple[object, object]]) -> str:
 
 def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
     """The same; where tests of UDP that do not say what rate was asked for sent at several, the rate in two digits is part of each."""
-    open_ = [r for r in reports if r.asked.get("protocol") == "udp" and r.asked.get("rate_bps") is None and r.figures.get("sent_bps")]
-    rates = sorted(r.figures["sent_bps"] for r in open_)
-    if not rates or all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
+    open_ = {n: rate for n, r in enumerate(reports) if r.asked.get("rate_bps") is None and (rate := _sent_bps(r))}
+    rates = sorted(open_.values())
+    if all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
         return list(reports)
-    return [
-        replace(r, asked={**r.asked, "rate_bps": float(f"{r.figures['sent_bps']:.1e}")}) if any(r is one for one in open_) else r
-        for r in reports
-    ]
+    return [replace(r, asked={**r.asked, "rate_bps": float(f"{open_[n]:.1e}")}) if n in open_ else r for n, r in enumerate(reports)]
+
+
+def _sent_bps(report: Iperf3Report) -> float | None:
+    """Of UDP: a server knows what came, and what share that is."""
+    if report.asked.get("protocol") != "udp":
+        return None
+    came, loss = report.figures.get("goodput_bps"), report.figures.get("loss_ratio", 0.0)
+    return report.figures.get("sent_bps") or (came / (1 - loss) if came and loss < 1 else None)

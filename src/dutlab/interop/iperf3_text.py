@@ -24,12 +24,12 @@ from dutlab.tools.json_text import UnreadableError
 
 _TEST = re.compile(
     r"^(?:iperf 3\.\S+[^\n]*\n[^\n]*\n)?(?:Control connection MSS[^\n]*\n)?(?:Time: [^\n]*\n)?"
-    r"(?:Connecting to host |Accepted connection from )",
+    r"(?:Connecting to host |Accepted connection from |-{20,}$)",
     re.MULTILINE,
 )
 _SERVER_OUTPUT = re.compile(r"^Server output:\n.*?(?=^iperf Done\.|^Connecting to host |\Z)", re.MULTILINE | re.DOTALL)
 _STREAM = re.compile(r"^\[ *(\d+)\](?:\[\S+\])? local (\S+) port (\d+) connected to (\S+) port (\d+)", re.MULTILINE)
-_ERROR = re.compile(r"^iperf3(?:\.exe)?: (?P<how>error|interrupt) - (?P<what>.*)$", re.MULTILINE)
+_ERROR = re.compile(r"^iperf3(?:\.exe)?: (?:error - |interrupt - |(?=the (?:client|server) has ))(?P<what>.*)$", re.MULTILINE)
 _COMMAND = re.compile(r"\biperf3(?:\.exe)?[ \t]+((?:\S+[ \t]+)*(?:-c|--client)\b[^\n]*)$", re.MULTILINE)
 _COMMAND_IS_WITHIN = 600
 _VERBOSE = re.compile(
@@ -73,25 +73,29 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
     """Every test of a text in its order, and why others have no result."""
     text = unstamped(text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _SERVER_OUTPUT.sub("", text)
+    early = _ERROR.match(text)  # standard error of the one test of a file is before its lines where both went into the file
     begins = [found.start() for found in _TEST.finditer(text)]
     begins = [0, *begins] if not begins or begins[0] > 0 else begins
+    parts = [(before, begin, text[begin:end]) for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False)]
+    whole = [part for _, _, part in parts if any(lines_of(part))]
     found, faults = list[Iperf3Report](), list[str]()
-    for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False):
-        part = text[begin:end]
-        if not any(lines_of(part)) and not _ERROR.search(part):
+    for before, begin, part in parts:
+        if part not in whole:
+            # A server that is ended between two tests cuts none short.
+            faults += [f"it reports: {e['what'].strip()}" for e in [_ERROR.search(part)] if e and not (whole and _is_cut_short(e))]
             continue
         commands = _COMMAND.findall(text[max(before, begin - _COMMAND_IS_WITHIN) : begin])
+        error = early if early and len(whole) == 1 and _is_cut_short(early) else _ERROR.search(part)
         try:
-            found.append(_report(part, _options(commands[-1]) if commands else {}))
-        except UnreadableError as error:
-            faults.append(str(error))
+            found.append(_report(part, _options(commands[-1]) if commands else {}, error))
+        except UnreadableError as unreadable:
+            faults.append(str(unreadable))
     return found, faults
 
 
-def _report(text: str, options: Mapping[str, Value]) -> Iperf3Report:
+def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None) -> Iperf3Report:
     lines, said = list(lines_of(text)), {name: found[1] for name, form in _SAID.items() if (found := form.search(text))}
     is_server = "Accepted connection from " in text
-    error = _ERROR.search(text)
     if error is not None and not _is_cut_short(error):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
     sums = set(map(id, _summaries(text, lines)))
@@ -285,7 +289,7 @@ def _row(to_s: float, lines: Sequence[TextLine], *, sent: bool) -> Row:
 
 
 def _is_cut_short(error: re.Match[str]) -> bool:
-    return error["how"] == "interrupt" or "has terminated" in error["what"]
+    return "has terminated" in error["what"]
 
 
 def _moment(text: str | None) -> datetime | None:

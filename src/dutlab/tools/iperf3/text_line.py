@@ -17,7 +17,7 @@ _LINE = re.compile(
 )
 _STAMP = re.compile(
     r"^(?=[^\n]*\[ *(?:\d+|SUM|ID)\])[^\n]*?(?=\[ *(?:\d+|SUM|ID)\](?:\[(?:[TR]X-[CS]|Role)\])? )"
-    r"|^[^\n]*?(?=Connecting to host |Accepted connection from |Reverse mode, remote host |- - - - -|iperf3: |Server output:"
+    r"|^[^\n]*?(?=Connecting to host |Accepted connection from |Reverse mode, remote host |- - - - -|-{20}|iperf3: |Server output:"
     r"|Time: |Cookie: |Starting Test: |Test Complete|Target Bitrate: |CPU Utilization: |snd_tcp_congestion )",
     re.MULTILINE,
 )
