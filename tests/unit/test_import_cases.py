@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
+from click.testing import CliRunner
 
+from dutlab.analysis.limited import LimitCause
 from dutlab.choices import IMPORTS
+from dutlab.cli.import_files import import_files
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.hosts.host import Done
 from dutlab.interop.imported_run import ImportOptions, Omission
 from dutlab.interop.importers import read_files
+from dutlab.report.gather import gather
+from dutlab.report.model.contests import CompareRequest
+from dutlab.report.questions.compared import compare_modes
+from dutlab.report.questions.sides import open_run
 from dutlab.tools.iperf3.datagrams import read_ends
 from import_files import CASES, DATA
 
@@ -179,3 +186,26 @@ def test_a_report_that_was_cut_short_counts_where_it_is_of_the_end_that_received
     document["error"] = "unable to receive results"
     with pytest.raises(InputError):
         IMPORTS["iperf3"].importer("x.json", json.dumps(document).encode(), ImportOptions())
+
+
+def imported(tmp_path, *arguments):
+    done = CliRunner().invoke(import_files, [*arguments, "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 0, done.output
+    return next(path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize(("line", "is_limit"), [((), False), (("--line-rate", "1G"), True)])
+def test_the_line_is_a_limit_where_it_is_known_and_a_lossy_import_tells_nothing_of_a_dut(tmp_path, line, is_limit):
+    run = imported(tmp_path, "iperf3", str(CASES / "41-iperf3-10g-into-1g/odroid.json"), *line)
+    (limit,) = gather(run, run).limits
+    assert (LimitCause.LINE.value in limit.words, bool(limit.confidence)) == (is_limit, is_limit)
+
+
+def test_a_comparison_says_what_changed_between_two_versions_of_iperf3(tmp_path):
+    for version in ("3.7", "3.16"):
+        (tmp_path / f"of-{version[2:]}.json").write_bytes((RECORDED / f"{version}-bidir-client.json").read_bytes())
+    run = imported(tmp_path, "iperf3", *(str(tmp_path / f"of-{minor}.json") for minor in (7, 16)))
+    (pair,) = compare_modes(open_run(run), asked=CompareRequest(figures=("sender_cpu_percent",), better={"sender_cpu_percent": "lower"}))
+    assert [change.since for change in pair.count_changes] == ["3.10"]
+    (pair,) = compare_modes(open_run(run))
+    assert pair.count_changes == (), "one stream and no warm-up: goodput is what it was"
