@@ -20,7 +20,7 @@ from dutlab.choices import IMPORTS
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.conductor_report import StepRow, TrialRows, conductor_report, conductor_text
-from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.imported_run import ImportOptions, Omission, write_imported
 from dutlab.interop.importers import read_files
 from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
@@ -266,6 +266,15 @@ def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
     figures = trial.measured.figures["a"]
     assert (figures["goodput_bps"], figures["upload/goodput_bps"], figures["download/goodput_bps"]) == (10e6, 10e6, 10e6)
     assert len(trial.measured.notes) == 1
+
+
+def test_what_was_asked_of_flent_is_in_its_cell_and_series_that_count_nowhere_are_named():
+    said = json.loads(gzip.decompress(VALID["flent"]))
+    said["metadata"] |= {"IP_VERSION": 6, "TEST_PARAMETERS": {"cc": "bbr", "list": [1]}, "HOSTS": ["192.0.2.2"], "LOCAL_HOST": "client"}
+    (trial,) = read("flent", json.dumps(said).encode())
+    assert {name: trial.cell.params.get(name) for name in ("ip", "cc", "list")} == {"ip": "6", "cc": "bbr", "list": None}
+    assert trial.apart == {"client": "client", "server": "192.0.2.2"}
+    assert [(out.why, out.count) for out in trial.left_out] == [(Omission.COMPUTED, 1)]
 
 
 def test_what_a_client_of_udp_sent_is_no_goodput():

@@ -176,7 +176,8 @@ def _ends(start: Mapping[str, Any]) -> list[tuple[object, object]]:
     """Address and port of both ends of the first stream."""
     connected = start.get("connected")
     first = connected[0] if isinstance(connected, list) and connected and isinstance(connected[0], Mapping) else {}
-    return [(first[f"{end}_host"], first.get(f"{end}_port")) for end in ("local", "remote") if f"{end}_host" in first]
+    ends = [(first[f"{end}_host"], first.get(f"{end}_port")) for end in ("local", "remote") if f"{end}_host" in first]
+    return ends if len(ends) == 2 else []  # noqa: PLR2004 -- both
 
 
 def _apart(start: Mapping[str, Any], end: Mapping[str, Any], *, is_server: bool) -> dict[str, str]:

@@ -104,8 +104,10 @@ def _piece(text: str, begin: int, line: int, again: str) -> tuple[JsonPiece, int
         mended = _without_nan(text[begin:end])
     try:
         document, length = _decode(mended, 0, again)
-    except (ValueError, UnreadableError):
+    except ValueError:
         return JsonPiece(line, fault=str(_not_json(mended.rstrip()))), end
+    except UnreadableError as error:
+        return JsonPiece(line, fault=str(error)), end
     repairs = ["invalid numbers (nan, inf) were left out"]
     repairs += [f"text after the report: {rest[:80]!r}"] if (rest := mended[length:].strip()) else []
     return JsonPiece(line, document, repairs), end
@@ -211,6 +213,8 @@ def _not_json(text: str) -> UnreadableError:
         json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as e:
         where = f" ({e.msg} at line {e.lineno}, character {e.pos})"
+    except RecursionError:
+        return UnreadableError("its report is nested too deep to be one", Unreadable.TOO_LARGE)
     return UnreadableError(f"its report is not valid JSON{where}", Unreadable.INVALID)
 
 
