@@ -9,7 +9,7 @@ which they do not know. `-V` tells what was asked for, and so does the command w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -77,10 +77,10 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
     begins = [found.start() for found in _TEST.finditer(text)]
     begins = [0, *begins] if not begins or begins[0] > 0 else begins
     parts = [(before, begin, text[begin:end]) for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False)]
-    whole = [part for _, _, part in parts if any(lines_of(part))]
+    whole = {begin for _, begin, part in parts if any(lines_of(part))}
     found, faults = list[Iperf3Report](), list[str]()
     for before, begin, part in parts:
-        if part not in whole:
+        if begin not in whole:
             # A server that is ended between two tests cuts none short.
             faults += [f"it reports: {e['what'].strip()}" for e in [_ERROR.search(part)] if e and not (whole and _is_cut_short(e))]
             continue
@@ -101,27 +101,28 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     sums = set(map(id, _summaries(text, lines)))
     streams = {stream for stream, *_ in _STREAM.findall(text)}
     ways = _ways(text, lines, sums, is_server=is_server)
+    is_both = any(line.role for line in lines)
     figures, seconds, repairs, faults = dict[str, dict[str, float]](), list[Row](), list[str](), list[str]()
     below, totals = "", list[_Total]()
-    for way, own in ways.items():
+    for way, own in ways.items():  # of both, one may have no lines
         try:
-            of = _Way(own, [line for line in own if id(line) in sums], is_server=is_server)
+            of = _Way(own, sums, is_server=is_server)
             figures[way] = of.figures()
         except UnreadableError as fault:
-            faults.append(f"{way}: {fault}" if len(ways) > 1 else str(fault))
+            faults.append(f"{way}: {fault}" if is_both else str(fault))
             continue
         totals += [total for total in (of.sent, of.last) if total]
         below = below or of.below_zero
-        seconds += [{**row, "direction": way} if len(ways) > 1 else row for row in of.rows]
+        seconds += [{**row, "direction": way} if is_both else row for row in of.rows]
     if error is not None and (faults or not any(of["goodput_bps"] for of in figures.values())):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
     if not figures:
         raise UnreadableError("; ".join(faults))
     repairs += [f"it was cut short: {error['what'].strip()}"] if error is not None else []
     repairs += [f"half of a test in both directions is missing: {fault}" for fault in faults]
-    whole = both_ways(figures.get(FORWARD), figures.get(REVERSE)) if len(ways) > 1 else next(iter(figures.values()))
-    direction = "bidir" if len(ways) > 1 else next(iter(ways))
-    first = next(iter(ways.values()))
+    whole = both_ways(figures.get(FORWARD), figures.get(REVERSE)) if is_both else next(iter(figures.values()))
+    direction = "bidir" if is_both else next(iter(ways))
+    first = next(own for own in ways.values() if own)
     for side in ("sender", "receiver"):
         if percent := said.get(f"{side}_cpu"):
             whole[f"{side}_cpu_percent"] = float(percent)
@@ -146,8 +147,10 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
 class _Way:
     """The lines of one direction."""
 
-    def __init__(self, lines: Sequence[TextLine], sums: Sequence[TextLine], *, is_server: bool) -> None:
-        self._intervals = [line for line in lines if not any(line is one for one in sums) and not line.is_omitted]
+    def __init__(self, lines: Sequence[TextLine], of_sums: Collection[int], *, is_server: bool) -> None:
+        """`of_sums` has the ids of those that are sums."""
+        self._intervals = [line for line in lines if id(line) not in of_sums and not line.is_omitted]
+        sums = [line for line in lines if id(line) in of_sums]
         self._is_server = is_server
         self._streams = max(1, len({line.stream for line in lines if line.stream != SUM}))
         self.sent = self._total([line for line in sums if line.side == "sender"])
@@ -228,11 +231,11 @@ def _summaries(text: str, lines: Sequence[TextLine]) -> Iterator[TextLine]:
 
 def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bool) -> dict[str, list[TextLine]]:
     """Direction → its lines, in the client's words: forward is from client to server."""
-    ways: dict[str, list[TextLine]] = {}
-    for line in lines:
-        if line.role:
-            ways.setdefault(FORWARD if line.role.startswith("TX") != is_server else REVERSE, []).append(line)
-    if ways:
+    if any(line.role for line in lines):
+        ways: dict[str, list[TextLine]] = {FORWARD: [], REVERSE: []}
+        for line in lines:
+            if line.role:
+                ways[FORWARD if line.role.startswith("TX") != is_server else REVERSE].append(line)
         return ways
     sides = {line.side: line for line in lines if id(line) in sums}
     if is_server:
@@ -269,7 +272,7 @@ def _options(command: str) -> dict[str, Value]:
             found["protocol"] = "sctp"
     if "-u" in words or "--udp" in words:
         found.setdefault("rate_bps", float(_MEGABIT_A_SECOND))
-    return found
+    return {key: value for key, value in found.items() if value}  # -b 0: as fast as it can
 
 
 def _value(key: str, value: str) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, unknown_price
 from dutlab.analysis.doctor.inventory import Inventory
@@ -16,7 +16,7 @@ def iperf3_versions(p: Inventory) -> Iterator[Finding]:
     """Which end counts depends on the direction, so that results of two directions or two pairs of hosts differ by the versions too."""
     found = _found(p)
     measures = {name for change in CHANGES for name in change.measures}
-    settings = [{"protocol": "udp"}, {"omit_s": 1}, *({"streams": load.streams} for load in p.loads)]
+    settings: list[Mapping[str, object]] = [{"protocol": "udp"}, {"omit_s": 1}, *({"streams": load.streams} for load in p.loads)]
     if changes := changes_between(found.values(), found.values(), measures, settings):
         words = "; ".join(f"since {change.since} (before, {change.words})" for change in changes)
         yield Finding(
