@@ -151,6 +151,23 @@ def test_both_directions_of_each_version_that_has_them(version):
     assert {row["direction"] for row in trial.measured.tables["seconds"]} == {"forward", "reverse"}
 
 
+def test_a_text_of_the_client_and_one_of_the_server_are_one_test(tmp_path):
+    stream = "local {0} port {1} connected to {2} port {3}"
+    ends = ("192.0.2.1", 45424, "192.0.2.2", 5101)
+    server = (CASES / "40-iperf3-tcp-server-text-3.1/server.txt").read_text()
+    assert stream.format(*ends[2:], *ends[:2]) in server
+    client = server.replace("Accepted connection from", "Connecting to host").replace(
+        stream.format(*ends[2:], *ends[:2]), stream.format(*ends)
+    )
+    for name, text in (("client", client), ("server", server), ("other", server.replace("45424", "45426"))):
+        (tmp_path / f"{name}.txt").write_text(text)
+    trials, _ = read_files("iperf3", [tmp_path / f"{name}.txt" for name in ("server", "client", "other")], ImportOptions())
+    assert [(trial.cell.mode, sorted(trial.raw)) for trial in trials] == [
+        ("client", ["client.txt", "server.txt"]),
+        ("other", ["other.txt"]),
+    ]
+
+
 def events(document):
     parts = [("start", document["start"]), *(("interval", i) for i in document["intervals"]), ("end", document["end"])]
     return "".join(json.dumps({"event": event, "data": data}) + "\n" for event, data in parts)

@@ -95,8 +95,8 @@ class Imported:
     """As in a record. An importer leaves it empty: the user's line rate fills it, by the two fields below."""
     apart: Mapping[str, str] = field(default_factory=dict)
     """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
-    test_id: str = ""
-    """The same in the reports of both ends of one test; empty where it is not told."""
+    test_ids: Sequence[str] = ()
+    """Names of the test of which the reports of both its ends have one in common, the surest first."""
     is_second: bool = False
     """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
     directions: int = 1
@@ -131,9 +131,9 @@ def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, pa
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
     """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
     kept = list(trials)
-    open_ = [trial for trial in trials if trial.test_id and not trial.is_second and not trial.why]
-    for second in [trial for trial in trials if trial.test_id and trial.is_second]:
-        first = next((trial for trial in open_ if trial.test_id == second.test_id), None)
+    open_ = [trial for trial in trials if not trial.is_second and not trial.why]
+    for second in [trial for trial in trials if trial.is_second]:
+        first = next((trial for test_id in second.test_ids for trial in open_ if test_id in trial.test_ids), None)
         if first is None:
             continue
         open_.remove(first)  # an end reports a test once

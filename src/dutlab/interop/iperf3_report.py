@@ -21,8 +21,8 @@ class Iperf3Report:
     figures: Mapping[str, float]
     asked: Mapping[str, Value]
     is_server: bool = False
-    key: str = ""
-    """The same in what both ends report of one test; empty where it is not told."""
+    test_ids: tuple[str, ...] = ()
+    """As of `Imported`."""
     seconds: Sequence[Row] = ()
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
@@ -35,11 +35,10 @@ class Iperf3Report:
     """Client, server and congestion control."""
 
 
-def key_of(cookie: object, ends: Sequence[tuple[object, object]]) -> str:
-    """Names a test: by the cookie that the client made, or else by addresses and ports of its first stream."""
-    if cookie:
-        return str(cookie)
-    return " ".join(sorted(f"{str(address).removeprefix('::ffff:')} {port}" for address, port in ends))
+def ids_of(cookie: object, ends: Sequence[tuple[object, object]]) -> tuple[str, ...]:
+    """Names of a test: addresses and ports of its first stream, which NAT changes, and the cookie that the client made."""
+    of_stream = " ".join(sorted(f"{str(address).removeprefix('::ffff:')} {port}" for address, port in ends))
+    return tuple(filter(None, (of_stream, str(cookie or ""))))
 
 
 def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:

@@ -21,7 +21,7 @@ from dutlab.interop.imported_run import (
     once_each,
     told_apart,
 )
-from dutlab.interop.iperf3_report import Iperf3Report, key_of, with_rates
+from dutlab.interop.iperf3_report import Iperf3Report, ids_of, with_rates
 from dutlab.interop.iperf3_text import reports_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
@@ -73,7 +73,7 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
         measured,
         started=report.started,
         apart=report.apart,
-        test_id=report.key,
+        test_ids=report.test_ids,
         is_second=report.is_server,
         directions=2 if asked["direction"] == "bidir" else 1,
         datagram_bytes=float(size) if asked["protocol"] == "udp" and (size := asked.get("length_bytes")) else None,
@@ -137,7 +137,7 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
         figures=both_ways(figures.get(FORWARD), figures.get(REVERSE)) if is_both else figures[next(iter(results))],
         asked=asked,
         is_server=is_server,
-        key=key_of(start.get("cookie"), _ends(start)),
+        test_ids=ids_of(start.get("cookie"), _ends(start)),
         seconds=[_row(i, way, result, is_both=is_both) for way, result in results.items() for i in result.intervals],
         repairs=tuple(dict.fromkeys(mended_)),
         below_zero="; ".join(result.below_zero for result in results.values() if result.below_zero),

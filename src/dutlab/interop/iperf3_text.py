@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from dutlab.interop.iperf3_report import Iperf3Report, key_of
+from dutlab.interop.iperf3_report import Iperf3Report, ids_of
 from dutlab.methods.ports import Row
 from dutlab.spec.workloads.setting import Value
 from dutlab.tools.iperf3.json_output import FORWARD, REVERSE, both_ways
@@ -136,7 +136,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     } | _said_of(text, said, options)
     ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
     return Iperf3Report(
-        whole, asked, is_server, key_of(said.get("cookie"), ends), seconds, tuple(repairs), below,
+        whole, asked, is_server, ids_of(said.get("cookie"), ends), seconds, tuple(repairs), below,
         facts={"iperf3_version": said["version"]} if "version" in said else {},
         started=_moment(said.get("time")),
         apart={k: v for k in ("client", "server", "congestion") if (v := said.get(k) or str(options.get(k) or ""))},
