@@ -21,6 +21,7 @@ from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
 from dutlab.tools.iperf3.datagrams import read_ends
 from import_files import CASES, DATA
+from outputs import output
 
 INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
 
@@ -183,6 +184,8 @@ def events(document):
         (lambda a, b: events(json.loads(a)) + a + b, 2, [], []),  # --json-stream-full-output, and another
         (lambda a, b: a[:900] + "\n" + b, 1, [INCOMPLETE], [Omission.UNFINISHED]),
         (lambda a, b: a + "\n" + b[:900], 1, [INCOMPLETE], [Omission.UNFINISHED]),
+        (lambda a, b: f"{a}\niperf Done.\n{b}\n" + '{"start": {"version": "iperf 3.21"}, "error": "interrupt - the server has terminated"}', 2, [], []),
+        (lambda a, b: output("step_figures", "iperf3") + "\nServer JSON output:\n" + a + "\niperf Done.\n", 1, [], []),
         (lambda a, b: a + "\nready\n" + b, 2, [INCOMPLETE], [Omission.UNREADABLE]),
         (lambda a, b: a.replace('"jitter_ms":\t', '"jitter_ms":\t-nan, "x":') + "\n" + b, 2, [INCOMPLETE], []),
         (lambda a, _: a + "\nConnecting to host 192.0.2.2, port 5201\niperf3: error - unable to connect\n", 1, [INCOMPLETE], [Omission.UNFINISHED]),

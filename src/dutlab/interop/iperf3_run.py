@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -31,6 +32,7 @@ from dutlab.tools.iperf3.json_output import FORWARD, REVERSE, Iperf3Interval, Ip
 from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, pieces_of
 from dutlab.units import si
 
+_FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
 _TEXT_OF_SERVER = "Server JSON output:"
 """What `--get-server-output` prints before a report of the same test."""
 
@@ -84,13 +86,16 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
 def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
     """Every report in a file, in its order, what is wrong with others, and text that is none. Raises UnreadableError."""
     reports, faults, stream = list[Iperf3Report](), list[str](), _Stream()
-    around, after_server = list[str](), False
+    around, idle, after_server = list[str](), list[str](), False
 
     def take(document: Mapping[str, Any], repairs: Sequence[str]) -> None:
         try:
             reports.append(_report(document, repairs))
         except UnreadableError as error:
-            faults.append(str(error))
+            # A server that is ended between two tests reports one that never began.
+            (idle if "test_start" not in member(document, "start") and _is_cut_short(str(document.get("error"))) else faults).append(
+                str(error)
+            )
 
     for piece in pieces_of(data, again=json_output.BACK):
         if stream.takes(piece):
@@ -100,13 +105,14 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
             of_text, wrong = reports_of(piece.text)
             reports += of_text
             faults += [f"line {piece.line}: {piece.fault}"] if piece.fault else wrong
-            around += [] if piece.fault or of_text or wrong else [f"text around the report, line {piece.line}: {piece.text[:80]!r}"]
+            if not (piece.fault or of_text or wrong) and (rest := _FRAME.sub("", piece.text).strip()):
+                around.append(f"text around the report, line {piece.line}: {rest[:80]!r}")
         elif not after_server:
             take(piece.document, piece.repairs)
         after_server = piece.text.endswith(_TEXT_OF_SERVER)
     for document, repairs in stream.rest():
         take(document, repairs)
-    return reports, faults, around
+    return reports, faults if reports else [*faults, *idle], around
 
 
 def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report:
