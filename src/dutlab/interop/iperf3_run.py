@@ -136,16 +136,16 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
         "duration_s": _whole(test, "duration"),
     }
     asked |= {name: value for name, key in _ALSO.items() if (value := _whole(test, key) or _whole(start, key))}
-    mended_ = [repair for result in results.values() for repair in result.repairs]
-    mended_ += [f"half of a test in both directions is missing: {fault}" for fault in faults]
-    mended_ += [f"it was cut short: {error}"] if error else []
+    whys = [repair for result in results.values() for repair in result.repairs]
+    whys += [f"half of a test in both directions is missing: {fault}" for fault in faults]
+    whys += [f"it was cut short: {error}"] if error else []
     return Iperf3Report(
         figures=both_ways(figures.get(FORWARD), figures.get(REVERSE)) if is_both else figures[next(iter(results))],
         asked=asked,
         is_server=is_server,
         test_ids=ids_of(start.get("cookie"), _ends(start)),
         seconds=[_row(i, way, result, is_both=is_both) for way, result in results.items() for i in result.intervals],
-        repairs=tuple(dict.fromkeys(mended_)),
+        repairs=tuple(dict.fromkeys(whys)),
         below_zero="; ".join(result.below_zero for result in results.values() if result.below_zero),
         facts={"iperf3_version": first.version},
         started=moment(number(member(start, "timestamp"), "timesecs")),

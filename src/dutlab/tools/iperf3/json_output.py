@@ -87,9 +87,9 @@ class Sums:
 def both_ways(forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, float]:
     """Figures of both directions together, where both are known, and those of each. `sender` is the client's processor."""
     ways = {part: of for part, of in ((FORWARD, forward), (REVERSE, back)) if of is not None}
-    whole = {name: value for of in reversed(ways.values()) for name, value in of.items() if name.endswith("_cpu_percent")}
-    if len(ways) > 1:
-        whole |= {name: sum(of[name] for of in ways.values()) for name in _SUMMED if all(name in of for of in ways.values())}
+    both = len(ways) > 1
+    whole = {name: sum(of[name] for of in ways.values()) for name in _SUMMED if both and all(name in of for of in ways.values())}
+    whole |= {name: value for of in reversed(ways.values()) for name, value in of.items() if name.endswith("_cpu_percent")}
     return whole | {part_figure(part, name): of[name] for part, of in ways.items() for name in _OF_EACH if name in of}
 
 
