@@ -1,0 +1,94 @@
+"""What wrk prints, as a trial of ours: requests a second, bytes a second, latency, what failed.
+
+Sizes are in powers of 1024, counts in powers of 1000, times in us, ms, s, m or h (src/units.c). Transfer counts what was read from the
+sockets, heads included. A latency has the deviation beside it, which has no measure here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
+from dutlab.interop.imported_run import LeftOut, Omission
+from dutlab.tools.json_text import UnreadableError
+
+_COUNT, _SIZE = (
+    {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12},
+    {f"{p}B": 8 * 1024.0**n for n, p in enumerate(("", "K", "M", "G", "T", "P"))},
+)
+_TIME = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+_BEGIN = re.compile(r"^Running (?P<time>[\d.]+)(?P<time_unit>us|ms|s|m|h) test @ (?P<url>\S+)", re.MULTILINE)
+_PARTS = (
+    r"(?P<threads>\d+) threads and (?P<connections>\d+) connections",
+    r"^ +Latency +(?P<mean>[\d.]+)(?P<mean_unit>us|ms|s|m|h) +(?P<stdev>[\d.]+)(?:us|ms|s|m|h) +(?P<max>[\d.]+)(?P<max_unit>us|ms|s|m|h)",
+    r"^ +50(?:\.0+)?% +(?P<p50>[\d.]+)(?P<p50_unit>us|ms|s|m|h)",
+    r"^ +90(?:\.0+)?% +(?P<p90>[\d.]+)(?P<p90_unit>us|ms|s|m|h)",
+    r"^ +99(?:\.0+)?% +(?P<p99>[\d.]+)(?P<p99_unit>us|ms|s|m|h)",
+    r"^ +(?P<requests>\d+) requests in [\d.]+\w+, [\d.]+\w+ read",
+    r"^Requests/sec: +(?P<rate>[\d.]+)(?P<rate_unit>[kMGT]?)",
+    r"^Transfer/sec: +(?P<bytes>[\d.]+)(?P<bytes_unit>[KMGTP]?B)",
+    r"Socket errors: connect (?P<connect>\d+), read (?P<read>\d+), write (?P<write>\d+), timeout (?P<timeout>\d+)",
+    r"Non-2xx or 3xx responses: (?P<refused>\d+)",
+)
+_SOCKETS = ("connect", "read", "write", "timeout")
+
+
+def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    begins = list(_BEGIN.finditer(text))
+    ends = [*(begin.start() for begin in begins), len(text)][1:]
+    found = [_test(begin, text[begin.end() : end]) for begin, end in zip(begins, ends, strict=True)]
+    whole = [test for test in found if "rate" in test]
+    if not whole:
+        raise UnreadableError("it ended before its totals" if begins else "no test of wrk is in it")
+    cut = len(found) - len(whole)
+    return whole, [f"{cut} of {len(found)} tests ended before their totals"] if cut else []
+
+
+def _test(begin: re.Match[str], body: str) -> Document:
+    parts = (re.search(part, body, re.MULTILINE) for part in _PARTS)
+    words = {name: word for found in (begin, *parts) if found for name, word in found.groupdict().items()}
+    return {name: _number(word) for name, word in words.items()}
+
+
+def _number(word: str) -> float | int | str:
+    try:
+        return int(word) if word.isdecimal() else float(word)
+    except ValueError:
+        return word
+
+
+def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
+    del figures
+    requests, refused, errors = result.get("requests"), result.get("refused", 0), {name: result.get(name, 0) for name in _SOCKETS}
+    said = ", ".join(f"{name} {count}" for name, count in errors.items() if count)
+    return Derived(
+        figures={"failed_ratio": refused / requests} if requests else {},
+        settings={"duration_s": result["time"] * _TIME[result["time_unit"]] / 1e9},
+        notes=["its rate counts answers of any status"] if refused else [],
+        left_out=[LeftOut("socket errors", Omission.NO_MEASURE, sum(errors.values()), said)] if said else [],
+    )
+
+
+imported = reader(
+    "import what wrk prints",
+    ResultForm(
+        "wrk",
+        "wrk",
+        fields=[
+            TableField("url", setting="url"),
+            TableField("threads", setting="threads"),
+            TableField("connections", setting="connections"),
+            TableField("rate", "transactions_per_s", units=_COUNT, unit_at="rate_unit"),
+            TableField("bytes", "goodput_bps", units=_SIZE, unit_at="bytes_unit"),
+            TableField("mean", "latency_mean_ns", units=_TIME, unit_at="mean_unit"),
+            TableField("max", "latency_max_ns", units=_TIME, unit_at="max_unit"),
+            *(TableField(name, f"latency_{name}_ns", units=_TIME, unit_at=f"{name}_unit") for name in ("p50", "p90", "p99")),
+        ],
+        holds=bool,
+        documents=_documents,
+        derive=_derive,
+        names_all=True,
+    ),
+)
