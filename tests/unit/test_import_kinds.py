@@ -197,25 +197,6 @@ def test_sums_that_flent_made_are_not_added_to_their_parts():
     assert (figures["upload/goodput_bps"], figures["download/goodput_bps"], figures["goodput_bps"]) == (30e6, 4e6, 34e6)
 
 
-def test_samples_beside_a_stream_have_no_unit_and_are_no_goodput():
-    (trial,) = read("flent", (FLENT.parent / "tcp_2up.flent.gz").read_bytes())
-    figures = trial.measured.figures["a"]
-    assert (figures["goodput_bps"], figures["upload/goodput_bps"], figures["rtt_mean_ns"]) == (8e6, 8e6, 20e6)
-    units = {row["series"]: row["unit"] for row in trial.measured.tables["series"]}
-    assert (units["TCP upload::1"], units["TCP upload::1::tcp_cwnd"]) == ("Mbits/s", "")
-
-
-def test_raw_values_of_a_udp_ping_are_transactions_a_second():
-    (trial,) = read("flent", (FLENT.parent / "rrul.flent.gz").read_bytes())
-    figures = trial.measured.figures["a"]
-    assert {figures[f"rtt_{what}_ns"] for what in ("min", "mean", "p50", "p99", "max")} == {50e6}
-
-
-def test_a_time_that_is_no_ping_is_a_latency():
-    (trial,) = read("flent", (FLENT.parent / "http.flent.gz").read_bytes())
-    assert trial.measured.figures["a"] == {f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p50", "p99", "max")}
-
-
 def flent(series, *, units=True):
     """A file with these series: name → (unit or "", raw values as (t, seconds or None, value), values in flent's unit, more of SERIES_META)."""
     document = {
@@ -285,6 +266,15 @@ def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
     figures = trial.measured.figures["a"]
     assert (figures["goodput_bps"], figures["upload/goodput_bps"], figures["download/goodput_bps"]) == (10e6, 10e6, 10e6)
     assert len(trial.measured.notes) == 1
+
+
+def test_what_was_asked_of_flent_is_in_its_cell_and_series_that_count_nowhere_are_named():
+    said = json.loads(gzip.decompress(VALID["flent"]))
+    said["metadata"] |= {"IP_VERSION": 6, "TEST_PARAMETERS": {"cc": "bbr", "list": [1]}, "HOSTS": ["192.0.2.2"], "LOCAL_HOST": "client"}
+    (trial,) = read("flent", json.dumps(said).encode())
+    assert {name: trial.cell.params.get(name) for name in ("ip", "cc", "list")} == {"ip": "6", "cc": "bbr", "list": None}
+    assert trial.apart == {"client": "client", "server": "192.0.2.2"}
+    assert [(out.why, out.count) for out in trial.left_out] == [(Omission.COMPUTED, 1)]
 
 
 def test_what_a_client_of_udp_sent_is_no_goodput():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from dutlab.tools.iperf3.datagrams import Datagrams, read_ends
 from dutlab.tools.json_text import Unreadable, UnreadableError
 from dutlab.tools.path_counters import PortCount
 from generator_files import direction
+from import_files import CASES
 
 SUM = {"packets": 163340, "lost_packets": 93389, "lost_percent": 57.17, "jitter_ms": 0.179}
 CLIENT = {
@@ -27,8 +27,7 @@ CLIENT = {
     },
 }
 SERVER = {"end": {"sum": {"bytes": 0, "packets": 163340}, "sum_received": {"bytes": 1119216}}}
-DATA = Path(__file__).parents[1] / "data" / "iperf3"
-OLD_CLIENT, OLD_SERVER = (json.loads((DATA / f"udp-3.9-{end}.json").read_text()) for end in ("client", "server"))
+OLD_CLIENT, OLD_SERVER = (json.loads((CASES / f"51-datagrams-iperf3-3.9/{end}.json").read_text()) for end in ("client", "server"))
 NEITHER = (None, None, None, None)
 
 

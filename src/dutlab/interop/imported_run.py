@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from dutlab import outside
 from dutlab.bounds import IMPORT
@@ -94,6 +95,12 @@ class Imported:
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """As in a record. An importer leaves it empty: the user's line rate fills it, by the two fields below."""
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
+    test_ids: Sequence[str] = ()
+    """Names of the test of which the reports of both its ends have one in common, the surest first."""
+    is_second: bool = False
+    """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
     directions: int = 1
     """How many directions of a link the figures without a part are the sum of: the line carries its rate in each."""
     datagram_bytes: float | None = None
@@ -121,6 +128,51 @@ def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, pa
     return Cell(
         mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
     )
+
+
+def once_each(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
+    kept = list(trials)
+    open_ = [trial for trial in trials if not trial.is_second and not trial.why]
+    for second in [trial for trial in trials if trial.is_second]:
+        first = next((trial for test_id in second.test_ids for trial in open_ if test_id in trial.test_ids), None)
+        if first is None:
+            continue
+        open_.remove(first)  # an end reports a test once
+        kept = [trial for trial in kept if trial is not second]
+        raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
+        left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
+        at = next(n for n, trial in enumerate(kept) if trial is first)
+        kept[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
+    return kept
+
+
+def told_apart(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials: those of a device that were asked the same, but differ in `apart`, have that in their cells, and are no repeats.
+
+    Where all of a device agree it stays out: devices are compared also where each was reached at another address.
+    """
+    groups: dict[str, list[Mapping[str, str]]] = {}
+    bare = [_with_said(trial.cell, without=trial.apart) for trial in trials]
+    for trial, cell in zip(trials, bare, strict=True):
+        groups.setdefault(_asked(cell), []).append(trial.apart)
+    out = []
+    for trial, cell in zip(trials, bare, strict=True):
+        others = groups[_asked(cell)]
+        differ = {name: value for name, value in trial.apart.items() if len({of[name] for of in others if name in of}) > 1}
+        out.append(replace(trial, cell=_with_said(cell, differ)) if differ else trial)
+    return out
+
+
+def _with_said(cell: Cell, more: Mapping[str, str] = MappingProxyType({}), *, without: Iterable[str] = ()) -> Cell:
+    if not isinstance(cell.setting, ImportedSetting):
+        return cell
+    said = {name: value for name, value in cell.setting.said.items() if name not in without} | dict(more)
+    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"said": said})})
+
+
+def _asked(cell: Cell) -> str:
+    return cell.model_copy(update={"repeat": 1}).model_dump_json()
 
 
 def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
@@ -165,6 +217,7 @@ def write_imported(
     runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
 ) -> RunFolder:
     """A finished run under `runs`, called `name`; `bed` says whether all modes were in one testbed. Raises StoreError, OSError."""
+    trials = told_apart(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
         runs,
@@ -205,7 +258,7 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     seen: Counter[str] = Counter()
     out = []
     for cell in cells:
-        same = cell.model_copy(update={"repeat": 1}).model_dump_json()
+        same = _asked(cell)
         seen[same] += 1
         out.append(cell.model_copy(update={"repeat": seen[same]}))
     return out

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from dutlab.analysis.doctor import cable, card, path, processor, slot, system
+from dutlab.analysis.doctor import cable, card, path, processor, programs, slot, system
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, by_price
 from dutlab.analysis.doctor.inventory import CoreShare, Inventory, InventoryLink, InventoryPort, PassedMtu, Streams, WatchedCores
 from dutlab.analysis.doctor.path import sizes_to_try
@@ -15,6 +15,7 @@ CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
     processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.timecounter,
     processor.busy, processor.stolen,
     system.firewall, system.pf, system.pool_debug, system.kernel_relinking, system.one_stream,
+    programs.iperf3_versions, programs.iperf3_threads,
 )  # fmt: skip
 
 __all__ = [

@@ -108,7 +108,7 @@ def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent
     if size is None or came is None or not seconds:
         raise UnreadableError("its report does not say what was sent and received (end.sum.bytes, packets, lost_packets)")
     sent = int(size // length)
-    repairs = list(sums.repairs)
+    repairs = [*sums.repairs, *([f"its count of lost datagrams is below zero: {sums.below_zero}"] if sums.below_zero else [])]
     try:
         seen = member(member(read_object(server.stdout)[0], "end"), "sum")
     except UnreadableError:

@@ -33,7 +33,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, both_ways
-from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
+from dutlab.tools.iperf3.program import BOTH_WAYS, FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 from dutlab.tools.live import received_rate
 
 GRACE_S = 15.0
@@ -78,7 +78,9 @@ def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
     hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
-    return versions_of(dict(zip(hosts, await all_there(version_of(site.hosts[host]) for host in hosts), strict=True)))
+    both = {host for cell in cells if getattr(cell.setting, "direction", "") == "bidir" for host in hosts_of(cell, site.testbed)}
+    found = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
+    return versions_of(dict(zip(hosts, found, strict=True)))
 
 
 class Iperf3:
@@ -177,7 +179,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result, r.back) for r in ran}
+    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result.figures, r.back.figures) for r in ran}
     if len(ran) > 1:
         each = list(figures.values())
         added = (name for name in each[0] if figure_name(name).measure in _ADDS and all(name in f for f in each))
