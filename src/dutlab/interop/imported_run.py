@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dutlab import outside
-from dutlab.bounds import IMPORT
+from dutlab.bounds import IMPORT, LARGEST_NUMBER
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured, Row
@@ -124,10 +124,19 @@ def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """The cell of a trial on one link; `device` stands for the mode."""
+    """The cell of a trial on one link; `device` stands for the mode. A number that nothing can be set to is not told."""
     return Cell(
-        mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
+        mode=device,
+        factors={"mode": device},
+        tool=tool,
+        links=(link,),
+        setting=ImportedSetting(of=workload, said={name: _said(value) for name, value in params.items()}),
+        repeat=1,
     )
+
+
+def _said(value: float | str | None) -> float | str | None:
+    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not told"
 
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
