@@ -67,10 +67,10 @@ def whole_files() -> list[tuple[str, bytes]]:
     found += [("nfvbench", nfvbench()), ("nfvbench", nfvbench(search=False))]
     found += [("loadtest", to_bytes(ramp_file((1000, 1000), (2000, 1500)))), ("pkt-gen", PKT_GEN), ("netperf", NETPERF)]
     found += [("ministat", b"# TCP_STREAM\n9.41 Gbits/sec\n9.38 Gbits/sec\n"), ("ministat", b"1.5\n2\n")]
-    found += [("pkt-gen", path.read_bytes()) for path in sorted((DATA / "pkt-gen").glob("*")) if path.is_file()]
+    found += [("pkt-gen", path.read_bytes()) for path in sorted((DATA / "pkt-gen").glob("*.log"))]
     found += [("iperf3", path.read_bytes()) for path in sorted((DATA / "iperf3" / "versions").glob("*"))]
     found += [("ipgen", f"{ipgen_line()}\n{ipgen_line(tx=3000, rx=2900).replace('123.5', '125.5')}\n".encode())]
-    found += [(kind, path.read_bytes()) for kind in ("iperf2", "wrk") for path in sorted((DATA / kind).iterdir())]
+    found += [(kind, path.read_bytes()) for kind in ("iperf2", "wrk") for path in sorted((DATA / kind).glob("*.[ct]*"))]
     found += _cases()
     found += [("fio", path.read_bytes()) for path in sorted((DATA / "fio").glob("*.txt"))]
     found += [("iperf3", path.read_bytes()) for path in sorted((DATA / "iperf3").glob("*.json"))]

@@ -37,7 +37,7 @@ _ENDS_S = 30.0
 _VERSION = re.compile(r"ipgen v(\S+)")
 _BEGIN = re.compile(r"Packet generation benchmark\. pktsize=(\d{1,9})( with MEMCPY)?( with CKSUM test)? start")
 _SECOND = re.compile(
-    r"(\d{1,18}) pkt generated\. totally (\d{1,18}) packet generated in (\d{1,9}) second\. average: \d+ pps, pktsize (\d{1,9}),"
+    r"(?<!\d)(\d{1,18}) pkt generated\. totally (\d{1,18}) packet generated in (\d{1,9}) second\. average: \d+ pps, pktsize (\d{1,9}),"
 )
 
 
