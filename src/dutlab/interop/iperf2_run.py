@@ -17,10 +17,9 @@ from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any
 
-from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
-from dutlab.interop.imported_run import LeftOut, Omission, mended
+from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, reader
+from dutlab.interop.imported_run import LINK, LeftOut, Omission, mended
 from dutlab.methods.ports import Row
-from dutlab.subject import part_figure
 from dutlab.tools.json_text import UnreadableError
 
 _HEADER = re.compile(r"^(?P<end>Client connecting to|Server listening on) .*?(?P<protocol>TCP|UDP) port (?P<port>\d+)")
@@ -43,7 +42,8 @@ _SUM_IDS = frozenset({"-1", "SUM"})
 _SHORTEST_S, _LONGEST_S = 0.05, 1e9
 _TOGETHER = 0.5
 """Streams are of one test where they ran together for this share of the shorter one."""
-FORWARD, REVERSE = "forward", "reverse"
+_DIRECTIONS = {LINK: "forward", BACK: "reverse", BOTH: "both"}
+_ADDED = ("goodput_bps", "sent_bps", "retransmits")
 
 
 @dataclass(frozen=True)
@@ -207,20 +207,19 @@ def _document(test: _Test) -> Document | None:
     longest = max((s.end_s for s in test.samples if s.begin_s == 0), default=0.0)
     if longest <= 0:
         return None
-    ways = {name: way for name, back in ((FORWARD, False), (REVERSE, True)) if (way := _way(test, is_back=back))}
+    ways = {place: way for place, is_back in ((LINK, False), (BACK, True)) if (way := _way(test, is_back=is_back))}
     if not ways:
         return None
-    figures = dict(next(iter(ways.values())))
+    place, figures = next(iter(ways.items()))
     if len(ways) > 1:
-        both = {
-            name: sum(way[name] for way in ways.values()) for name in ("goodput_bps", "sent_bps") if all(name in w for w in ways.values())
-        }
-        figures = both | {part_figure(part, name): value for part, way in ways.items() for name, value in way.items()}
-    direction = "both" if len(ways) > 1 else next(iter(ways))
+        place, figures = (
+            BOTH,
+            {name: sum(way[name] for way in ways.values()) for name in _ADDED if all(name in way for way in ways.values())},
+        )
     return {
         "protocol": test.protocol, "streams": len(test.streams) or 1, "duration_s": round(longest) or round(longest, 1),
-        "direction": direction, **({} if test.stream is None else {"stream": test.stream}),
-        "datagram_bytes": test.datagram, "figures": figures, "ways": len(ways), "doubts": test.doubts,
+        "direction": _DIRECTIONS[place], **({} if test.stream is None else {"stream": test.stream}),
+        "datagram_bytes": test.datagram, "place": place, "figures": figures, "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
         "seconds": _seconds(test, longest) if len(ways) == 1 else [],
     }  # fmt: skip
 
@@ -268,14 +267,15 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     del figures
     found: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
-    missing = udp and not any(name.endswith("goodput_bps") for name in found)
+    missing = udp and "goodput_bps" not in found
     doubts = [*result["doubts"], *(["the receiver's report is missing: it says what was sent, not what came"] if missing else [])]
     return Derived(
         figures=found,
         doubts=mended(doubts),
         notes=[] if udp else ["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"],
         tables={"seconds": result["seconds"]},
-        directions=result["ways"],
+        place=result["place"],
+        places=result["ways"],
         datagram_bytes=result["datagram_bytes"] if udp else None,
         left_out=[LeftOut("reports", Omission.UNFINISHED, 1, "of the receiver")] if missing else [],
     )
