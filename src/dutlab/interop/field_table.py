@@ -208,7 +208,8 @@ def _taken(fields: Sequence[TableField], of: Document) -> _Taken:
     taken = _Taken()
     for one in fields:
         scale: float | None = one.scale
-        if one.units and (unit := next((str(value) for _, value in found_at(of, one.unit_at)), None)) is not None:
+        unit = next((str(value) for _, value in found_at(of, one.unit_at)), "") if one.units else ""
+        if unit:
             scale = one.units.get(unit)
         for keys, at, value in _walk(of, one.path.split("."), (), ()):
             taken.seen.add(at)
