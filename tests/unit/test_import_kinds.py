@@ -377,6 +377,16 @@ def test_the_log_of_conductor_2015_is_a_trial_of_four_phases_with_its_figures():
     assert trial.measured.doubts == ()
 
 
+def test_outputs_that_python_3_printed_as_bytes_are_what_they_mean():
+    said = "[  5]   0.00-10.00  sec  2.62 GBytes  2.25 Gbits/sec                  receiver\n"
+    log = f"30\n0 phase received\nrunning\n1 ['kldload', 'aesni']\n0 b''\ndone\n0 phase received\n0 {said.encode()!r}\n0 b\"it's\"\ndone\n"
+    (trial,) = read("conductor", log.encode())
+    assert [row["status"] for row in trial.measured.tables["steps"]] == [1, 0, 0, 0]
+    assert trial.measured.raw["host-1/run/01.out"] == said.encode()
+    assert trial.measured.raw["host-1/run/02.out"] == b"it's"
+    assert trial.measured.figures["host-1"]["run/01/goodput_bps"] == 2.25e9
+
+
 def test_a_log_of_conductor_2015_that_was_cut_keeps_its_phases_and_is_marked():
     two = read("conductor", (LOG_OF_2015 + LOG_OF_2015[: LOG_OF_2015.index("0 Timeout")]).encode())
     assert [len(t.measured.tables["steps"]) for t in two] == [8, 3]
