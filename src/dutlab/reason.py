@@ -11,7 +11,7 @@ MOST = 200
 """Characters of a program's words that go into a message; the whole goes into the raw files."""
 _SAYS_SO = re.compile(
     r"\b(?:error|fail(?:ed|ure|s)?|cannot|can't|could(?: not|n't)|unable|refus\w+|denied|forbidden|invalid|illegal|unknown|unrecogni[sz]ed"
-    r"|unsupported|not supported|missing|not found|no such|does(?: not|n't) exist|fatal|panic|exception|bad|must be|killed|aborted"
+    r"|unsupported|not (?:supported|valid|allowed|permitted)|missing|not found|no such|does(?: not|n't) exist|fatal|panic|exception|bad|must be|killed|aborted"
     r"|segmentation fault|too (?:long|large|small|many|few|old))\b",
     re.IGNORECASE,
 )
