@@ -268,6 +268,15 @@ def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
     assert len(trial.measured.notes) == 1
 
 
+def test_a_stream_of_flent_that_stood_still_is_doubted_and_its_beginning_is_not():
+    still = [(t, 1.0, 0.0 if t in (1, 5, 6) else 10.0) for t in range(1, 11)]
+    (trial,) = read(
+        "flent",
+        flent({"TCP upload": ("Mbits/s", still, [value for _, _, value in still], {}), "TCP download": ("Mbits/s", STEADY, [10.0], {})}),
+    )
+    assert [(doubt.kind, "2 of 9" in doubt.detail) for doubt in trial.measured.doubts] == [(DoubtKind.STALLED, True)]
+
+
 def test_what_was_asked_of_flent_is_in_its_cell_and_series_that_count_nowhere_are_named():
     said = json.loads(gzip.decompress(VALID["flent"]))
     said["metadata"] |= {"IP_VERSION": 6, "TEST_PARAMETERS": {"cc": "bbr", "list": [1]}, "HOSTS": ["192.0.2.2"], "LOCAL_HOST": "client"}

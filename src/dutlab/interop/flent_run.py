@@ -23,6 +23,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dutlab.bounds import OUTPUT_BYTES
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import (
     LINK,
@@ -105,7 +106,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
         figures={LINK: figures},
-        doubts=mended([*cut, *repairs, *_doubts(series)]),
+        doubts=(*mended([*cut, *repairs, *_doubts(series)]), *(Doubt(DoubtKind.STALLED, words, LINK) for words in _stalls(series))),
         facts={"flent_version": str(said.get("FLENT_VERSION", "unknown"))},
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
@@ -270,6 +271,17 @@ def _together(streams: Sequence[_Series]) -> float:
 def _doubts(series: Sequence[_Series]) -> list[str]:
     sent = [one.name for one in series if one.is_measured and one.unit in _SCALES and _is_sent(one)]
     return [f"{', '.join(sent)}: the file has only what was sent, not what arrived"] if sent else []
+
+
+def _stalls(series: Sequence[_Series]) -> list[str]:
+    """Streams in which nothing came for some samples between others."""
+    found = []
+    for one in series:
+        there = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
+        held = one.values[there[0] : there[-1] + 1] if there else []
+        if still := sum(not value for value in held):
+            found.append(f"{one.name}: 0 in {still} of {len(held)} samples")
+    return found
 
 
 def _notes(series: Sequence[_Series]) -> list[str]:
