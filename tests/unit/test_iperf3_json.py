@@ -142,6 +142,14 @@ def test_losses_below_zero_and_those_of_the_warm_up_are_doubted():
         assert (result.loss_ratio, len(result.repairs) + bool(result.below_zero)) == (loss, 1)
 
 
+def test_a_client_of_3_12_counts_what_was_lost_in_the_warm_up_and_the_payload_tells_what_was_not():
+    """As 3.12 printed it of `-u -b 100M -l 1400 -w 8K -O 1 -t 2`; its server missed 2154 of 17803."""
+    sums = {"sum": (17856, 4998, 24998400), "sum_sent": (17856, 0, 24998400), "sum_received": (17803, 4998, 21908600)}
+    end = {name: {"packets": n, "lost_packets": lost, "bytes": size, "bits_per_second": size * 4} for name, (n, lost, size) in sums.items()}
+    result = parse(json.dumps({"start": {"test_start": {"protocol": "UDP", "omit": 1}}, "end": end}).encode())
+    assert (result.loss_ratio, len(result.repairs)) == (pytest.approx(2154 / 17803, abs=0.005), 1)
+
+
 def test_udp_before_3_11_without_a_count_of_lost_datagrams_is_no_result():
     def forget(document):
         del document["end"]["sum"]["lost_packets"]
