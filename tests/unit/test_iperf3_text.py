@@ -198,6 +198,11 @@ def test_the_halves_of_a_text_in_both_directions() -> None:
     assert [doubt.kind for doubt in half.measured.doubts] == [DoubtKind.TOOL_INCOMPLETE]
 
 
+def test_digits_without_end_are_looked_through_once() -> None:
+    (trial,) = read(LINUX.replace("   3             sender", "9" * 2**20 + "             sender"))
+    assert "retransmits" not in trial.measured.figures["a"]
+
+
 def test_a_text_without_a_result_is_refused_by_its_name_and_reason(golden: Golden) -> None:
     head = "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
     texts = (

@@ -133,8 +133,11 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 def _asked(said: Mapping[str, Any]) -> dict[str, Value]:
     """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
     version = number(said, "IP_VERSION")
-    given = {str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)}
-    return ({"ip": str(int(version))} if version else {}) | dict(sorted(given.items())[:_MOST_PARAMETERS])
+    given: dict[str, Value] = {
+        str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
+    }
+    found: dict[str, Value] = {"ip": str(int(version))} if version else {}
+    return found | {name: given[name] for name in sorted(given)[:_MOST_PARAMETERS]}
 
 
 def _unpacked(data: bytes) -> tuple[bytes, list[str]]:

@@ -38,7 +38,7 @@ _VERBOSE = re.compile(
     re.MULTILINE,
 )
 _SAID = {
-    name: re.compile(rf"^\s*{form}", re.MULTILINE)
+    name: re.compile(rf"^[ \t]*{form}", re.MULTILINE)
     for name, form in {
         "version": r"(iperf 3\.\S+)", "time": r"Time: (\S[^\n]*)", "cookie": r"Cookie: (\S+)", "rate": r"Target Bitrate: (\d+)",
         "congestion": r"snd_tcp_congestion (\S+)", "server": r"Connecting to host (\S+?), port",
@@ -281,7 +281,8 @@ def _value(key: str, value: str) -> Value:
         return value
     value = value.partition("/")[0].lower()  # -b 1G/10: bursts
     power = max(0, _POWERS.find(value[-1:]))
-    return float(value.rstrip(_POWERS)) * (1000 if key == "rate_bps" else 1024) ** power
+    found = float(value.rstrip(_POWERS)) * (1e3 if key == "rate_bps" else 1024.0) ** power
+    return found if key == "rate_bps" else int(found)
 
 
 def _row(to_s: float, lines: Sequence[TextLine], *, sent: bool) -> Row:
