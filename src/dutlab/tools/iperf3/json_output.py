@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dutlab.subject import part_figure
+from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
@@ -84,18 +84,21 @@ class Sums:
     below_zero: str = ""
 
 
-def both_ways(forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, float]:
-    """Figures of both directions together, where both are known, and those of each. `sender` is the client's processor."""
-    ways = {part: of for part, of in ((FORWARD, forward), (REVERSE, back)) if of is not None}
-    both = len(ways) > 1
-    whole = {name: sum(of[name] for of in ways.values()) for name in _SUMMED if both and all(name in of for of in ways.values())}
-    whole |= {name: value for of in reversed(ways.values()) for name, value in of.items() if name.endswith("_cpu_percent")}
-    return whole | {part_figure(part, name): of[name] for part, of in ways.items() for name in _OF_EACH if name in of}
+def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
+    """Those of the link in each direction, and both together. An end's processor works for both: `sender` is the client's.
+
+    None is a direction that the report does not tell; then there is no sum.
+    """
+    ways = {place: of for place, of in ((link, forward), (back_of(link), back)) if of is not None}
+    if len(ways) == 1 or forward is None or back is None:
+        return {place: dict(of) for place, of in ways.items()}
+    counted = {name: forward[name] + back[name] for name in ("goodput_bps", "sent_bps", "retransmits") if name in forward and name in back}
+    whole = {name: value for name, value in forward.items() if name in _OF_PROCESSOR} | counted
+    each = {place: {name: value for name, value in of.items() if name not in _OF_PROCESSOR} for place, of in ways.items()}
+    return {joined(ways): whole, **each}
 
 
-FORWARD, REVERSE = "forward", "reverse"
-"""The parts that have the figures of one direction, of a test in both."""
-_SUMMED, _OF_EACH = ("goodput_bps", "sent_bps", "retransmits"), ("goodput_bps", "sent_bps", "retransmits", "loss_ratio", "jitter_ns")
+_OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
 BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.11), and here those of 3.7 to 3.10, which come twice.
 
