@@ -236,7 +236,7 @@ STEADY = [(t, 1.0, 10.0) for t in range(1, 11)]
 )  # fmt: skip
 def test_a_series_of_flent_in_the_unit_of_its_tool(unit, raw, shown, more, expected):
     (trial,) = read("flent", flent({"HTTP upload": (unit, raw, shown, more)}))
-    figures = trial.measured.figures["a+a.back"]
+    figures = trial.measured.figures["a"]
     assert {name: figures[name] for name in expected} == pytest.approx(expected)
 
 
@@ -250,14 +250,14 @@ def test_only_series_that_were_measured_count():
     }
     streams = {"TCP upload::1": ("Mbits/s", STEADY, [10.0], {}), "TCP upload::2": ("Mbits/s", STEADY, [10.0], {})}
     (trial,) = read("flent", flent(streams | others))
-    assert trial.measured.figures["a+a.back"] == {"goodput_bps": 20e6}
+    assert trial.measured.figures["a"] == {"goodput_bps": 20e6}
     with pytest.raises(InputError):
         read("flent", flent(others))
     # Before 2014 no series had a unit: names tell.
     (trial,) = read(
         "flent", flent({"TCP upload": ("", [], [10.0], {}), "Ping (ms)": ("", [], [5.0], {}), "load": ("", [], [3.0], {})}, units=False)
     )
-    assert (trial.measured.figures["a+a.back"]["goodput_bps"], trial.measured.figures["a"]["rtt_mean_ns"]) == (10e6, 5e6)
+    assert (trial.measured.figures["a"]["goodput_bps"], trial.measured.figures["a"]["rtt_mean_ns"]) == (10e6, 5e6)
 
 
 def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
@@ -287,10 +287,10 @@ def test_what_was_asked_of_flent_is_in_its_cell_and_series_that_count_nowhere_ar
 
 def test_what_a_client_of_udp_sent_is_no_goodput():
     (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": None})}))
-    assert trial.measured.figures["a+a.back"] == {"sent_bps": 10e6}
+    assert trial.measured.figures["a"] == {"sent_bps": 10e6}
     assert [d.kind for d in trial.measured.doubts] == [DoubtKind.TOOL_INCOMPLETE]
     (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": 1.0})}))
-    assert trial.measured.figures["a+a.back"] == {"goodput_bps": 1e6}
+    assert trial.measured.figures["a"] == {"goodput_bps": 1e6}
 
 
 def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
@@ -298,7 +298,7 @@ def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
     text = json.dumps({"metadata": said["metadata"], "results": said["results"], "note": ["x" * 5 + str(n) for n in range(3000)]}).encode()
     packed = gzip.compress(text)
     (trial,) = read("flent", packed[: len(packed) - 200])
-    assert trial.measured.figures["a+a.back"]["goodput_bps"] > 0
+    assert trial.measured.figures["a"]["goodput_bps"] > 0
     assert "packed file was cut" in doubts(trial)
     with pytest.raises(InputError, match="unpacks to more"):
         read("flent", gzip.compress(bytes(2**26 + 1)))
@@ -306,7 +306,7 @@ def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
 
 def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
     (trial,) = read("trex-ndr", VALID["trex-ndr"], "vpp.json")
-    figures = trial.measured.figures["a+a.back"]
+    figures = trial.measured.figures["a"]
     assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
     assert (figures["latency_min_ns"], figures["latency_mean_ns"], figures["latency_max_ns"]) == (12e3, 21.5e3, 180e3)
     assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}
