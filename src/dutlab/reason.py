@@ -11,8 +11,8 @@ MOST = 200
 """Characters of a program's words that go into a message; the whole goes into the raw files."""
 _SAYS_SO = re.compile(
     r"\b(?:error|fail(?:ed|ure|s)?|cannot|can't|could(?: not|n't)|unable|refus\w+|denied|forbidden|invalid|illegal|unknown|unrecogni[sz]ed"
-    r"|unsupported|not supported|missing|not found|no such|does(?: not|n't) exist|fatal|panic|exception|bad|must be|killed|aborted"
-    r"|segmentation fault|too (?:long|large|small|many|few|old))\b",
+    r"|unsupported|not (?:supported|valid|allowed|permitted)|missing|not found|no such|does(?: not|n't) exist|fatal|panic|exception|bad"
+    r"|must be|killed|aborted|segmentation fault|too (?:long|large|small|many|few|old))\b",
     re.IGNORECASE,
 )
 _NO_REASON = re.compile(r"\s{4,}|\t|\s*(?:usage\b|options?:|--?[A-Za-z0-9]|\[-|warning\b)", re.IGNORECASE)

@@ -19,6 +19,7 @@ from dutlab.report.gather import gather
 from dutlab.report.model.contests import CompareRequest
 from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
+from dutlab.subject import whole_of
 from dutlab.tools.iperf3.datagrams import read_ends
 from import_files import CASES, DATA
 from outputs import output
@@ -26,10 +27,16 @@ from outputs import output
 INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
 
 
+def named(figures):
+    """Those of the whole by their names, those of one way of a test in both by place and name."""
+    whole = whole_of(figures)
+    return {name if place == whole else f"{place} {name}": value for place, of in figures.items() for name, value in of.items()}
+
+
 @pytest.mark.parametrize(
     ("command", "trials", "doubts"),
     [
-        ("flent 01-flent-socket-stats/tcp_2up.flent.gz", [{"goodput_bps": 8e6, "upload/goodput_bps": 8e6, "rtt_mean_ns": 20e6}], []),
+        ("flent 01-flent-socket-stats/tcp_2up.flent.gz", [{"goodput_bps": 8e6, "rtt_mean_ns": 20e6}], []),
         ("flent 03-flent-udp-ping-raw/rrul.flent.gz", [{f"rtt_{what}_ns": 50e6 for what in ("min", "mean", "p50", "p99", "max")}], []),
         (
             "flent 05-flent-http/http.flent.gz",
@@ -45,10 +52,10 @@ INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
             "iperf3 07-iperf3-bidir/fw.json",
             [
                 {
-                    "forward/goodput_bps": 9.39e9,
-                    "reverse/goodput_bps": 4.09e9,
+                    "a goodput_bps": 9.39e9,
+                    "a.back goodput_bps": 4.09e9,
                     "goodput_bps": 13.48e9,
-                    "reverse/retransmits": 900,
+                    "a.back retransmits": 900,
                     "direction": "bidir",
                 }
             ],
@@ -92,7 +99,7 @@ def test_a_public_case_has_its_right_figures(command, trials, doubts):
     """`trials` has of each what must be among its figures and what was asked; None: is not there."""
     kind, path = command.split(" ", 1)
     found, faults = read_files(kind, [CASES / path], ImportOptions())
-    said = [{**trial.cell.params, **trial.measured.figures["a"]} for trial in found]
+    said = [{**trial.cell.params, **named(trial.measured.figures)} for trial in found]
     assert [{name: of.get(name) for name in trial} for of, trial in zip(said, trials, strict=True)] == [pytest.approx(t) for t in trials]
     assert [doubt.kind for trial in found for doubt in trial.measured.doubts] == doubts
     assert faults == []
@@ -143,13 +150,11 @@ def test_datagrams_of_each_version_are_counted_and_both_ends_reports_are_one_tes
 def test_both_directions_of_each_version_that_has_them(version):
     (trial,), _ = read_files("iperf3", [RECORDED / f"{version}-bidir-client.json"], ImportOptions())
     forward, back = (stream["receiver"]["bits_per_second"] for stream in recorded(version, "bidir-client")["end"]["streams"])
-    figures = trial.measured.figures["a"]
-    assert (figures["forward/goodput_bps"], figures["reverse/goodput_bps"]) == (
-        pytest.approx(forward, rel=1e-3),
-        pytest.approx(back, rel=1e-3),
-    )
-    assert (figures["goodput_bps"], trial.cell.params["direction"]) == (pytest.approx(forward + back, rel=1e-3), "bidir")
-    assert {row["direction"] for row in trial.measured.tables["seconds"]} == {"forward", "reverse"}
+    figures = trial.measured.figures
+    rates = [figures[place]["goodput_bps"] for place in ("a", "a.back", "a+a.back")]
+    assert rates == pytest.approx([forward, back, forward + back], rel=1e-3)
+    assert trial.cell.params["direction"] == "bidir"
+    assert {row["direction"] for row in trial.measured.tables["seconds"]} == {"a", "a.back"}
 
 
 def test_a_text_of_the_client_and_one_of_the_server_are_one_test(tmp_path):

@@ -33,26 +33,26 @@ def case(number: int, kind: str, *names: str, said: ImportOptions = ImportOption
 @pytest.mark.parametrize(
     ("number", "name", "figures", "doubts"),
     [
-        (14, "ssd.json", {"storage": {"read_iops": 100_000, "fio_cpu_cores": 0.6}}, []),
-        (15, "ssd.json", {"storage": {"read_iops": 70_000, "write_iops": 30_000, "mixed_iops": 100_000}}, []),
-        (16, "hdd.json", {"storage": {"read_iops": 180}}, [DoubtKind.TOOL_INCOMPLETE, DoubtKind.STORAGE_ERRORS]),
+        (14, "ssd.json", {"storage": {"iops.read": 100_000, "fio_cpu_cores": 0.6}}, []),
+        (15, "ssd.json", {"storage": {"iops.read": 70_000, "iops.write": 30_000, "iops": 100_000}}, []),
+        (16, "hdd.json", {"storage": {"iops.read": 180}}, [DoubtKind.TOOL_INCOMPLETE, DoubtKind.STORAGE_ERRORS]),
         (
             17,
             "cluster.json",
-            {"node-a": {"read_iops": 6000}, "node-b": {"read_iops": 5900}, "node-a+node-b": {"read_iops": 11_900, "read_clat_p99_ns": 1.5e6}},
+            {"node-a": {"iops.read": 6000}, "node-b": {"iops.read": 5900}, "node-a+node-b": {"iops.read": 11_900, "clat_p99_ns.read": 1.5e6}},
             [],
         ),
-        (18, "disk.txt", {"storage": {"read_iops": 5400, "read_bytes_per_s": 21600 * 1024, "read_clat_mean_ns": 180_200}}, []),
+        (18, "disk.txt", {"storage": {"iops.read": 5400, "bytes_per_s.read": 21600 * 1024, "clat_mean_ns.read": 180_200}}, []),
         (
             20,
             "hdd.txt",
-            {"storage": {"read_iops": 1048576 / 72.472, "read_bytes_per_s": 57_875 * 1024, "read_clat_mean_ns": 1_087_670, "read_clat_p99_ns": 2_352_000, "read_slat_mean_ns": 13_450}},
+            {"storage": {"iops.read": 1048576 / 72.472, "bytes_per_s.read": 57_875 * 1024, "clat_mean_ns.read": 1_087_670, "clat_p99_ns.read": 2_352_000, "slat_mean_ns.read": 13_450}},
             [],
         ),
         (
             45,
             "disk.txt",
-            {"storage": {"read_iops": 4981375 / 60.144, "read_bytes_per_s": 324 * 2**20, "read_clat_mean_ns": 3_091_200, "read_clat_p99_ns": 12_256_000, "read_clat_p999_ns": 16_712_000, "fio_cpu_cores": 0.632}},
+            {"storage": {"iops.read": 4981375 / 60.144, "bytes_per_s.read": 324 * 2**20, "clat_mean_ns.read": 3_091_200, "clat_p99_ns.read": 12_256_000, "clat_p999_ns.read": 16_712_000, "fio_cpu_cores": 0.632}},
             [],
         ),
     ],
@@ -72,7 +72,7 @@ def test_the_spread_between_jobs_is_a_detail() -> None:
 
 def test_a_folder_is_a_device_where_files_are_called_by_their_options() -> None:
     trials = case(44, "fio", "one-ssd/randread-16-1.json", "raid0-of-3/randread-16-1.json")
-    assert {t.cell.mode: t.measured.figures["storage"]["read_iops"] for t in trials} == {"one-ssd": 47_400, "raid0-of-3": 62_100}
+    assert {t.cell.mode: t.measured.figures["storage"]["iops.read"] for t in trials} == {"one-ssd": 47_400, "raid0-of-3": 62_100}
 
 
 def test_a_sender_faster_than_its_line_is_doubted() -> None:
@@ -103,7 +103,7 @@ def test_lines_of_semicolons_of_one_job_are_one_moment_where_their_disks_say_so(
     fields = [line.split(";") for line in data.decode().splitlines()]
     first = 5 if version > 2 else 4
     assert len(found) == trials
-    assert sum(t.measured.figures["storage"]["read_iops"] for t in found) == sum(int(of[first + 2]) for of in fields)
+    assert sum(t.measured.figures["storage"]["iops.read"] for t in found) == sum(int(of[first + 2]) for of in fields)
     kinds = [d.kind for t in found for d in t.measured.doubts]
     assert kinds == ([DoubtKind.TOOL_INCOMPLETE] if trials == 2 else [DoubtKind.PAGE_CACHE]), "version 2 names no disks"
     shorter = b"\n".join(line.rpartition(b";")[0] for line in data.splitlines()) if version == 2 else data.replace(b";0;0;", b";0;")
@@ -114,7 +114,7 @@ def test_lines_of_semicolons_of_one_job_are_one_moment_where_their_disks_say_so(
 def test_reads_and_writes_that_are_also_told_together_count_once() -> None:
     (trial,) = read("fio", (FIO / "unified-both.txt").read_bytes())
     of = trial.measured.figures["storage"]
-    assert of["mixed_iops"] == pytest.approx(of["read_iops"] + of["write_iops"], rel=0.001)
+    assert of["iops"] == pytest.approx(of["iops.read"] + of["iops.write"], rel=0.001)
     (job,) = jobs_of(
         {"jobs": [{"jobname": "a", **{way: {"total_ios": n, "iops": n} for way, n in (("read", 7), ("write", 3), ("mixed", 10))}}]}
     )
@@ -137,7 +137,7 @@ JOB = {"jobname": "a", "groupid": 0, "job options": {"rw": "read"}, "read": {"to
 def test_what_ran_at_once_with_the_same_options_is_one_test(jobs, links) -> None:
     found = read("fio", json.dumps({"jobs": jobs}))
     assert [t.cell.links for t in found] == links
-    assert sum(t.measured.figures[t.cell.link_label]["read_iops"] for t in found) == 20
+    assert sum(t.measured.figures[t.cell.link_label]["iops.read"] for t in found) == 20
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
-from dutlab.subject import by_part, joined, part_figure, places_in
+from dutlab.subject import WAYS_OF_DRIVES, FigureName, by_part, joined, places_in
 from dutlab.units import BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
@@ -149,12 +149,16 @@ def _figure(column: str) -> tuple[str, float] | None:
 
 
 def _in_our_words(name: str) -> str:
-    """`random/read_iops` of `random_read_iops`: where somebody else's name ends in a measure of ours, the rest of it is a part."""
+    """`random/iops.read` of `random_read_iops`: what stands before a measure of ours is a part and a way."""
     if measure_of(name) is not None:
         return name
     words = name.split("_")
-    ends = (("_".join(words[:n]), "_".join(words[n:])) for n in range(1, len(words)))
-    return next((part_figure(part, end) for part, end in ends if end not in _BARE and measure_of(end) is not None), name)
+    for n in range(1, len(words)):
+        before, end = words[:n], "_".join(words[n:])
+        way = WAYS_OF_DRIVES.get(before[-1])
+        if measure_of(end) is not None and (way is not None or end not in _BARE):
+            return str(FigureName("_".join(before if way is None else before[:-1]), end, way))
+    return name
 
 
 def _suffixed(column: str) -> tuple[str, float] | None:

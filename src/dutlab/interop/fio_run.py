@@ -179,10 +179,10 @@ def _trials(device: str, report: _Report) -> Iterator[Imported]:
             tests.append((of, [job]))
         else:
             same.append(job)
-    for of, test in tests:
+    for settings, test in tests:
         names = dict.fromkeys(job.name for job in test)
         name = {"job": next(iter(names))} if len(names) == 1 else {}
-        yield _trial(device, {**name, **of}, _places(test), report)
+        yield _trial(device, {**name, **settings}, _places(test), report)
 
 
 def _at_once(one: JobOutput, other: JobOutput) -> bool:

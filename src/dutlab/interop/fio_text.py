@@ -62,8 +62,8 @@ def read_text(data: bytes) -> dict[str, Any]:
     if not any(name in found.said for found in jobs.values() for name in WAYS):
         raise UnreadableError("no job of fio with a result is in it")
     ended = max(found.said["timestamp"] or 0 for found in jobs.values())
-    said = [found.said for found in jobs.values()]
-    return {"fio version": version, "timestamp": ended or None, "jobs": said, "disk_util": list(disks.values())}
+    of_jobs = [found.said for found in jobs.values()]
+    return {"fio version": version, "timestamp": ended or None, "jobs": of_jobs, "disk_util": list(disks.values())}
 
 
 @dataclass

@@ -23,6 +23,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dutlab.bounds import OUTPUT_BYTES
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import (
     LINK,
@@ -37,7 +38,7 @@ from dutlab.interop.imported_run import (
 )
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.subject import part_figure
+from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
@@ -54,7 +55,6 @@ _ALIKE, _SAME_UNIT = 2.0, 300.0
 """Factors: raw values so near to `results` are those; a mean farther from the samples is in another unit, which is a factor of 1000."""
 _NO_TIME = 1e9
 _MOST_PARAMETERS = 20
-_WAYS = ("upload", "download")
 _LEFT_OUT = (Omission.COMPUTED, Omission.NO_MEASURE)
 _STAGGERED = 1.1
 """Streams took so many times the longest one's time together: they did not run at one time."""
@@ -104,8 +104,8 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if not figures:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
-        figures={LINK: figures},
-        doubts=mended([*cut, *repairs, *_doubts(series)]),
+        figures=figures,
+        doubts=(*mended([*cut, *repairs, *_doubts(series)]), *(Doubt(DoubtKind.STALLED, words, LINK) for words in _stalls(series))),
         facts={"flent_version": str(said.get("FLENT_VERSION", "unknown"))},
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
@@ -123,7 +123,6 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
             started=began,
             ended=ended,
             apart={name: host for name, host in apart.items() if host},
-            directions=2 if all(part_figure(way, "goodput_bps") in figures for way in _WAYS) else 1,
             left_out=[out for why in _LEFT_OUT for out in left_out_of("series", why, [one.name for one in series if one.why is why])],
         )
     ]
@@ -132,8 +131,11 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 def _asked(said: Mapping[str, Any]) -> dict[str, Value]:
     """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
     version = number(said, "IP_VERSION")
-    given = {str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)}
-    return ({"ip": str(int(version))} if version else {}) | dict(sorted(given.items())[:_MOST_PARAMETERS])
+    given: dict[str, Value] = {
+        str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
+    }
+    found: dict[str, Value] = {"ip": str(int(version))} if version else {}
+    return found | {name: given[name] for name in sorted(given)[:_MOST_PARAMETERS]}
 
 
 def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
@@ -232,18 +234,23 @@ def _unit(said: Mapping[str, Any], series: str) -> str:
     return "ms" if series.startswith("Ping") else "Mbits/s" if _OLD_RATE.match(series) else ""
 
 
-def _figures(series: Sequence[_Series]) -> dict[str, float]:
+def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
+    """Of what was sent (upload) and what came back (download), where both were; the whole has the times too."""
     streams = [one for one in series if one.is_measured and one.unit in _SCALES]
     arrived = [one for one in streams if not _is_sent(one)]
+    ways = {
+        place: {"goodput_bps": _together(of)}
+        for word, place in (("upload", LINK), ("download", back_of(LINK)))
+        if (of := [one for one in arrived if word in one.name.lower()])
+    }
     figures = {"goodput_bps": _together(arrived)} if arrived else {}
-    for word in _WAYS:
-        if of_direction := [one for one in arrived if word in one.name.lower()]:
-            figures[part_figure(word, "goodput_bps")] = _together(of_direction)
     if sent := [one for one in streams if _is_sent(one)]:
         figures["sent_bps"] = _together(sent)
     times = [one for one in series if one.is_measured and one.unit == "ms"]
     figures |= _times(_RTT, [one for one in times if one.name.startswith("Ping")])
-    return figures | _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
+    figures |= _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
+    whole = joined(ways) or LINK
+    return ({whole: figures} if figures else {}) | {place: of for place, of in ways.items() if place != whole}
 
 
 def _is_sent(stream: _Series) -> bool:
@@ -270,6 +277,17 @@ def _together(streams: Sequence[_Series]) -> float:
 def _doubts(series: Sequence[_Series]) -> list[str]:
     sent = [one.name for one in series if one.is_measured and one.unit in _SCALES and _is_sent(one)]
     return [f"{', '.join(sent)}: the file has only what was sent, not what arrived"] if sent else []
+
+
+def _stalls(series: Sequence[_Series]) -> list[str]:
+    """Streams in which nothing came for some samples between others."""
+    found = []
+    for one in series:
+        there = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
+        held = one.values[there[0] : there[-1] + 1] if there else []
+        if still := sum(not value for value in held):
+            found.append(f"{one.name}: 0 in {still} of {len(held)} samples")
+    return found
 
 
 def _notes(series: Sequence[_Series]) -> list[str]:

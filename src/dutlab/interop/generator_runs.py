@@ -38,7 +38,7 @@ def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
         size = (sizes[0].frame_bytes if sizes else None) or run.frame_bytes
         yield _sized(name, run, SizedReports(size, tuple(run.reports)), run.total, doubts)
         return
-    out = (LeftOut("reports", Omission.BETWEEN_TESTS, mixed),) if mixed else ()
+    out: tuple[LeftOut, ...] = (LeftOut("reports", Omission.BETWEEN_TESTS, mixed),) if mixed else ()
     out += (LeftOut("closing accounts", Omission.SEVERAL_TESTS),) if run.total is not None else ()
     for n, of in enumerate(sizes):
         yield replace(_sized(name, run, of, None, doubts if n == 0 else ()), left_out=out if n == 0 else ())

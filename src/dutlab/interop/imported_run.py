@@ -141,19 +141,23 @@ def _said(value: float | str | None) -> float | str | None:
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
     """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
-    kept = list(trials)
-    open_ = [trial for trial in trials if not trial.is_second and not trial.why]
-    for second in [trial for trial in trials if trial.is_second]:
-        first = next((trial for test_id in second.test_ids for trial in open_ if test_id in trial.test_ids), None)
-        if first is None:
+    first_of: dict[str, list[int]] = {}
+    for n, trial in enumerate(trials):
+        for test_id in () if trial.is_second or trial.why else trial.test_ids:
+            first_of.setdefault(test_id, []).append(n)
+    kept: dict[int, Imported] = dict(enumerate(trials))
+    taken = set[int]()
+    for n, second in enumerate(trials):
+        among = (at for test_id in second.test_ids for at in first_of.get(test_id, ()) if at not in taken)
+        if not second.is_second or (at := next(among, None)) is None:
             continue
-        open_.remove(first)  # an end reports a test once
-        kept = [trial for trial in kept if trial is not second]
+        taken.add(at)  # an end reports a test once
+        del kept[n]
+        first = kept[at]
         raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
         left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
-        at = next(n for n, trial in enumerate(kept) if trial is first)
         kept[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
-    return kept
+    return list(kept.values())
 
 
 def told_apart(trials: Sequence[Imported]) -> list[Imported]:
@@ -161,14 +165,14 @@ def told_apart(trials: Sequence[Imported]) -> list[Imported]:
 
     Where all of a device agree it stays out: devices are compared also where each was reached at another address.
     """
-    groups: dict[str, list[Mapping[str, str]]] = {}
     bare = [_with_said(trial.cell, without=trial.apart) for trial in trials]
+    values: dict[tuple[str, str], set[str]] = {}
     for trial, cell in zip(trials, bare, strict=True):
-        groups.setdefault(_asked(cell), []).append(trial.apart)
+        for name, value in trial.apart.items():
+            values.setdefault((_asked(cell), name), set()).add(value)
     out = []
     for trial, cell in zip(trials, bare, strict=True):
-        others = groups[_asked(cell)]
-        differ = {name: value for name, value in trial.apart.items() if len({of[name] for of in others if name in of}) > 1}
+        differ = {name: value for name, value in trial.apart.items() if len(values[_asked(cell), name]) > 1}
         out.append(replace(trial, cell=_with_said(cell, differ)) if differ else trial)
     return out
 

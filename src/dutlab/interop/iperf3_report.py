@@ -10,6 +10,8 @@ from itertools import pairwise
 from dutlab.methods.ports import Row
 from dutlab.spec.workloads.setting import Value
 
+FORWARD, REVERSE = "forward", "reverse"
+"""Directions in the client's words."""
 SEVERAL_RATES = 1.1
 """Tests of UDP in one file that sent at rates so far apart were not asked for the same rate."""
 
@@ -18,7 +20,8 @@ SEVERAL_RATES = 1.1
 class Iperf3Report:
     """Figures by our names, a row a second, and what was asked for as far as the report tells."""
 
-    figures: Mapping[str, float]
+    figures: Mapping[str, Mapping[str, float]]
+    """Place → figures, that of the whole test first."""
     asked: Mapping[str, Value]
     is_server: bool = False
     test_ids: tuple[str, ...] = ()
@@ -54,5 +57,6 @@ def _sent_bps(report: Iperf3Report) -> float | None:
     """Of UDP: a server knows what came, and what share that is."""
     if report.asked.get("protocol") != "udp":
         return None
-    came, loss = report.figures.get("goodput_bps"), report.figures.get("loss_ratio", 0.0)
-    return report.figures.get("sent_bps") or (came / (1 - loss) if came and loss < 1 else None)
+    whole = next(iter(report.figures.values()))
+    came, loss = whole.get("goodput_bps"), whole.get("loss_ratio", 0.0)
+    return whole.get("sent_bps") or (came / (1 - loss) if came and loss < 1 else None)

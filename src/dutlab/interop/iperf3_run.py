@@ -22,13 +22,13 @@ from dutlab.interop.imported_run import (
     once_each,
     told_apart,
 )
-from dutlab.interop.iperf3_report import Iperf3Report, ids_of, with_rates
+from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of, with_rates
 from dutlab.interop.iperf3_text import reports_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.subject import part_figure
+from dutlab.subject import back_of
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.json_output import FORWARD, REVERSE, Iperf3Interval, Iperf3Result, both_ways
+from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
 from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, pieces_of
 from dutlab.units import si
 
@@ -56,15 +56,16 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Sequence[LeftOut]) -> Imported:
-    figures, asked, notes = report.figures, report.asked, list[str]()
+    asked, notes = report.asked, list[str]()
     doubts = list(mended([*report.repairs, *faults]))
     if report.below_zero:
         doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, LINK))
     if asked["direction"] == "bidir":
-        rates = [f"{si(figures[key], 'bit/s')} {way}" for way in (FORWARD, REVERSE) if (key := part_figure(way, "goodput_bps")) in figures]
+        ways = ((LINK, FORWARD), (back_of(LINK), REVERSE))
+        rates = [f"{si(report.figures[place]['goodput_bps'], 'bit/s')} {way}" for place, way in ways if place in report.figures]
         notes = [f"both directions at once: {', '.join(rates)}"]
     measured = Measured(
-        figures={LINK: dict(figures)},
+        figures=report.figures,
         doubts=tuple(doubts),
         facts=report.facts,
         notes=notes,
@@ -77,7 +78,6 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
         apart=report.apart,
         test_ids=report.test_ids,
         is_second=report.is_server,
-        directions=2 if asked["direction"] == "bidir" else 1,
         datagram_bytes=float(size) if asked["protocol"] == "udp" and (size := asked.get("length_bytes")) else None,
         left_out=(*left_out, *((LeftOut("seconds", Omission.WARM_UP, report.omitted),) if report.omitted else ())),
     )
@@ -140,7 +140,7 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
     whys += [f"half of a test in both directions is missing: {fault}" for fault in faults]
     whys += [f"it was cut short: {error}"] if error else []
     return Iperf3Report(
-        figures=both_ways(figures.get(FORWARD), figures.get(REVERSE)) if is_both else figures[next(iter(results))],
+        figures=both_ways(LINK, figures.get(FORWARD), figures.get(REVERSE)) if is_both else {LINK: figures[next(iter(results))]},
         asked=asked,
         is_server=is_server,
         test_ids=ids_of(start.get("cookie"), _ends(start)),
@@ -198,7 +198,7 @@ def _row(interval: Iperf3Interval, way: str, result: Iperf3Result, *, is_both: b
     """Of UDP at its sender the rate is that of datagrams sent, of which some were lost."""
     rate = "sent_bps" if interval.of_sender and result.jitter_ns is not None else "goodput_bps"
     row: Row = {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
-    return {**row, "direction": way} if is_both else row
+    return {**row, "direction": LINK if way == FORWARD else back_of(LINK)} if is_both else row
 
 
 def _is_cut_short(error: str) -> bool:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from dutlab.interop.iperf3_report import Iperf3Report, ids_of
+from dutlab.interop.imported_run import LINK
+from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of
 from dutlab.methods.ports import Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.tools.iperf3.json_output import FORWARD, REVERSE, both_ways
+from dutlab.subject import back_of
+from dutlab.tools.iperf3.json_output import both_ways
 from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, unstamped
 from dutlab.tools.json_text import UnreadableError
 
@@ -38,7 +40,7 @@ _VERBOSE = re.compile(
     re.MULTILINE,
 )
 _SAID = {
-    name: re.compile(rf"^\s*{form}", re.MULTILINE)
+    name: re.compile(rf"^[ \t]*{form}", re.MULTILINE)
     for name, form in {
         "version": r"(iperf 3\.\S+)", "time": r"Time: (\S[^\n]*)", "cookie": r"Cookie: (\S+)", "rate": r"Target Bitrate: (\d+)",
         "congestion": r"snd_tcp_congestion (\S+)", "server": r"Connecting to host (\S+?), port",
@@ -113,19 +115,18 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
             continue
         totals += [total for total in (of.sent, of.last) if total]
         below = below or of.below_zero
-        seconds += [{**row, "direction": way} if is_both else row for row in of.rows]
+        seconds += [{**row, "direction": LINK if way == FORWARD else back_of(LINK)} if is_both else row for row in of.rows]
     if error is not None and (faults or not any(of["goodput_bps"] for of in figures.values())):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
     if not figures:
         raise UnreadableError("; ".join(faults))
     repairs += [f"it was cut short: {error['what'].strip()}"] if error is not None else []
     repairs += [f"half of a test in both directions is missing: {fault}" for fault in faults]
-    whole = both_ways(figures.get(FORWARD), figures.get(REVERSE)) if is_both else next(iter(figures.values()))
     direction = "bidir" if is_both else next(iter(ways))
     first = next(own for own in ways.values() if own)
-    for side in ("sender", "receiver"):
-        if percent := said.get(f"{side}_cpu"):
-            whole[f"{side}_cpu_percent"] = float(percent)
+    cpu = {f"{side}_cpu_percent": float(percent) for side in ("sender", "receiver") if (percent := said.get(f"{side}_cpu"))}
+    each = {way: of | cpu for way, of in figures.items()}
+    whole = both_ways(LINK, each.get(FORWARD), each.get(REVERSE)) if is_both else {LINK: next(iter(each.values()))}
     omitted = len({line.to_s for line in first if line.is_omitted})
     asked = {
         "protocol": "udp" if any(total.jitter_ns is not None for total in totals) else "tcp",
@@ -281,7 +282,8 @@ def _value(key: str, value: str) -> Value:
         return value
     value = value.partition("/")[0].lower()  # -b 1G/10: bursts
     power = max(0, _POWERS.find(value[-1:]))
-    return float(value.rstrip(_POWERS)) * (1000 if key == "rate_bps" else 1024) ** power
+    found = float(value.rstrip(_POWERS)) * (1e3 if key == "rate_bps" else 1024.0) ** power
+    return found if key == "rate_bps" else int(found)
 
 
 def _row(to_s: float, lines: Sequence[TextLine], *, sent: bool) -> Row:

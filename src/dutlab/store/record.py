@@ -157,6 +157,8 @@ class TrialRecord(_Strict):
     commands: list[CommandRecord] = []
     counters: dict[str, dict[str, float]] = {}
     """Host → counter → difference over the trial (softirqs, drops)."""
+    polling: list[int] = []
+    """Cores of the DUT that its mode keeps busy without load."""
     interference: dict[str, Interference] = {}
     """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
     not there."""
@@ -169,6 +171,10 @@ class TrialRecord(_Strict):
     """What the method found step by step: name → rows whose columns carry their unit in their name."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
+
+    def doubted(self, kind: DoubtKind) -> bool:
+        """Whether it has a doubt of this kind."""
+        return any(d.kind == kind.name for d in self.doubts)
 
 
 def found_of(measured: Measured) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from dutlab.systems import polled
+from dutlab.systems.card_counters import lost_at_cards
 from dutlab.systems.watched import (
     CARRIER_CHANGES,
     CONNTRACK_ENTRIES,
@@ -35,20 +37,26 @@ _BODY = r"""
   printf '\036stat\n'; cat /proc/stat
   printf '\036softnet\n'; cat /proc/net/softnet_stat
 """
-SCRIPT = r"""
+SCRIPT = (
+    r"""
 part() { printf '\036%s\n' "$1"; }
 part softnet; cat /proc/net/softnet_stat
 part softirqs; cat /proc/softirqs
 part snmp; cat /proc/net/snmp
 part netstat; cat /proc/net/netstat
-part link; ip -s -j link
+part link; ip -s -s -j link
+part cards; for at in /sys/class/net/*/device; do
+  [ -e "$at/driver" ] && of=$(readlink "$at/driver") && at=${at%/device} && echo "card ${at##*/} ${of##*/}" && ethtool -S "${at##*/}"
+done
 part carrier; (cd /sys/class/net && grep . /dev/null */carrier_changes)
 part conntrack_count; cat /proc/sys/net/netfilter/nf_conntrack_count
 part conntrack
 if [ -r /proc/net/stat/nf_conntrack ]; then cat /proc/net/stat/nf_conntrack
 elif command -v conntrack >/dev/null; then conntrack -S; fi
-exit 0
 """
+    + polled.SCRIPT
+    + "exit 0\n"
+)
 
 _PROTOCOLS = {
     "Ip": {
@@ -63,7 +71,8 @@ _PROTOCOLS = {
     "Tcp": {"RetransSegs": "tcp_retransmitted_segments"},
     "Udp": {"NoPorts": "udp_no_ports", "RcvbufErrors": "udp_receive_buffer_errors", "SndbufErrors": "udp_send_buffer_errors"},
 }
-_INTERFACE = ("packets", "bytes", "dropped", "errors")
+_INTERFACE = {"packets": "packets", "bytes": "bytes", "dropped": "dropped", "errors": "errors", "missed_errors": "missed"}
+"""Names of ip(8) → ours; `missed` is what the driver put into rx_missed_errors, whose own words (card_counters) are better."""
 _SOFTNET = ("processed", "dropped", "squeezed")
 
 
@@ -83,12 +92,13 @@ def parse_counters(text: str) -> dict[str, float]:
             if theirs in protocols.get(protocol, {}):
                 found[ours] = protocols[protocol][theirs]
     found.update(_interfaces(part.get("link", "")))
+    found.update(lost_at_cards(part.get("cards", "")))  # a driver's own words before what the kernel makes of them
     found.update(_carriers(part.get("carrier", "")))
     if (entries := part.get("conntrack_count", "").strip()).isdigit():
         found[CONNTRACK_ENTRIES] = int(entries)
     for name, value in conntrack_counters(part.get("conntrack", "")).items():
         found[f"conntrack_{name}"] = value
-    return found
+    return found | polled.parse_polled(part.get("pmd", ""), part.get("lcores", ""))
 
 
 def _interfaces(text: str) -> dict[str, float]:
@@ -97,11 +107,11 @@ def _interfaces(text: str) -> dict[str, float]:
     except ValueError:  # an ip without JSON: iproute2 before 4.14, busybox
         return {}
     return {
-        f"{link['ifname']}_{direction}_{name}": counts[direction][name]
+        f"{link['ifname']}_{direction}_{ours}": counts[direction][name]
         for link in links
         if (counts := link.get("stats64"))
         for direction in ("rx", "tx")
-        for name in _INTERFACE
+        for name, ours in _INTERFACE.items()
         if name in counts.get(direction, {})
     }
 

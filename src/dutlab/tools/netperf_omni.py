@@ -11,6 +11,8 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from dutlab.bounds import LARGEST_NUMBER
+
 _TITLES = {
     "Throughput": "THROUGHPUT", "Throughput Units": "THROUGHPUT_UNITS", "Throughput Confidence Width (%)": "THROUGHPUT_CONFID",
     "Elapsed Time (sec)": "ELAPSED_TIME", "Protocol": "PROTOCOL", "Direction": "DIRECTION", "Transaction Rate Tran/s": "TRANSACTION_RATE",
@@ -104,4 +106,4 @@ def omni_number(columns: Mapping[str, str], name: str) -> float | None:
         found = float(columns[name])
     except (KeyError, ValueError):
         return None
-    return found if 0 <= found < float("inf") else None
+    return found if 0 <= found <= LARGEST_NUMBER else None

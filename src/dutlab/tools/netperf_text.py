@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dutlab.bounds import LARGEST_NUMBER
 from dutlab.methods.ports import Row
 from dutlab.tools.netperf_omni import omni_number, omni_of
 
@@ -82,6 +83,7 @@ def _name(words: str) -> str:
 def _figures(name: str, body: str) -> tuple[dict[str, float], dict[str, str | int], float]:
     """Figures, what was asked for, and lost messages; no figures of a test that was cut."""
     lines = [[float(word) for word in line.split()] for line in _NUMBERS.findall(body)]
+    lines = [line for line in lines if max(map(abs, line)) <= LARGEST_NUMBER]
     unit = _UNIT.search(body)
     if not lines or unit is None:
         return {}, {}, 0.0
@@ -140,7 +142,7 @@ def _omni_rates(name: str, columns: Mapping[str, str], *, is_pairs: bool) -> tup
     ways = {"sent_bps": ("LOCAL_SEND", "REMOTE_SEND"), "goodput_bps": ("REMOTE_RECV", "LOCAL_RECV")}
     if "MAERTS" in name:
         ways = {key: (b, a) for key, (a, b) in ways.items()}
-    figures = {}
+    figures: dict[str, float] = {}
     for key, ends in ways.items():
         known = [n for end in ends if (n := omni_number(columns, f"{end}_THROUGHPUT"))]
         figures |= {key: known[0] * scale} if known else {}

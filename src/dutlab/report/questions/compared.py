@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import chain, pairwise
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import NotKnown, RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
 from dutlab.analysis.iperf3_changes import CountChange, changes_between
@@ -128,7 +129,7 @@ def compare_runs(
         only_second=_labels(there, here, own),
         differences=found,
         faults=tuple(faults),
-        count_changes=_count_changes(*([r for run in side for r in run.records] for side in (first, second)), comparisons),
+        count_changes=_count_changes(_records(first), _records(second), comparisons),
         runs=(tuple(run.name for run in first), tuple(run.name for run in second)),
     )
 
@@ -166,7 +167,7 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
             only_second=_labels(cells[m], cells[base], own),
             differences=(),
             faults=run.faults,
-            count_changes=_count_changes(*([r for r in run.records if r.cell.mode == mode] for mode in (base, m)), of_mode[m]),
+            count_changes=_count_changes(_records([run], base), _records([run], m), of_mode[m]),
         )
         for m in others
     )
@@ -175,9 +176,17 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
 def _count_changes(
     ours: Sequence[TrialRecord], theirs: Sequence[TrialRecord], comparisons: Sequence[Comparison]
 ) -> tuple[CountChange, ...]:
-    versions = [{of for r in side if (of := r.tool_facts.get("iperf3_version") or r.tool_facts.get("iperf3"))} for side in (ours, theirs)]
     measures = {figure_name(c.pair.figure).measure for c in comparisons}
-    return changes_between(*versions, measures, [_setting(r) for r in (*ours, *theirs)]) if all(versions) else ()
+    return changes_between(_versions(ours), _versions(theirs), measures, [_setting(r) for r in (*ours, *theirs)])
+
+
+def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
+    """Of all modes where none is named."""
+    return [r for run in side for r in run.records if mode in ("", r.cell.mode)]
+
+
+def _versions(records: Sequence[TrialRecord]) -> set[str]:
+    return {of for r in records if (of := r.tool_facts.get("iperf3_version") or r.tool_facts.get("iperf3"))}
 
 
 def _setting(record: TrialRecord) -> Mapping[str, object]:

@@ -120,14 +120,20 @@ class PktGenLog:
         return self.runs[-1].total if self.runs else None
 
 
+def _total_in(line: str) -> Total | None:
+    if end := _END.match(line):
+        return _total(end)
+    nothing = _NOTHING.match(line)
+    return Total(nothing[1], 0, 0, 0.0) if nothing else None
+
+
 def parse(text: str) -> PktGenLog:
     """Any text; what is not a report of pkt-gen's is passed over."""
     runs = [PktGenRun()]
     for number, line in enumerate(text.splitlines(), 1):
         run = runs[-1]
-        if (end := _END.match(line)) or (nothing := _NOTHING.match(line)):
-            run.total = _total(end) if end else Total(nothing[1], 0, 0, 0.0)
-            run.direction = run.total.direction
+        if total := _total_in(line):
+            run.total, run.direction = total, total.direction
             runs.append(PktGenRun())
             continue
         if way := _WAY.search(line):

@@ -215,8 +215,9 @@ class Trex:
     async def _connected(self, client: Client) -> Mapping[str, Any]:
         """What the server says of itself, or at once that it has ended. Raises ToolFailed, HostError."""
         hello = asyncio.ensure_future(client.connect(self._model.path, self._model.address))
+        either: list[asyncio.Future[Any]] = [hello, *([self._server_ended] if self._server_ended else [])]
         try:
-            await asyncio.wait([hello, *([self._server_ended] if self._server_ended else [])], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if hello.done():
                 return hello.result()
         finally:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dutlab.subject import part_figure
+from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
@@ -84,23 +84,28 @@ class Sums:
     below_zero: str = ""
 
 
-def both_ways(forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, float]:
-    """Figures of both directions together, where both are known, and those of each. `sender` is the client's processor."""
-    ways = {part: of for part, of in ((FORWARD, forward), (REVERSE, back)) if of is not None}
-    both = len(ways) > 1
-    whole = {name: sum(of[name] for of in ways.values()) for name in _SUMMED if both and all(name in of for of in ways.values())}
-    whole |= {name: value for of in reversed(ways.values()) for name, value in of.items() if name.endswith("_cpu_percent")}
-    return whole | {part_figure(part, name): of[name] for part, of in ways.items() for name in _OF_EACH if name in of}
+def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
+    """Those of the link in each direction, and both together. An end's processor works for both: `sender` is the client's.
+
+    None is a direction that the report does not tell; then there is no sum.
+    """
+    ways = {place: of for place, of in ((link, forward), (back_of(link), back)) if of is not None}
+    if len(ways) == 1 or forward is None or back is None:
+        return {place: dict(of) for place, of in ways.items()}
+    counted = {name: forward[name] + back[name] for name in ("goodput_bps", "sent_bps", "retransmits") if name in forward and name in back}
+    whole = {name: value for name, value in forward.items() if name in _OF_PROCESSOR} | counted
+    each = {place: {name: value for name, value in of.items() if name not in _OF_PROCESSOR} for place, of in ways.items()}
+    return {joined(ways): whole, **each}
 
 
-FORWARD, REVERSE = "forward", "reverse"
-"""The parts that have the figures of one direction, of a test in both."""
-_SUMMED, _OF_EACH = ("goodput_bps", "sent_bps", "retransmits"), ("goodput_bps", "sent_bps", "retransmits", "loss_ratio", "jitter_ns")
+_OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
 BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.11), and here those of 3.7 to 3.10, which come twice.
 
 At both ends the sums without it are from client to server.
 """
+_APART = 0.05
+"""Both ends leave out other seconds of a warm-up, which differ by some tens of milliseconds."""
 _LONGEST_DATAGRAM = 65535
 """RFC 768: the length field has 16 bits."""
 
@@ -172,13 +177,11 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
     packets, counted, jitter_ms = number(both, "packets"), both.get("lost_packets"), number(both, "jitter_ms")
     is_below = isinstance(counted, int) and counted < 0
     lost = 0.0 if is_below else number(both, "lost_packets")
-    repairs = list[str]()
     is_server = "accepted_connection" in start
     sends = is_server == (is_reverse(document) != back)
     loss = min(1.0, lost / packets) if packets and lost is not None else None
     omits = number(member(start, "test_start"), "omit")
-    if packets and lost is not None and lost > packets and not omits:
-        repairs.append(f"it counts {lost:.0f} datagrams as lost of {packets:.0f}")
+    repairs = [] if omits else _more_than_all(packets, lost)
     if not sent and not received and packets is not None and lost is not None:
         came = max(0.0, packets - lost)
         if not is_server:
@@ -189,6 +192,9 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
             sent = both
         else:
             received = _received_by_server(document, came)
+    elif not is_server and omits and loss is not None and abs((of_payload := _lost_payload(sent, received)) - loss) > _APART:
+        loss = of_payload  # 3.11 to 3.13: a client counts what was lost in the warm-up, too
+        repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost: the loss is that of the payload")
     elif is_server and sends:
         received = received if number(received, "bytes") else {}
     elif is_server:
@@ -197,6 +203,17 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
         loss = jitter_ms = None
     below_zero = f"{counted} of {packets or 0:.0f} datagrams" if is_below else ""
     return Sums(sent, received, loss, None if jitter_ms is None else jitter_ms * 1e6, tuple(repairs), below_zero)
+
+
+def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float:
+    """The share of bytes that did not come."""
+    size = number(sent, "bytes")
+    return max(0.0, 1 - (number(received, "bytes") or 0.0) / size) if size else 0.0
+
+
+def _more_than_all(packets: float | None, lost: float | None) -> list[str]:
+    """What is wrong with a count of lost datagrams above that of all."""
+    return [f"it counts {lost:.0f} datagrams as lost of {packets:.0f}"] if packets and lost is not None and lost > packets else []
 
 
 def _before_3_11(both: Mapping[str, Any], length: float | None, came: float) -> tuple[Mapping[str, Any], Mapping[str, Any], float | None]:

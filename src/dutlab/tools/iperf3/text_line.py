@@ -21,8 +21,8 @@ _STAMP = re.compile(
     r"|Time: |Cookie: |Starting Test: |Test Complete|Target Bitrate: |CPU Utilization: |snd_tcp_congestion )",
     re.MULTILINE,
 )
-_DATAGRAMS = re.compile(r"(?P<jitter>\d+(?:[.,]\d+)?) ms +(?P<lost>-?\d+)/ *(?P<total>\d+) +\(")
-_RETRANSMITS = re.compile(r"^ +(\d+)(?= |$)")
+_DATAGRAMS = re.compile(r"(?<![\d.,])(?P<jitter>\d{1,18}(?:[.,]\d{1,18})?) ms +(?P<lost>-?\d{1,18})/ *(?P<total>\d{1,18}) +\(")
+_RETRANSMITS = re.compile(r"^ +(\d{1,18})(?= |$)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 SUM = "SUM"
 

@@ -24,6 +24,7 @@ from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.own_time import own_timeout
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
+from dutlab.reason import reason_in
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
 from dutlab.subject import Figures, Subject, step_part
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, can_be_here, lead_ns
@@ -478,7 +479,7 @@ def _row(phase: Phase, start: Start) -> Row:
 
 
 def _words(step: StepDone) -> str:
-    tail = step.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+    reason = reason_in(step.stderr.decode("utf-8", "replace"))
     return (
-        f"{step.host}, {step.phase}, step {step.step.name or step.place}: `{step.step.command}` {step.why}{f': {tail[0]}' if tail else ''}"
+        f"{step.host}, {step.phase}, step {step.step.name or step.place}: `{step.step.command}` {step.why}{f': {reason}' if reason else ''}"
     )
