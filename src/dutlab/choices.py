@@ -101,6 +101,8 @@ class ImportKind:
     """Takes (name of the file, its bytes, ImportOptions) and returns its trials; raises InputError."""
     workload: str
     bed: Bed = "unknown"
+    has_line: bool = True
+    """Whether its figures are of a link, which has a rate."""
 
     @property
     def importer(self) -> Any:  # noqa: ANN401 -- callers say its type, which is not known here
@@ -110,15 +112,21 @@ class ImportKind:
 
 IMPORTS: Mapping[str, ImportKind] = {
     "conductor": ImportKind("dutlab.interop.conductor_run:imported", "steps"),
+    "csit": ImportKind("dutlab.interop.tester_json:csit", "search"),
     "figures": ImportKind("dutlab.interop.figure_table:imported", "figures", bed="one"),
-    "fio": ImportKind("dutlab.interop.fio_run:imported", "fio"),
+    "fio": ImportKind("dutlab.interop.fio_run:imported", "fio", has_line=False),
     "flent": ImportKind("dutlab.interop.flent_run:imported", "flent"),
+    "iperf2": ImportKind("dutlab.interop.iperf2_run:imported", "iperf3"),
     "iperf3": ImportKind("dutlab.interop.iperf3_run:imported", "iperf3"),
     "ipgen": ImportKind("dutlab.interop.generator_runs:ipgen", "sweep"),
     "loadtest": ImportKind("dutlab.interop.loadtest_run:imported", "loadtest"),
+    "ministat": ImportKind("dutlab.interop.ministat_run:imported", "figures"),
     "netperf": ImportKind("dutlab.interop.netperf_run:imported", "netperf"),
+    "nfvbench": ImportKind("dutlab.interop.tester_json:nfvbench", "search"),
     "pkt-gen": ImportKind("dutlab.interop.generator_runs:pktgen", "sweep"),
     "trex-ndr": ImportKind("dutlab.interop.ndr_run:imported", "sweep"),
+    "trex-stats": ImportKind("dutlab.interop.tester_json:trex_stats", "sweep"),
+    "wrk": ImportKind("dutlab.interop.wrk_run:imported", "wrk"),
 }
 
 STATUSES = {

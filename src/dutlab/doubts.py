@@ -159,8 +159,18 @@ class DoubtKind(enum.Enum):
     )
     NEGATIVE_LOSS = (
         Grade.SEVERE,
-        "more frames arrived than were sent: counters were read while frames were on their way",
-        "raise the drain, and repeat the trial",
+        "more frames arrived than were sent: counters were read while frames were on their way, or frames came twice",
+        "raise the drain, look for what makes copies, and repeat the trial",
+    )
+    IMPOSSIBLE_FIGURE = (
+        Grade.SEVERE,
+        "the file has figures that nothing can show; they are left out",
+        "see the raw file: the tool counted wrong, or the file was changed",
+    )
+    STALLED = (
+        Grade.WARNING,
+        "for whole seconds nothing came: the mean is not of a steady flow",
+        "look at the table `seconds`; then look for a link that went down, a full table or a pause, and repeat",
     )
     COUNTED_BY_PORTS = (
         Grade.NOTE,

@@ -4,6 +4,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 ├── InputError              a file or argument is wrong                        exit 2
 │   ├── DirectionUnknown    a verdict about a figure of which no side is known to be the better one
 │   ├── NotOurs             a run folder from elsewhere names commands (runner/trust.py)
+│   ├── WrongKind           a file that another importer can read (interop/importers.py)
 │   └── SpecRefused         every fault of the files, each file:line:column    exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
 │   ├── HostError           a host cannot be reached, or vanished
@@ -30,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from dutlab.reason import reason_in
 
 
 class DutlabError(Exception):
@@ -129,7 +132,7 @@ class CommandFailed(HostError):
     """A command ended with a status that it must not end with."""
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, stderr_tail: str, remedy: str = "") -> None:
-        said = stderr_tail.strip()[-300:] or "it said nothing"
+        said = reason_in(stderr_tail) or "it said nothing"
         super().__init__(f"`{' '.join(argv)}` ended with {status}: {said}", host=host, remedy=remedy)
         self.argv, self.status, self.stderr_tail = list(argv), status, stderr_tail
 

@@ -387,6 +387,10 @@ _PLUGS = (
         as_written=True,
     ),
     WorkloadPlug("flent", says="Latency under load, read from flent's files.", section=ANY_FIGURES),
+    WorkloadPlug(
+        "wrk", says="Requests of HTTP, read from what wrk prints.", section=ANY_FIGURES, figures=("transactions_per_s", "goodput_bps")
+    ),
+    WorkloadPlug("trex-astf", says="Connections of TRex's ASTF, read from its counters.", section=ANY_FIGURES),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
 """Name → record. A report has its sections in this order."""

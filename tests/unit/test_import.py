@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 from dutlab.choices import IMPORTS
 from dutlab.cli.import_files import import_files
+from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.importers import read_data
 from dutlab.report.gather import gather
 from dutlab.report.write import write_report
 from dutlab.store.run_folder import RunFolder
@@ -100,9 +102,14 @@ def test_an_ipgen_log_has_loss_by_sent_less_received():
     assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (1000.0, 950.0, 100 / 3000)
     assert trial.cell.params["frame_size"] == 64
     assert "line 3" in trial.measured.doubts[0].detail
-    (more,) = read("ipgen", "x.log", ipgen_line(tx=100, rx=105).encode())
+    (more,) = read_data("ipgen", "x.log", ipgen_line(tx=100, rx=105).encode(), ImportOptions())
     assert more.measured.figures["a"]["loss_ratio"] == 0, "no negative loss"
-    assert "5 frames more received than sent" in more.measured.doubts[0].detail
+    assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in more.measured.doubts}
+    two = "\n".join(ipgen_line(tx=tx, rx=tx, size=size) for tx, size in ((500, 46), (900, 46), (300, 1500), (800, 1500)))
+    assert [(t.cell.params["frame_size"], len(t.measured.tables["seconds"])) for t in read("ipgen", "x", two.encode())] == [
+        (64, 2),
+        (1518, 2),
+    ]
     text = '{"framesize":{"64":{"bps":"5","curpps":"744048","limitpps":"1488095"},"1518":{"bps":"5","curpps":"81274","limitpps":"81274"}}}'
     trials = read("ipgen", "answer.json", text.encode())
     assert [(t.cell.params["frame_size"], t.measured.figures["a"]["received_pps"]) for t in trials] == [(64, 744048), (1518, 81274)]
@@ -139,6 +146,20 @@ def test_files_without_a_result_are_kept_as_failed_trials_beside_the_others(tmp_
     assert cut.status == "failed"
     assert "cut after" in cut.why
     assert (run.path / "trials/0002/raw/truncated.json").read_bytes() == (IPERF3 / "truncated.json").read_bytes()
+
+
+@pytest.mark.parametrize(("change", "names"), [("host", {"server"}), ("congestion", {"congestion"}), ("", set())])
+def test_files_of_one_device_are_repeats_unless_hosts_or_congestion_control_differ(tmp_path, change, names):
+    said = json.loads((IPERF3 / "ok.json").read_bytes())
+    trials = read("iperf3", "one/nas.json", json.dumps(said).encode())
+    if change == "host":
+        said["start"]["connecting_to"]["host"] = "172.16.10.9"
+    elif change:
+        said["end"]["sender_tcp_congestion"] = "cubic"
+    trials += read("iperf3", "two/nas.json", json.dumps(said).encode()) * 2
+    cells = [record.cell for record in write_imported(tmp_path, "x", trials, command=(), now=NOW).records()]
+    assert [cell.repeat for cell in cells] == ([1, 1, 2] if change else [1, 2, 3])
+    assert set(cells[1].params) - set(trials[0].cell.params) == names
 
 
 def test_an_import_that_holds_no_result_at_all_leaves_no_run(tmp_path):

@@ -256,7 +256,7 @@ def test_a_table_of_figures_is_shown_whatever_workload_it_names(tmp_path):
     text = "mode,workload,link,frame_size,received_kpps\n" + "".join(f"router,{name},a,64,1500\n" for name in settable())
     trials = imported("x.csv", text.encode(), TEN_GIG)
     run = write_imported(tmp_path, "x", trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
-    of = {section.workload: section for section in gather(run, run).sections}
+    of = {section.workload: section for section in gather(run, run).sections if section.workload}
     assert of.keys() == set(settable())
     cells = {name: [cell for table in section.tables for row in table.rows for cell in row.cells] for name, section in of.items()}
     silent = {name for name, found in cells.items() if not any(isinstance(cell, Figure) and cell.median == 1.5e6 for cell in found)}

@@ -10,8 +10,8 @@ import pytest
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, write_imported
+from dutlab.interop.importers import read_data
 from dutlab.methods.ports import Measured
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import RunReport
@@ -28,11 +28,11 @@ def report_of(runs: Path, trials: list[Imported]) -> RunReport:
 
 
 def table(runs: Path, name: str, options: ImportOptions) -> RunReport:
-    return report_of(runs, imported(name, (EXAMPLES / name).read_bytes(), options))
+    return report_of(runs, read_data("figures", name, (EXAMPLES / name).read_bytes(), options))
 
 
 def text(runs: Path, written: str, options: ImportOptions = UNTOLD) -> RunReport:
-    return report_of(runs, imported("x.csv", written.encode(), options))
+    return report_of(runs, read_data("figures", "x.csv", written.encode(), options))
 
 
 def test_pairs_above_the_ceiling_of_1500_bytes_name_that_assumption(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import Imported, ImportOptions
-from dutlab.measures import MeasureUnit, in_unit, measure_of, measure_unit
+from dutlab.interop.figure_checks import line_ceilings
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions
+from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
-from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
-from dutlab.subject import WAYS_OF_DRIVES, FigureName, by_part, joined, places_in, subject_of
-from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, number_or_text, si
+from dutlab.subject import WAYS_OF_DRIVES, FigureName, by_part, joined, places_in
+from dutlab.units import BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
@@ -91,12 +91,12 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         Imported(
             cell,
             Measured(whole, tables={PUBLISHED: published}, facts=_said_of(apart), notes=_notes_of(apart) if first else []),
-            ceilings={} if line is None else _ceilings(cell, whole, line),
+            ceilings={} if line is None else line_ceilings(cell, whole, line),
         )
         for number, (cell, repeats) in enumerate(trials.values())
         for nth, (figures, published) in enumerate(repeats)
         for first in (number == nth == 0,)
-        for whole in (_with_sum(cell, figures),)
+        for whole in (_with_sum(cell, {link: _as_asked(cell, of, line) for link, of in figures.items()}),)
     ]
 
 
@@ -121,35 +121,24 @@ def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
     return given or (BpsL1(told) if told is not None else REFERENCE_LINE if asked else None)
 
 
+def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict[str, float]:
+    """With the rate that was asked for, where frames were counted: what came through of a set rate is not the most that can."""
+    setting = cell.setting_as(ImportedSetting)
+    asked, share = setting.rate_pps, setting.rate_percent
+    if asked is None and share is not None and line is not None:
+        most = line_ceilings(cell, {LINK: figures}, line)[LINK].get("received_pps")
+        asked = None if most is None else most * share / 100
+    if asked is None or "received_pps" not in figures:
+        return figures
+    return {"intended_pps": float(asked), **figures}
+
+
 def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Rates of links that were driven at once are added up, where the table does not do it and has them all."""
     if cell.link_label in figures or not all(link in figures for link in cell.links):
         return figures
     rates = [name for name in figures[cell.links[0]] if measure_unit(name) in _ADDED and all(name in figures[x] for x in cell.links)]
     return {**figures, cell.link_label: {name: sum(figures[link][name] for link in cell.links) for name in rates}}
-
-
-def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL1) -> dict[str, dict[str, float]]:
-    """Of TCP with timestamps at the table's MTU, else 1500; of frames where their size is known or follows from their rates."""
-    mtu = cell.setting_as(ImportedSetting).mtu
-    goodput = float(tcp_goodput(line) if mtu is None else tcp_goodput(line, mtu=mtu))
-    out: dict[str, dict[str, float]] = {}
-    for link, of_link in figures.items():
-        mean = _mean_frame(cell, of_link)
-        each = {"goodput_bps": goodput, **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
-        subject = subject_of(link)
-        out |= dict.fromkeys(subject.places, each) | {link: {name: len(subject.flows) * most for name, most in each.items()}}
-    return out
-
-
-def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
-    """Bytes with FCS."""
-    if (size := cell.setting.size).isdecimal():
-        return float(size)
-    for name, bits in figures.items():
-        if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(in_unit(name, MeasureUnit.PPS))):
-            return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
-    return None
 
 
 def _figure(column: str) -> tuple[str, float] | None:

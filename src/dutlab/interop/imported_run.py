@@ -1,22 +1,29 @@
-"""The one place that writes a run of what other tools measured: each of their files kept as it was, its trials marked as imported."""
+"""The one place that writes a run of what other tools measured: each of their files kept as it was, its trials marked as imported.
+
+An importer fills the frame of `Imported`: the cell, the figures, what it left out and which units it assumed. It gives figures as the file
+has them, also where they cannot be (a loss below zero, a rate above the line): `importers.read_data` checks them all in one place
+(`figure_checks.py`), and applies `--line-rate`. Seconds go into the table `seconds`, so that a stall in them is found.
+"""
 
 from __future__ import annotations
 
+import enum
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from dutlab import outside
-from dutlab.bounds import IMPORT
+from dutlab.bounds import IMPORT, LARGEST_NUMBER
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Measured
+from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.store.record import ASSUMED, LEFT_OUT, DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
 from dutlab.subject import Figures
@@ -24,6 +31,8 @@ from dutlab.units import BpsL1
 
 LINK = "a"
 """What the one way of a file that names none is called here."""
+_DETAIL = 400
+"""Characters: a file may have a thousand series."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,42 @@ class ImportOptions:
     """What a file may leave open and a user can say."""
 
     line_rate: BpsL1 | None = None
+
+
+class Omission(enum.Enum):
+    """Why a part of a file is in no figure. The value is part of a sentence."""
+
+    WARM_UP = "warm-up"
+    UNREADABLE = "cannot be read"
+    UNFINISHED = "did not reach the end"
+    SUPERSEDED = "a later report says it again"
+    SAME_TEST = "another report of the same test"
+    COMPUTED = "computed of others that are here"
+    BETWEEN_TESTS = "between two tests"
+    SEVERAL_TESTS = "of several tests together"
+    NO_MEASURE = "dutlab has no such measure"
+    IMPOSSIBLE = "cannot be"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A part of a file that is in no figure."""
+
+    what: str
+    """In the plural: `seconds`, `tests`, `series`, `lines`."""
+    why: Omission
+    count: int = 1
+    detail: str = ""
+    """Their names, or the lines that they are in."""
+
+
+@dataclass(frozen=True)
+class AssumedUnit:
+    """A unit that the file does not name, and why this one is taken."""
+
+    field: str
+    unit: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -49,19 +94,117 @@ class Imported:
     why: str = ""
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """As in a record; what the user's line rate allows."""
+    """As in a record. An importer leaves it empty: the user's line rate fills it, which each direction has (`a`, `a.back`)."""
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
+    test_ids: Sequence[str] = ()
+    """Names of the test of which the reports of both its ends have one in common, the surest first."""
+    is_second: bool = False
+    """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
+    datagram_bytes: float | None = None
+    """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
+    left_out: Sequence[LeftOut] = ()
+    """Of the whole file where it is the first of its trials, else of this trial."""
+    assumed: Sequence[AssumedUnit] = ()
+
+    @property
+    def tables(self) -> dict[str, Sequence[Row]]:
+        """What a record keeps of the frame."""
+        left_out: list[Row] = [{"what": o.what, "why": o.why.value, "count": o.count, "detail": o.detail} for o in self.left_out]
+        assumed: list[Row] = [{"field": a.field, "unit": a.unit, "why": a.why} for a in self.assumed]
+        return {name: rows for name, rows in ((LEFT_OUT, left_out), (ASSUMED, assumed)) if rows}
+
+
+def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut, ...]:
+    """One entry for all of `names`; none where there are none."""
+    held = list(names)
+    return (LeftOut(what, why, len(held), "; ".join(dict.fromkeys(held))[:_DETAIL]),) if held else ()
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """The cell of a trial on one link; `device` stands for the mode."""
+    """The cell of a trial on one link; `device` stands for the mode. A number that nothing can be set to is not told."""
     return Cell(
-        mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
+        mode=device,
+        factors={"mode": device},
+        tool=tool,
+        links=(link,),
+        setting=ImportedSetting(of=workload, said={name: _said(value) for name, value in params.items()}),
+        repeat=1,
     )
+
+
+def _said(value: float | str | None) -> float | str | None:
+    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not told"
+
+
+def once_each(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
+    first_of: dict[str, list[int]] = {}
+    for n, trial in enumerate(trials):
+        for test_id in () if trial.is_second or trial.why else trial.test_ids:
+            first_of.setdefault(test_id, []).append(n)
+    kept: dict[int, Imported] = dict(enumerate(trials))
+    taken = set[int]()
+    for n, second in enumerate(trials):
+        among = (at for test_id in second.test_ids for at in first_of.get(test_id, ()) if at not in taken)
+        if not second.is_second or (at := next(among, None)) is None:
+            continue
+        taken.add(at)  # an end reports a test once
+        del kept[n]
+        first = kept[at]
+        raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
+        left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
+        kept[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
+    return list(kept.values())
+
+
+def told_apart(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials: those of a device that were asked the same, but differ in `apart`, have that in their cells, and are no repeats.
+
+    Where all of a device agree it stays out: devices are compared also where each was reached at another address.
+    """
+    bare = [_with_said(trial.cell, without=trial.apart) for trial in trials]
+    values: dict[tuple[str, str], set[str]] = {}
+    for trial, cell in zip(trials, bare, strict=True):
+        for name, value in trial.apart.items():
+            values.setdefault((_asked(cell), name), set()).add(value)
+    out = []
+    for trial, cell in zip(trials, bare, strict=True):
+        differ = {name: value for name, value in trial.apart.items() if len(values[_asked(cell), name]) > 1}
+        out.append(replace(trial, cell=_with_said(cell, differ)) if differ else trial)
+    return out
+
+
+def _with_said(cell: Cell, more: Mapping[str, str] = MappingProxyType({}), *, without: Iterable[str] = ()) -> Cell:
+    if not isinstance(cell.setting, ImportedSetting):
+        return cell
+    said = {name: value for name, value in cell.setting.said.items() if name not in without} | dict(more)
+    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"said": said})})
+
+
+def _asked(cell: Cell) -> str:
+    return cell.model_copy(update={"repeat": 1}).model_dump_json()
 
 
 def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
     """The doubt that a file was incomplete; none where nothing had to be mended."""
     return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(repairs), about),) if repairs else ()
+
+
+def frame_words(trials: Iterable[Imported]) -> list[str]:
+    """What of the files is in no figure, and the units that were assumed: a sentence each, with the count of all files."""
+    counts, details = Counter[tuple[str, Omission]](), dict[tuple[str, Omission], list[str]]()
+    assumed = list[str]()
+    for trial in trials:
+        for one in trial.left_out:
+            counts[one.what, one.why] += one.count
+            details.setdefault((one.what, one.why), []).append(one.detail)
+        assumed += [f"assumed: {one.field} is in {one.unit} ({one.why})" for one in trial.assumed]
+    left_out = []
+    for (what, why), count in counts.items():
+        said = "; ".join(dict.fromkeys(filter(None, details[what, why])))[:_DETAIL]
+        left_out.append(f"left out: {count} {what}, {why.value}{f': {said}' if said else ''}")
+    return [*left_out, *dict.fromkeys(assumed)]
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -81,13 +224,11 @@ def moment_in(text: object) -> datetime | None:
         return None
 
 
-"""Whether all that was imported stood in one testbed, or nobody knows: then no mode tells anything of what limited another."""
-
-
 def write_imported(
     runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
 ) -> RunFolder:
-    """A finished run under `runs`, called `name`. Raises StoreError, OSError."""
+    """A finished run under `runs`, called `name`; `bed` says whether all modes were in one testbed. Raises StoreError, OSError."""
+    trials = told_apart(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
         runs,
@@ -115,7 +256,7 @@ def write_imported(
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
             kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
-            run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
+            run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **kept})
         run.write_manifest()
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
@@ -128,13 +269,14 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     seen: Counter[str] = Counter()
     out = []
     for cell in cells:
-        same = cell.model_copy(update={"repeat": 1}).model_dump_json()
+        same = _asked(cell)
         seen[same] += 1
         out.append(cell.model_copy(update={"repeat": seen[same]}))
     return out
 
 
-def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+def record_of(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+    """The record of a trial in the cell that it has in its run."""
     measured = trial.measured
     return TrialRecord(
         trial=number,
@@ -144,6 +286,6 @@ def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRec
         started=trial.started or now,
         ended=trial.ended or trial.started or now,
         ceilings=Figures({link: dict(of) for link, of in trial.ceilings.items()}),
-        doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts, *above_line_doubts(measured, trial.ceilings))],
-        **found_of(measured),
+        doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
+        **found_of(replace(measured, tables={**measured.tables, **trial.tables})),
     )

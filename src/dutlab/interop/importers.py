@@ -11,42 +11,90 @@ from dutlab import outside
 from dutlab.bounds import IMPORT
 from dutlab.choices import IMPORTS
 from dutlab.errors import DutlabError, InputError
-from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell
+from dutlab.interop.figure_checks import checked
+from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, once_each
 from dutlab.methods.ports import Measured
 from dutlab.store.replace import file_name
 
 Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
 """(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
+_TRIED_BYTES = 4 << 20
+"""A file is tried with the other importers up to this size: a larger one takes them seconds each."""
+
+
+class WrongKind(InputError):
+    """A file that its importer cannot read and others can."""
+
+    def __init__(self, error: InputError, kinds: Sequence[str]) -> None:
+        super().__init__(error.what, remedy=f"it is a file of {' or '.join(kinds)}: use `dutlab import {kinds[0]}`")
+        self.kinds = tuple(kinds)
+
+
+def read_data(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """The trials of one file with their checks (`figure_checks`), as `dutlab import` keeps them.
+
+    Raises InputError where it holds no result, WrongKind where another importer reads it, KeyError for an unknown kind.
+    """
+    if options.line_rate is not None and not IMPORTS[kind].has_line:
+        raise InputError(f"--line-rate: files of {kind} are not of a link", remedy="leave --line-rate out")
+    try:
+        return _with_result(kind, name, data, options)
+    except InputError as error:
+        if kinds := _kinds_of(kind, name, data):
+            raise WrongKind(error, kinds) from error
+        raise
 
 
 def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tuple[list[Imported], list[str]]:
     """The trials of all files, and what is wrong with files that hold no result: each of those is kept too, as a failed trial.
 
-    A file is kept with the first of its trials, under its name as far as a run folder takes it. Raises InputError when none holds a result,
-    KeyError for an unknown kind, OSError.
+    A file is kept with the first of its trials, under its name as far as a run folder takes it. Raises as `read_data` where none holds a
+    result, and OSError.
     """
-    read: Importer = IMPORTS[kind].importer
-    trials, faults = list[Imported](), list[str]()
+    trials, faults = list[Imported](), list[InputError]()
     for path in paths:
         name = os.fsencode(path).decode(errors="replace")  # a name may be any bytes, a record holds text
         data = outside.read_given(path, IMPORT)
         try:
-            found = _read(read, name, data, options)
+            found = read_data(kind, name, data, options)
         except InputError as error:
-            faults.append(str(error))
+            faults.append(error)
             cell = imported_cell(Path(name).stem, workload=IMPORTS[kind].workload, tool=kind, params={"frame_size": "not told"})
             found = [Imported(cell, Measured({}), why=error.what)]
         trials += [replace(found[0], raw={**found[0].raw, file_name(path.name): path}), *found[1:]]
+    if len(faults) == 1 == len(paths):
+        raise faults[0]
     if len(faults) == len(paths):
-        raise InputError("; ".join(faults))
-    return trials, faults
+        raise InputError("; ".join(map(str, faults)))
+    return once_each(trials), [str(fault) for fault in faults]
 
 
-def _read(read: Importer, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+def _with_result(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """Raises InputError, also where none of its figures can be."""
+    found = [checked(trial, options.line_rate) for trial in _read(kind, name, data, options)]
+    if all(trial.why for trial in found):
+        raise InputError(f"{name}: {found[0].why}")
+    return found
+
+
+def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """An exception that is none of ours is a fault of the file: no importer foresees all that a file may hold. Raises InputError."""
+    read: Importer = IMPORTS[kind].importer
     try:
         return read(name, data, options)
     except (DutlabError, MemoryError):
         raise
     except Exception as error:
         raise InputError(f"{name}: cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _kinds_of(kind: str, name: str, data: bytes) -> list[str]:
+    """The other kinds of which the file is."""
+    found = []
+    for other in IMPORTS if len(data) <= _TRIED_BYTES else ():
+        try:
+            if other != kind and _with_result(other, name, data, ImportOptions()):
+                found.append(other)
+        except InputError:
+            continue
+    return found

@@ -93,7 +93,7 @@ async def carry_out(
         down = "; ".join(f"link {d.about} went down: {d.detail}" for d in unplugged)
         why, without = f"{why}; {down}" if why else down, DISTURBED
     around = () if undisturbed else (*stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock)
-    found_doubts = (*measured.doubts, *above_line_doubts(measured, trial.ceilings), *around)
+    found_doubts = (*measured.doubts, *above_line_doubts(measured.figures, trial.ceilings), *around)
     record = TrialRecord(
         trial=trial.number,
         status=without if why else "measured",

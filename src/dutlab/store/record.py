@@ -27,6 +27,8 @@ SCHEMA_VERSION = 3
 
 PUBLISHED = "published"
 """The table of an imported record that says in which digits and unit each figure was printed."""
+LEFT_OUT, ASSUMED = "left_out", "assumed"
+"""Tables of an imported record: what of its file is in no figure, and the units that the file does not name."""
 
 
 class _Strict(BaseModel):
@@ -194,9 +196,9 @@ def _finite(value: float | str | None) -> float | str | None:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def above_line_doubts(measured: Measured, ceilings: Mapping[str, Mapping[str, float]]) -> list[Doubt]:
-    """One for each link that is said to have carried more than it can."""
-    return [Doubt(DoubtKind.ABOVE_LINE_RATE, said, link) for link, said in above_line(measured.figures, ceilings)]
+def above_line_doubts(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]]) -> list[Doubt]:
+    """One for each figure that is more than its link can carry."""
+    return [Doubt(DoubtKind.ABOVE_LINE_RATE, said, link) for link, said in above_line(figures, ceilings)]
 
 
 def record_schema() -> dict[str, Any]:

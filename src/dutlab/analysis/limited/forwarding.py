@@ -136,6 +136,10 @@ class Facts:
     """The same load through the same rig in other modes, in the same unit."""
     together: float | None = None
     """Sum over several links driven at once, of which this is one alone; the same unit."""
+    imported: bool = False
+    """Another program measured it: losses may be its own, of either host or of a device that nobody named."""
+    one_testbed: bool = True
+    """All results are known to be of one testbed, so that they tell something of its DUT."""
 
     @property
     def polls_are_full(self) -> bool | None:
@@ -358,7 +362,7 @@ def _pressed_dut(f: Facts) -> LimitFinding | None:
     """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place in _INSIDE)
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
-    if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
+    if f.imported or (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
     sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
     return LimitFinding(LimitCause.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
@@ -394,7 +398,7 @@ def _tcp(f: Facts) -> LimitFinding | None:
 
 def _per_packet(f: Facts) -> LimitFinding | None:
     """Packets of quite another size at nearly the same rate, or larger ones near line rate: what counts is packets, not bytes."""
-    if not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line) or _follows_load(f, MOSTLY_TAKEN):
+    if not f.one_testbed or not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line) or _follows_load(f, MOSTLY_TAKEN):
         return None
     for other in sorted(f.neighbours, key=lambda n: -n.mean_bytes):
         apart = other.mean_bytes / f.mean_bytes

@@ -15,9 +15,11 @@ ABOVE_BITS = 1.005
 USUAL_MTU = 1500
 JUMBO_MTU = 9000
 """The largest that most cards and switches are set to; some take 9216, which adds 0.01 % more."""
-_COUNTED = {f"{of}_{kind}": f"received_{kind}" for of in ("sent", "received", "max_received") for kind in ("pps", "bps_l1", "bps_l2")}
-_COUNTED["goodput_bps"] = "goodput_bps"
+COUNTED = {f"{of}_{kind}": f"received_{kind}" for of in ("sent", "received", "max_received") for kind in ("pps", "bps_l1", "bps_l2")}
+COUNTED["goodput_bps"] = "goodput_bps"
 """Figures of frames that were counted, and goodput → the ceiling that they have."""
+OFFERED = {f"{of}{kind}": f"received_{kind}" for of in ("offered_", "rate_", "") for kind in ("pps", "bps_l1", "bps_l2")}
+"""The same of figures that a generator may tell of a ring that is not yet sent, so that its own records have another doubt."""
 
 
 def exceeds(value: float, line: float, unit: str) -> bool:
@@ -42,11 +44,13 @@ def other_goodputs(line: float, *, mtu: int | None, ip: Ip = Ip.V4) -> dict[str,
     return out
 
 
-def above_line(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str]]:
-    """(link, what is above what it can carry, in words) for every rate of frames that was counted, and for goodput that no MTU explains."""
+def above_line(
+    figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]], counted: Mapping[str, str] = COUNTED
+) -> Iterator[tuple[str, str]]:
+    """(link, what is above what it can carry, in words) for every rate of frames in `counted`, and for goodput that no MTU explains."""
     for link, of_link in figures.items():
         for name, value in of_link.items():
-            if (like := _COUNTED.get(name)) is None:
+            if (like := counted.get(name)) is None:
                 continue
             line = _line_of(link, like, ceilings)
             if line and like == name == "goodput_bps":

@@ -163,6 +163,8 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         neighbours=tuple(_neighbours(group, near, bed)),
         other_modes={label: v for v, label in near.fastest.get((place, size, figure), ()) if label != group.label},
         together=_together(group, near) if alone else None,
+        imported=isinstance(group.cell.setting, ImportedSetting),
+        one_testbed=bed.one,
     )
 
 

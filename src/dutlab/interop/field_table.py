@@ -1,0 +1,269 @@
+"""One reader for files of many tools: a form says where the results are, and a table which field is what.
+
+A form (`ResultForm`) turns a file into objects, JSON or not, and finds in each the results, of which every one is a trial. A `TableField`
+names a field by its path from there and says what it is: a figure with its factor, or a setting of the test. Numbers that no field names
+are counted as left out. A path is dotted; `*` is any key, and of a list any place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from pathlib import PurePath
+from typing import Any
+
+from dutlab.bounds import LARGEST_NUMBER
+from dutlab.doubts import Doubt
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import (
+    LINK,
+    AssumedUnit,
+    Imported,
+    ImportOptions,
+    LeftOut,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    moment,
+    moment_in,
+)
+from dutlab.methods.ports import Measured, Table
+from dutlab.spec.workloads.setting import Value
+from dutlab.subject import back_of, joined
+from dutlab.tools.json_text import UnreadableError, read_cut_object
+
+BACK = back_of(LINK)
+BOTH = joined((LINK, BACK))
+_MOST_RESULTS = 10_000
+"""A campaign has some hundreds."""
+_MOST_LETTERS = 200
+"""Of a setting in words."""
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TableField:
+    """A field of a result."""
+
+    path: str
+    figure: str = ""
+    """Our name for it, with `{}` for each key that a `*` of the path stands for."""
+    setting: str = ""
+    """Or the name of the setting that it is."""
+    place: str = ""
+    """What the figure is of; empty for the whole test."""
+    scale: float = 1.0
+    """Factor to our unit."""
+    units: Mapping[str, float] = field(default_factory=dict)
+    """Or the factors of units, of which the field `unit_at` names one; the field is left out where it names another."""
+    unit_at: str = ""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What of a result follows from several fields."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """Added to those of the table, or all there are."""
+    replaces: bool = False
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    doubts: Sequence[Doubt] = ()
+    left_out: Sequence[LeftOut] = ()
+    notes: Sequence[str] = ()
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    why: str = ""
+    """Why it has no result, as the tool says."""
+    place: str = LINK
+    """What the figures of the whole test are of; BOTH where they are the sum of both directions."""
+    places: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Figures of single directions."""
+    datagram_bytes: float | None = None
+
+
+def _json(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    document, repairs = read_cut_object(data)
+    return [document], repairs
+
+
+@dataclass(frozen=True)
+class ResultForm:
+    """What files of a tool look like."""
+
+    tool: str
+    workload: str
+    fields: Sequence[TableField]
+    holds: Callable[[Document], bool]
+    """Whether an object is of this form, and not of another tool."""
+    results: str = ""
+    """Path of each result; empty for the object itself."""
+    keys: Sequence[str] = ()
+    """Settings that the keys of `*` in `results` are."""
+    of_all: Sequence[TableField] = ()
+    """Fields of the object that holds the results."""
+    documents: Callable[[bytes], tuple[Sequence[Document], list[str]]] = _json
+    """The objects of a file, and what had to be mended. Raises UnreadableError."""
+    derive: Callable[[Document, Mapping[str, float]], Derived] = lambda _result, _figures: Derived()
+    assumed: Sequence[AssumedUnit] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the tool says of itself: name → path, in the object that holds the results."""
+    names_all: bool = False
+    """Whether the objects hold nothing but what the table names, so that there is nothing to count as left out."""
+    started: str = ""
+    """Path of the moment when its test began, in ISO 8601 or seconds since the epoch: in the result, else in the object."""
+
+
+def reader(remedy: str, *forms: ResultForm) -> Callable[[str, bytes, ImportOptions], list[Imported]]:
+    """The importer of forms; `remedy` says which file to import where one is of none of them."""
+
+    def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+        del options
+        trials, repairs, fault = list[Imported](), list[str](), ""
+        for documents in dict.fromkeys(form.documents for form in forms):
+            try:
+                held, repairs = documents(data)
+            except UnreadableError as error:
+                fault = fault or str(error)
+                continue
+            ours = [form for form in forms if form.documents is documents]
+            trials = [trial for one in held for form in ours if form.holds(one) for trial in _trials(form, name, one)]
+            if trials:
+                break
+        if not trials or len(trials) > _MOST_RESULTS:
+            what = f"has {len(trials)} results" if trials else fault or f"holds no result of {forms[0].tool}"
+            raise InputError(f"{name}: {what}", remedy=remedy)
+        doubts = (*trials[0].measured.doubts, *mended(repairs))
+        return [replace(trials[0], measured=replace(trials[0].measured, doubts=doubts)), *trials[1:]]
+
+    return imported
+
+
+def _trials(form: ResultForm, name: str, document: Document) -> Iterator[Imported]:
+    of_all = _taken(form.of_all, document)
+    facts = {name: str(value)[:_MOST_LETTERS] for name, path in form.facts.items() for _, value in found_at(document, path)}
+    for keys, result in found_at(document, form.results):
+        if not isinstance(result, Mapping):
+            continue
+        taken = _taken(form.fields, result)
+        places, settings = _figures(taken)
+        figures = places.pop("", {})
+        derived = form.derive(result, figures)
+        figures = dict(derived.figures) if derived.replaces else {**figures, **derived.figures}
+        said = {**dict(zip(form.keys, map(_setting, keys), strict=False)), **_figures(of_all)[1], **settings, **derived.settings}
+        if not figures and not places and not derived.why:
+            continue
+        yield Imported(
+            imported_cell(PurePath(name).stem, workload=form.workload, tool=form.tool, params={k: v for k, v in said.items() if v != ""}),
+            Measured(
+                figures={derived.place: figures, **places, **derived.places},
+                doubts=tuple(derived.doubts),
+                notes=derived.notes,
+                facts=facts,
+                tables=derived.tables,
+            ),
+            started=_moment(next((v for of in (result, document) for _, v in found_at(of, form.started)), None)) if form.started else None,
+            why=derived.why,
+            datagram_bytes=derived.datagram_bytes,
+            left_out=(
+                *derived.left_out,
+                *left_out_of("numbers", Omission.UNREADABLE, taken.odd),
+                *(() if form.names_all else _unread(result, taken.seen)),
+            ),
+            assumed=form.assumed,
+        )
+
+
+def found_at(document: object, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value at a path, with the keys that its `*` stand for."""
+    yield from ((keys, value) for keys, _, value in _walk(document, path.split(".") if path else [], (), ()))
+
+
+def _walk(
+    here: object, path: Sequence[str], keys: tuple[str, ...], at: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], Any]]:
+    if not path:
+        yield keys, at, here
+        return
+    inside = here if isinstance(here, Mapping) else {str(n): of for n, of in enumerate(here)} if isinstance(here, list) else {}
+    if path[0] == "*":
+        for key, value in inside.items():
+            yield from _walk(value, path[1:], (*keys, str(key)), (*at, str(key)))
+    elif path[0] in inside:
+        yield from _walk(inside[path[0]], path[1:], keys, (*at, path[0]))
+
+
+@dataclass
+class _Taken:
+    fields: list[tuple[TableField, tuple[str, ...], Any, float]] = field(default_factory=list)
+    """Field, keys, value, factor."""
+    seen: set[tuple[str, ...]] = field(default_factory=set)
+    """Places of all that the table names."""
+    odd: list[str] = field(default_factory=list)
+    """Fields in a unit that is not known."""
+
+
+def _taken(fields: Sequence[TableField], of: Document) -> _Taken:
+    taken = _Taken()
+    for one in fields:
+        scale: float | None = one.scale
+        unit = next((str(value) for _, value in found_at(of, one.unit_at)), "") if one.units else ""
+        if unit:
+            scale = one.units.get(unit)
+        for keys, at, value in _walk(of, one.path.split("."), (), ()):
+            taken.seen.add(at)
+            if scale is None:
+                taken.odd.append(f"{one.path} in {unit[:20]!r}")
+            else:
+                taken.fields.append((one, keys, value, scale))
+    return taken
+
+
+def _figures(taken: _Taken) -> tuple[dict[str, dict[str, float]], dict[str, Value]]:
+    """Figures that are numbers, by place, and settings."""
+    figures, settings = dict[str, dict[str, float]](), dict[str, Value]()
+    for one, keys, value, scale in taken.fields:
+        if one.setting:
+            settings[one.setting] = _setting(value)
+        elif (found := as_number(value)) is not None:
+            figures.setdefault(one.place, {})[one.figure.format(*keys)] = found * scale
+    return figures, settings
+
+
+def _setting(value: object) -> Value:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and value.isdecimal() and len(value) < len(str(2**53)):
+        return int(value)
+    return value if isinstance(value, int | float) and as_number(value) is not None else str(value)[:_MOST_LETTERS]
+
+
+def as_number(value: object) -> float | None:
+    """A number, below zero too, which the checks of imports doubt; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if isfinite(found) and abs(found) <= LARGEST_NUMBER else None
+
+
+def _unread(result: Document, seen: set[tuple[str, ...]]) -> Iterator[LeftOut]:
+    """Numbers that no field names, counted by the first key of their path."""
+    counts: Counter[str] = Counter()
+    stack: list[tuple[tuple[str, ...], Any]] = [((), result)]
+    while stack:
+        at, here = stack.pop()
+        inside = here.items() if isinstance(here, Mapping) else enumerate(here) if isinstance(here, list) else ()
+        stack += [((*at, str(key)), value) for key, value in inside]
+        if at and at not in seen and isinstance(here, int | float) and not isinstance(here, bool):
+            counts[at[0]] += 1
+    if counts:
+        yield LeftOut("numbers", Omission.NO_MEASURE, counts.total(), ", ".join(f"{key} ({n})" for key, n in counts.most_common(12)))
+
+
+def _moment(value: object) -> Any:  # noqa: ANN401 -- a moment or None
+    seconds = as_number(value)
+    return moment(seconds) if seconds is not None else moment_in(value)

@@ -1,0 +1,298 @@
+"""What iperf 2 prints, for people or with `-y C`, of a client or a server, as trials of ours: TCP and UDP.
+
+A test is what was connected at once: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0 to the
+end is a stream's total, all others are its seconds. Of TCP a client counts what it wrote. Of UDP it counts what it sent, and the server's
+report has what came. Bytes are in powers of 1024, bits in powers of 1000 (iperf's src/stdio.c).
+
+`-y C` prints local or client address, remote address, id, interval, bytes and bits a second; of UDP also jitter, lost and total datagrams,
+which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total: then nothing tells which streams ran together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any
+
+from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, reader
+from dutlab.interop.imported_run import LINK, LeftOut, Omission, mended
+from dutlab.methods.ports import Row
+from dutlab.tools.json_text import UnreadableError
+
+_HEADER = re.compile(r"^(?P<end>Client connecting to|Server listening on) .*?(?P<protocol>TCP|UDP) port (?P<port>\d+)")
+_IPERF3 = re.compile(
+    r"^(?:.{0,40} )?(?:Connecting to host |Accepted connection from |iperf Done\.)|[ \t](?:sender|receiver)[ \t]*$", re.MULTILINE
+)
+_CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
+_LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
+_LINE = re.compile(
+    r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]{1,18})- *(?P<end>[\d.]{1,18}) +sec +[\d.]+ +[KMGT]?Bytes +"
+    r"(?P<rate>[\d.]{1,18}) +(?P<prefix>[KMGT]?)(?P<what>bits|Bytes)/sec(?P<rest>.*)$"
+)
+_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]{1,18}) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) \(")
+_RETRIES = re.compile(r"^ +\d+/\d+ +(\d{1,18}) ")
+_BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
+_CSV_TCP, _CSV_UDP = 9, 14
+_EPOCH = 1970
+_LONGEST_FIELD = 50
+"""An IPv6 address."""
+_SUM_IDS = frozenset({"-1", "SUM"})
+_SHORTEST_S, _LONGEST_S = 0.05, 1e9
+_TOGETHER = 0.5
+"""Streams are of one test where they ran together for this share of the shorter one."""
+_DIRECTIONS = {LINK: "forward", BACK: "reverse", BOTH: "both"}
+_ADDED = ("goodput_bps", "sent_bps", "retransmits")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A line: of one stream, or of all (`SUM`)."""
+
+    stream: str
+    begin_s: float
+    end_s: float
+    bps: float
+    is_back: bool = False
+    jitter_ms: float | None = None
+    lost: int | None = None
+    total: int | None = None
+    """Datagrams; None where the line has no account of what came."""
+    retransmits: int | None = None
+    ended: datetime | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.end_s - self.begin_s
+
+
+@dataclass
+class _Test:
+    protocol: str = "tcp"
+    datagram: int | None = None
+    streams: dict[str, bool] = field(default_factory=dict)
+    """Id → whether it goes back."""
+    samples: list[_Sample] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    stream: int | None = None
+    """Its number where it is one of several of which nobody knows how they belong together."""
+
+
+def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    text = data.decode("utf-8", "replace").replace("\r", "\n")
+    if _IPERF3.search(text):
+        raise UnreadableError("it is of iperf3")
+    tests = [*_of_csv(text)] or [*_of_text(text)]
+    found = [document for test in tests if (document := _document(test))]
+    if not found:
+        raise UnreadableError("no test of iperf 2 in it has a total")
+    return found, []
+
+
+def _of_text(text: str) -> Iterator[_Test]:
+    """A header may come behind the lines of its connections. Whoever connects before anybody connected to it is the client."""
+    protocol, length, is_client, listens, ports, test = "tcp", None, False, set[str](), set[str](), _Test()
+    for line in text.splitlines():
+        if header := _HEADER.match(line):
+            protocol, length = header["protocol"].lower(), None
+            is_client = is_client or (header["end"].startswith("Client") and not listens & ports)
+            listens |= {header["port"]} if header["end"].startswith("Server") else set()
+            test.protocol = test.protocol if test.samples else protocol
+        elif sized := _LENGTH.match(line):
+            length = int(sized[1])
+            test.datagram = test.datagram if test.samples else length
+        elif connected := _CONNECTED.match(line):
+            if test.samples:
+                yield test
+                test = _Test()
+            test.protocol, test.datagram = protocol, test.datagram or length
+            ports.add(connected["port"])
+            answers = connected["port"] in listens
+            test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
+        elif (found := _LINE.match(line)) and (sample := _sample(found, test)):
+            test.samples.append(sample)
+    if test.samples:
+        yield test
+
+
+def _sample(found: re.Match[str], test: _Test) -> _Sample | None:
+    came, retries = _CAME.match(found["rest"]), _RETRIES.match(found["rest"])
+    stream = "SUM" if found["id"].startswith("SUM") else found["id"]
+    try:
+        return _Sample(
+            stream,
+            float(found["begin"]),
+            float(found["end"]),
+            float(found["rate"]) * (_BITS if found["what"] == "bits" else _BYTES)[found["prefix"]],
+            bool(found["back"]) or test.streams.get(stream, False),
+            float(came["jitter"]) if came and came["jitter"] else None,
+            int(came["lost"]) if came else None,
+            int(came["total"]) if came else None,
+            int(retries[1]) if retries and test.protocol == "tcp" else None,
+        )
+    except ValueError:
+        test.doubts.append(f"a line cannot be read: {found[0][:60]}")
+        return None
+
+
+def _of_csv(text: str) -> Iterator[_Test]:
+    """Totals of streams that ran together, with their seconds."""
+    rows = [row for line in text.splitlines() if (row := line.split(","))[0].isdecimal() and len(row) in (_CSV_TCP, _CSV_UDP)]
+    rows = [row for row in rows if max(map(len, row)) <= _LONGEST_FIELD]
+    sent = {_csv_stream(row) for row in rows if len(row) == _CSV_UDP and row[11].startswith("-")}
+    samples = [sample for row in rows if (sample := _csv_sample(row, sent)) is not None]
+    groups = list[list[_Sample]]()
+    for total in _csv_totals(samples):
+        group = next((g for g in groups if _ran_together(g[0], total)), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(total)
+    unknown = len(groups) > 1 and all(of[0].ended is None for of in groups)
+    for number, of in enumerate(groups, 1):
+        ids = {total.stream for total in of}
+        is_udp = any(len(row) == _CSV_UDP for row in rows)
+        seconds = [s for s in samples if s.stream in ids and s not in of and s.begin_s + s.seconds <= max(t.end_s for t in of)]
+        test = _Test("udp" if is_udp else "tcp", None, dict.fromkeys(ids - _SUM_IDS, False), [*seconds, *of] if len(groups) == 1 else [*of])
+        if unknown:
+            test.doubts.append("its times are all of 1970: whether its streams ran together is not known, each is a trial")
+            test.stream = number
+        yield test
+
+
+def _csv_stream(row: Sequence[str]) -> str:
+    return "SUM" if row[5] in _SUM_IDS else f"{row[1]}:{row[2]}>{row[3]}:{row[4]}"
+
+
+def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
+    """`sent`: streams of a sender, whose lines of single seconds count what was sent too."""
+    try:
+        begin_s, end_s = (float(part) for part in row[6].split("-", 1))
+        udp = (float(row[9]), int(row[10]), int(row[11])) if len(row) == _CSV_UDP else None
+        stream, bps = _csv_stream(row), float(row[8])
+    except ValueError:
+        return None
+    if not all(0 <= value < _LONGEST_S for value in (begin_s, end_s)) or not all(isfinite(value) for value in (bps, *(udp or ()))):
+        return None
+    jitter, lost, total = udp if udp is not None and stream not in sent else (None, None, None)
+    return _Sample(stream, begin_s, end_s, bps, False, jitter, lost, total, ended=_csv_moment(row[0]))
+
+
+def _csv_moment(text: str) -> datetime | None:
+    try:
+        found = datetime.strptime(text[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 -- it names no zone, and only differences count
+    except ValueError:
+        return None
+    return None if found.year <= _EPOCH else found
+
+
+def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
+    """Of each stream the lines from 0 that no longer one follows."""
+    for n, sample in enumerate(samples):
+        later = next((s for s in samples[n + 1 :] if s.stream == sample.stream and (s.total is None) == (sample.total is None)), None)
+        if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + _SHORTEST_S)):
+            yield sample
+
+
+def _ran_together(one: _Sample, other: _Sample) -> bool:
+    """Whether two totals are of one time; without any time, none are known to be."""
+    if one.ended is None or other.ended is None:
+        return False
+    begun = max(s.ended - timedelta(seconds=s.seconds) for s in (one, other) if s.ended is not None)
+    both_s = (min(one.ended, other.ended) - begun).total_seconds()
+    return both_s > _TOGETHER * min(one.seconds, other.seconds) and one.stream != other.stream
+
+
+def _document(test: _Test) -> Document | None:
+    """A test in our words; None for one without a total."""
+    longest = max((s.end_s for s in test.samples if s.begin_s == 0), default=0.0)
+    if longest <= 0:
+        return None
+    ways = {place: way for place, is_back in ((LINK, False), (BACK, True)) if (way := _way(test, is_back=is_back))}
+    if not ways:
+        return None
+    place, figures = next(iter(ways.items()))
+    if len(ways) > 1:
+        place, figures = (
+            BOTH,
+            {name: sum(way[name] for way in ways.values()) for name in _ADDED if all(name in way for way in ways.values())},
+        )
+    return {
+        "protocol": test.protocol, "streams": len(test.streams) or 1, "duration_s": round(longest) or round(longest, 1),
+        "direction": _DIRECTIONS[place], **({} if test.stream is None else {"stream": test.stream}),
+        "datagram_bytes": test.datagram, "place": place, "figures": figures, "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
+        "seconds": _seconds(test, longest) if len(ways) == 1 else [],
+    }  # fmt: skip
+
+
+def _totals(test: _Test, *, is_back: bool, came: bool) -> list[_Sample]:
+    """The last line of each stream from 0 on, of what came or of what was sent."""
+    found: dict[str, _Sample] = {}
+    for s in test.samples:
+        if s.begin_s == 0 and s.is_back == is_back and (s.total is not None) == came and s.end_s > 0:
+            found[s.stream] = s
+    whole, streams = found.pop("SUM", None), list(found.values())
+    has_one_way = not any(s.is_back != is_back for s in test.samples if s.stream != "SUM")
+    return [whole] if whole is not None and has_one_way and len(streams) != 1 else streams
+
+
+def _way(test: _Test, *, is_back: bool) -> dict[str, float]:
+    came, sent = (_totals(test, is_back=is_back, came=of_came) for of_came in (True, False))
+    if test.protocol != "udp":
+        retransmits = [s.retransmits for s in sent if s.retransmits is not None]
+        return ({"goodput_bps": sum(s.bps for s in sent)} if sent else {}) | (
+            {"retransmits": float(sum(retransmits))} if retransmits else {}
+        )
+    figures = {"sent_bps": sum(s.bps for s in sent)} if sent else {}
+    if came:
+        total, lost = sum(s.total or 0 for s in came), sum(s.lost or 0 for s in came)
+        figures["goodput_bps"] = sum(s.bps for s in came)
+        jitters = [s.jitter_ms for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
+        figures |= {"loss_ratio": lost / total} if total > 0 else {}
+        figures |= {"jitter_ns": 1e6 * max(jitters)} if jitters and total > 0 else {}
+    return figures
+
+
+def _seconds(test: _Test, longest: float) -> list[Row]:
+    """Rates of all streams together, by the time at which a line ends."""
+    lines = [s for s in test.samples if not (s.begin_s == 0 and s.end_s >= longest - _SHORTEST_S)]
+    sums = [s for s in lines if s.stream == "SUM"] or lines
+    rates: dict[float, float] = {}
+    for s in sums:
+        rates[s.end_s] = rates.get(s.end_s, 0.0) + s.bps
+    is_sent = test.protocol == "udp" and not any(s.total is not None for s in lines)
+    return [{"at_s": at, ("sent_bps" if is_sent else "goodput_bps"): bps} for at, bps in sorted(rates.items())]
+
+
+def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
+    del figures
+    found: Mapping[str, Any] = result["figures"]
+    udp = result["protocol"] == "udp"
+    missing = udp and "goodput_bps" not in found
+    doubts = [*result["doubts"], *(["the receiver's report is missing: it says what was sent, not what came"] if missing else [])]
+    return Derived(
+        figures=found,
+        doubts=mended(doubts),
+        notes=[] if udp else ["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"],
+        tables={"seconds": result["seconds"]},
+        place=result["place"],
+        places=result["ways"],
+        datagram_bytes=result["datagram_bytes"] if udp else None,
+        left_out=[LeftOut("reports", Omission.UNFINISHED, 1, "of the receiver")] if missing else [],
+    )
+
+
+imported = reader(
+    "import what iperf 2 prints, to its last line, or with `-y C`",
+    ResultForm(
+        "iperf2",
+        "iperf3",
+        fields=[TableField(name, setting=name) for name in ("protocol", "streams", "duration_s", "direction", "stream")],
+        holds=bool,
+        documents=_documents,
+        derive=_derive,
+        names_all=True,
+    ),
+)

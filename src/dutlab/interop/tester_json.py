@@ -1,0 +1,267 @@
+"""JSON of programs that test with TRex, a table of fields each: TRex's own `get_stats()`, nfvbench, CSIT.
+
+Formats: TRex v3.08 (interactive/trex: trex_port_stats.py, trex_stl_stats.py, astf/stats; src/stt_cp.cpp), nfvbench (traffic_client.py,
+chain_runner.py), CSIT's UTI model 1.5 (resources/model_schema, ExportResult.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, as_number, found_at, reader
+from dutlab.interop.imported_run import LINK, AssumedUnit, LeftOut, Omission, mended
+from dutlab.stats.summary import median
+
+_US = 1e3
+_UTI_RATE, _UTI_BITS, _UTI_TIME = {"pps": 1.0, "cps": 1.0}, {"bps": 1.0}, {"us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def _at(document: object, path: str) -> float | None:
+    """The number at a path."""
+    return next((number for _, value in found_at(document, path) if (number := as_number(value)) is not None), None)
+
+
+def _text_at(document: object, path: str) -> str:
+    return next((value for _, value in found_at(document, path) if isinstance(value, str)), "")
+
+
+def _is_trex(document: Document) -> bool:
+    return (
+        isinstance(document.get("total"), Mapping)
+        and isinstance(document.get("global"), Mapping)
+        and _at(document, "total.opackets") is not None
+    )
+
+
+def _ports_that_sent(result: Document) -> int:
+    return sum(1 for (port,), sent in found_at(result, "*.opackets") if port.isdecimal() and as_number(sent))
+
+
+_PORT_RATES = (
+    TableField("total.tx_pps", "offered_pps"),
+    TableField("total.rx_pps", "received_pps"),
+    TableField("total.tx_bps", "offered_bps_l2"),
+    TableField("total.rx_bps", "received_bps_l2"),
+    TableField("total.tx_bps_L1", "offered_bps_l1"),
+    TableField("total.rx_bps_L1", "received_bps_l1"),
+)
+
+
+def _trex(result: Document, figures: Mapping[str, float]) -> Derived:
+    """Loss is of the counters, of all ports together. Rates are of the moment of the reading: without load they say nothing."""
+    sent, came, sent_bytes = (_at(result, f"total.{name}") for name in ("opackets", "ipackets", "obytes"))
+    idle = [] if figures.get("offered_pps") else [field.figure for field in _PORT_RATES if field.figure in figures]
+    more = {"loss_ratio": (sent - came) / sent} if sent and came is not None else {}
+    left_out = [LeftOut("rates", Omission.UNFINISHED, len(idle), "of a moment without traffic")] if idle else []
+    notes = ["its rates are of the moment when it was read, its loss of all frames since the counters were cleared"]
+    frame = {"frame_size": round(sent_bytes / sent)} if sent and sent_bytes else {}
+    kept = {name: value for name, value in figures.items() if name not in idle}
+    return Derived(
+        kept | more, settings=frame, notes=notes, left_out=left_out, place=BOTH if _ports_that_sent(result) > 1 else LINK, replaces=True
+    )
+
+
+_STL = ResultForm(
+    "TRex STL",
+    "sweep",
+    fields=[
+        *_PORT_RATES,
+        TableField("total.opackets", "sent_frames"),
+        TableField("total.ipackets", "received_frames"),
+        TableField("global.cpu_util", "generator_cpu_percent"),
+        TableField("flow_stats.*.tx_pkts.total", "pg{}/sent_frames"),
+        TableField("flow_stats.*.rx_pkts.total", "pg{}/received_frames"),
+        TableField("latency.*.latency.average", "pg{}/latency_mean_ns", scale=_US),
+        TableField("latency.*.latency.total_min", "pg{}/latency_min_ns", scale=_US),
+        TableField("latency.*.latency.total_max", "pg{}/latency_max_ns", scale=_US),
+        TableField("latency.*.latency.jitter", "pg{}/jitter_ns", scale=_US),
+        TableField("latency.*.err_cntrs.dropped", "pg{}/lost_frames"),
+        TableField("latency.*.err_cntrs.dup", "pg{}/duplicated_frames"),
+        TableField("latency.*.err_cntrs.out_of_order", "pg{}/reordered_frames"),
+    ],
+    holds=lambda document: _is_trex(document) and not isinstance(document.get("traffic"), Mapping),
+    derive=_trex,
+    assumed=(
+        AssumedUnit("latency", "µs", "TRex counts so"),
+        AssumedUnit("tx_bps, rx_bps", "bits of L2 with FCS", "tx_bps_L1 adds 20 bytes a frame"),
+    ),
+)
+
+
+def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
+    """Goodput of both sides is what each got. Connections of the client that were tried and not established have failed."""
+    client = "traffic.client"
+    tried, made = _at(result, f"{client}.tcps_connattempt"), _at(result, f"{client}.tcps_connects")
+    got = [rate for side in ("client", "server") if (rate := _at(result, f"traffic.{side}.m_rx_bw_l7_r")) is not None]
+    more = {"goodput_bps": sum(got)} if any(got) else {}
+    more |= {"failed_ratio": (tried - made) / tried} if tried and made is not None else {}
+    found = _trex(result, figures)
+    faults = [f"{key}: {value}" for _, of in found_at(result, "traffic.*.err") if isinstance(of, Mapping) for key, value in of.items()]
+    doubts = mended([f"TRex counts errors: {'; '.join(map(str, faults))[:300]}"] if faults else [])
+    # Frames that TCP sends and acknowledges are not those that a port is to bring back.
+    kept = {name: value for name, value in found.figures.items() if name != "loss_ratio"}
+    return Derived(kept | more, doubts=doubts, notes=found.notes[:1], left_out=found.left_out, place=BOTH, replaces=True)
+
+
+_ASTF = ResultForm(
+    "TRex ASTF",
+    "trex-astf",
+    fields=[
+        *_PORT_RATES,
+        TableField("global.cpu_util", "generator_cpu_percent"),
+        TableField("global.tx_cps", "completed_per_s"),
+        TableField("traffic.client.m_rx_bw_l7_r", "client/goodput_bps"),
+        TableField("traffic.server.m_rx_bw_l7_r", "server/goodput_bps"),
+        TableField("traffic.client.tcps_connects", "established_connections"),
+        TableField("traffic.*.tcps_sndrexmitpack", "{}/retransmits"),
+        TableField("traffic.client.m_traffic_duration", setting="duration_s"),
+        TableField("latency.*.hist.s_avg", "port{}/latency_mean_ns", scale=_US),
+        TableField("latency.*.hist.min_usec", "port{}/latency_min_ns", scale=_US),
+        TableField("latency.*.hist.max_usec", "port{}/latency_max_ns", scale=_US),
+    ],
+    holds=lambda document: _is_trex(document) and isinstance(document.get("traffic"), Mapping),
+    derive=_astf,
+    assumed=(AssumedUnit("latency", "µs", "TRex counts so"),),
+)
+trex_stats = reader("import what json.dump() writes of the client's get_stats()", _STL, _ASTF)
+
+
+def _delays(path: str, part: str) -> list[TableField]:
+    words = {"avg": "mean", "min": "min", "max": "max"}
+    return [TableField(f"{path}.{theirs}_delay_usec", f"{part}latency_{ours}_ns", scale=_US) for theirs, ours in words.items()]
+
+
+def _bound(name: str) -> list[TableField]:
+    """Of a search: the load that was found, of all ports together."""
+    return [
+        TableField(f"{name}.rate_pps", f"{name}/lower_pps"),
+        TableField(f"{name}.rate_bps", f"{name}/lower_bps_l1"),
+        TableField(f"{name}.stats.overall.drop_percentage", f"{name}/loss_ratio", scale=0.01),
+        *_delays(f"{name}.stats.overall", f"{name}/"),
+    ]
+
+
+def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
+    """Where a search found nothing all its fields are 0."""
+    none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
+    kept = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
+    paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
+    place = BOTH if any(_at(result, path) for path in paths) else LINK
+    doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
+    warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
+    return Derived(kept, doubts=(*doubts, *mended(warnings)), place=place, replaces=True)
+
+
+_NFVBENCH = ResultForm(
+    "nfvbench",
+    "search",
+    fields=[
+        *_bound("ndr"),
+        *_bound("pdr"),
+        TableField("ndr.load_percent_per_direction", setting="ndr_percent"),
+        TableField("pdr.load_percent_per_direction", setting="pdr_percent"),
+        TableField("run_config.direction-total.orig.rate_pps", "intended_pps"),
+        TableField("run_config.direction-total.tx.rate_pps", "offered_pps"),
+        TableField("run_config.direction-total.rx.rate_pps", "received_pps"),
+        TableField("stats.overall.drop_rate_percent", "loss_ratio", scale=0.01),
+        TableField("stats.overall.tx.total_pkts", "sent_frames"),
+        TableField("stats.overall.rx.total_pkts", "received_frames"),
+        *_delays("stats.overall.rx", ""),
+    ],
+    holds=lambda document: isinstance(document.get("benchmarks"), Mapping),
+    results="benchmarks.network.service_chain.*.result.result.*",
+    keys=("service_chain", "frame_size"),
+    of_all=[
+        TableField("config.duration_sec", setting="duration_s"),
+        TableField("config.flow_count", setting="flows"),
+        TableField("config.service_chain_count", setting="chains"),
+        TableField("config.rate", setting="rate"),
+        TableField("config.measurement.NDR", setting="ndr_loss_percent"),
+        TableField("config.measurement.PDR", setting="pdr_loss_percent"),
+    ],
+    derive=_nfvbench,
+    facts={"version": "nfvbench_version"},
+    assumed=(AssumedUnit("rate_bps", "bits of L1", "traffic_utils.py adds 20 bytes a frame"),),
+)
+nfvbench = reader("import what `nfvbench --json FILE` writes", _NFVBENCH)
+
+
+def _uti_bounds(path: str, part: str) -> list[TableField]:
+    """Rates of both directions together; bandwidths are of L1 (append_mrr_value, export_search_bound)."""
+    return [
+        field
+        for bound in ("lower", "upper")
+        for field in (
+            TableField(f"{path}.{bound}.rate.value", f"{part}{bound}_pps", units=_UTI_RATE, unit_at=f"{path}.{bound}.rate.unit"),
+            TableField(
+                f"{path}.{bound}.bandwidth.value", f"{part}{bound}_bps_l1", units=_UTI_BITS, unit_at=f"{path}.{bound}.bandwidth.unit"
+            ),
+        )
+    ]
+
+
+def _uti_latency(way: str, place: str) -> list[TableField]:
+    words = {"avg": "mean", "min": "min", "max": "max"}
+    return [
+        TableField(
+            f"result.latency_{way}.{load}.{theirs}",
+            f"{load}/latency_{ours}_ns",
+            units=_UTI_TIME,
+            unit_at=f"result.latency_{way}.{load}.unit",
+            place=place,
+        )
+        for load in ("pdr_0", "pdr_10", "pdr_50", "pdr_90")
+        for theirs, ours in words.items()
+    ]
+
+
+def _uti(result: Document, figures: Mapping[str, float]) -> Derived:
+    """CSIT counts frames that were not sent as lost. Connections a second are no frames: what is counted in them has their names."""
+    failed = result.get("passed") is False
+    rates = [number for _, value in found_at(result, "result.receive_rate.rate.values.*") if (number := as_number(value)) is not None]
+    in_connections = any(value == "cps" for _, value in found_at(result, "result.*.*.rate.unit"))
+    kept = {_renamed(name) if in_connections else name: value for name, value in figures.items()}
+    if rates:
+        kept["received_pps"] = median(rates)
+    hosts: Any = result.get("hosts")
+    testbed = {"testbed": ",".join(map(str, hosts))[:100]} if isinstance(hosts, list) else {}
+    if failed:
+        why = f"the test failed: {str(result.get('message', ''))[:200]}"
+    else:
+        why = "" if kept else f"a test of type {_text_at(result, 'result.type')[:40]} has no figures"
+    said = "a lower bound is the median of what was forwarded in long trials; frames that were not sent count as lost"
+    left_out = [LeftOut("trials", Omission.COMPUTED, len(rates), "the median is the figure")] if len(rates) > 1 else []
+    return Derived(kept, settings=testbed, why=why, notes=[said] if kept else [], place=BOTH, replaces=True, left_out=left_out)
+
+
+def _renamed(name: str) -> str:
+    return name.replace("lower_pps", "connections_lower_per_s").replace("upper_pps", "connections_upper_per_s")
+
+
+_UTI = ResultForm(
+    "CSIT",
+    "search",
+    fields=[
+        TableField("test_name_long", setting="test"),
+        TableField("test_type", setting="type"),
+        *_uti_bounds("result.ndr", "ndr/"),
+        *_uti_bounds("result.pdr", "pdr/"),
+        *_uti_bounds("result.critical_rate", "critical/"),
+        *_uti_latency("forward", LINK),
+        *_uti_latency("reverse", BACK),
+        TableField("result.bandwidth.value", "goodput_bps", units=_UTI_BITS, unit_at="result.bandwidth.unit"),
+        TableField("result.retransmits.value", "retransmits"),
+        TableField("result.rate.value", "completed_per_s", units={"rps": 1.0, "cps": 1.0}, unit_at="result.rate.unit"),
+        TableField("result.latency.value", "latency_ns", units=_UTI_TIME, unit_at="result.latency.unit"),
+        TableField("result.loss.time.value", "outage_ns", units=_UTI_TIME, unit_at="result.loss.time.unit"),
+        TableField("result.loss.packet.value", "lost_frames"),
+        TableField("result.aggregate_rate.rate.value", "offered_pps"),
+    ],
+    holds=lambda document: isinstance(document.get("result"), Mapping) and "test_id" in document and "passed" in document,
+    derive=_uti,
+    facts={name: name for name in ("version", "dut_type", "dut_version", "tg_type", "tg_version")},
+    started="start_time",
+)
+csit = reader("import a test's JSON of CSIT's output folder, of the model that it calls UTI", _UTI)
