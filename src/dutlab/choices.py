@@ -120,6 +120,7 @@ IMPORTS: Mapping[str, ImportKind] = {
     "iperf3": ImportKind("dutlab.interop.iperf3_run:imported", "iperf3"),
     "ipgen": ImportKind("dutlab.interop.generator_runs:ipgen", "sweep"),
     "loadtest": ImportKind("dutlab.interop.loadtest_run:imported", "loadtest"),
+    "ministat": ImportKind("dutlab.interop.ministat_run:imported", "figures"),
     "netperf": ImportKind("dutlab.interop.netperf_run:imported", "netperf"),
     "nfvbench": ImportKind("dutlab.interop.tester_json:nfvbench", "search"),
     "pkt-gen": ImportKind("dutlab.interop.generator_runs:pktgen", "sweep"),

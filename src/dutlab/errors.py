@@ -32,6 +32,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dutlab.reason import reason_in
+
 
 class DutlabError(Exception):
     """Root of the tree. `remedy` says what the user can do; the exit status is the family's."""
@@ -130,7 +132,7 @@ class CommandFailed(HostError):
     """A command ended with a status that it must not end with."""
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, stderr_tail: str, remedy: str = "") -> None:
-        said = stderr_tail.strip()[-300:] or "it said nothing"
+        said = reason_in(stderr_tail) or "it said nothing"
         super().__init__(f"`{' '.join(argv)}` ended with {status}: {said}", host=host, remedy=remedy)
         self.argv, self.status, self.stderr_tail = list(argv), status, stderr_tail
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from dutlab.bounds import ANSWER_BYTES, SWITCH_S, SWITCH_TRIES
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.bounded import run_bounded
+from dutlab.reason import reason_in
 from dutlab.sensors import mfi
 from dutlab.sensors.asked import PATIENCE_S, SHOWN, Refused, secret
 from dutlab.sensors.meter import number_at
@@ -223,7 +224,7 @@ class IpmiSwitch:
 
         status, said, why = IpmiSession(self._spec, "OPERATOR").ask("chassis", "power", word)
         if status != 0:
-            raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
+            raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no word'}")
         return said
 
 

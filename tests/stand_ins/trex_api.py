@@ -48,8 +48,8 @@ class STLProfile:
         self.streams = streams
 
     @staticmethod
-    def load(filename, direction=0, port_id=0, **_):
-        size = int(Path(filename).read_text(encoding="utf-8").split()[direction])
+    def load(filename, direction=0, port_id=0, longer=0):
+        size = int(Path(filename).read_text(encoding="utf-8").split()[direction]) + longer
         return STLProfile([STLStream(packet=STLPktBuilder(pkt_buffer=bytes(size - 4)), mode=STLTXCont(pps=1))])
 
     def get_streams(self):

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 from dutlab.choices import IMPORTS
 from dutlab.cli.import_files import import_files
+from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.importers import read_data
 from dutlab.report.gather import gather
 from dutlab.report.write import write_report
 from dutlab.store.run_folder import RunFolder
@@ -100,9 +102,14 @@ def test_an_ipgen_log_has_loss_by_sent_less_received():
     assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (1000.0, 950.0, 100 / 3000)
     assert trial.cell.params["frame_size"] == 64
     assert "line 3" in trial.measured.doubts[0].detail
-    (more,) = read("ipgen", "x.log", ipgen_line(tx=100, rx=105).encode())
+    (more,) = read_data("ipgen", "x.log", ipgen_line(tx=100, rx=105).encode(), ImportOptions())
     assert more.measured.figures["a"]["loss_ratio"] == 0, "no negative loss"
-    assert "5 frames more received than sent" in more.measured.doubts[0].detail
+    assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in more.measured.doubts}
+    two = "\n".join(ipgen_line(tx=tx, rx=tx, size=size) for tx, size in ((500, 46), (900, 46), (300, 1500), (800, 1500)))
+    assert [(t.cell.params["frame_size"], len(t.measured.tables["seconds"])) for t in read("ipgen", "x", two.encode())] == [
+        (64, 2),
+        (1518, 2),
+    ]
     text = '{"framesize":{"64":{"bps":"5","curpps":"744048","limitpps":"1488095"},"1518":{"bps":"5","curpps":"81274","limitpps":"81274"}}}'
     trials = read("ipgen", "answer.json", text.encode())
     assert [(t.cell.params["frame_size"], t.measured.figures["a"]["received_pps"]) for t in trials] == [(64, 744048), (1518, 81274)]

@@ -76,7 +76,7 @@ def test_of_reports_one_after_the_other_the_last_counts_and_that_is_said():
     early["jobs"][0]["read"]["iops"] = 1.0
     (trial,) = read("fio", json.dumps(early, indent=1).encode() + b"\n" + VALID["fio"])
     assert trial.measured.figures["storage"]["iops.read"] == json.loads(VALID["fio"])["jobs"][0]["read"]["iops"]
-    assert "2 reports" in doubts(trial)
+    assert [(of.why, of.count) for of in trial.left_out] == [(Omission.SUPERSEDED, 1)]
 
 
 def test_the_text_of_fio_says_what_its_json_says_of_the_same_run():
@@ -163,7 +163,7 @@ def test_each_client_of_fio_is_a_trial_and_a_job_that_ended_with_an_error_says_s
     said["client_stats"] = [said["jobs"][0] | {"hostname": host} for host in ("one", "two")]
     del said["jobs"]
     said["global options"] = [{"bs": "8k"}]
-    assert [t.cell.params["client"] for t in read("fio", json.dumps(said).encode())] == ["one", "two"]
+    assert [t.cell.links for t in read("fio", json.dumps(said).encode())] == [("one", "two")]
 
 
 def test_a_cut_report_of_fio_keeps_what_stands_before_the_cut_and_names_the_line():
@@ -373,6 +373,16 @@ def test_the_log_of_conductor_2015_is_a_trial_of_four_phases_with_its_figures():
     assert trial.measured.figures["host-2"]["run/01/goodput_bps"] == 2.25e9
     assert trial.measured.figures["all hosts"] == {"failed_steps": 1.0}
     assert trial.measured.doubts == ()
+
+
+def test_outputs_that_python_3_printed_as_bytes_are_what_they_mean():
+    said = "[  5]   0.00-10.00  sec  2.62 GBytes  2.25 Gbits/sec                  receiver\n"
+    log = f"30\n0 phase received\nrunning\n1 ['kldload', 'aesni']\n0 b''\ndone\n0 phase received\n0 {said.encode()!r}\n0 b\"it's\"\ndone\n"
+    (trial,) = read("conductor", log.encode())
+    assert [row["status"] for row in trial.measured.tables["steps"]] == [1, 0, 0, 0]
+    assert trial.measured.raw["host-1/run/01.out"] == said.encode()
+    assert trial.measured.raw["host-1/run/02.out"] == b"it's"
+    assert trial.measured.figures["host-1"]["run/01/goodput_bps"] == 2.25e9
 
 
 def test_a_log_of_conductor_2015_that_was_cut_keeps_its_phases_and_is_marked():

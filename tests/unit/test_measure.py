@@ -89,6 +89,7 @@ def test_every_fault_is_told_at_once_and_a_mistyped_key_gets_a_suggestion(said: 
         (("rfc2544", "networks=3"), "networks"),
         (("matrix", "rates=5"), "unknown key"),
         (("loadtest", "-o", "x.json", "--link", "a", "--link", "b"), "give one --link"),
+        (("loadtest", "-s", "trafgn"), "nor an address"),
         (("test", "--lab", "two-port", "eth1"), "its own box"),
         (("test", "--lab", "no-such"), "'no-such'"),
         (("run", "e.yaml", "--lab", "x", "--testbed", __file__), "--lab and --testbed"),

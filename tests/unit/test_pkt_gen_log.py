@@ -35,7 +35,7 @@ def test_the_closing_account_is_kept_and_the_clock_goes_on_after_1000_s():
     lines = "999.500000 main_thread [1] 10 pps (10 pkts in 1000000 usec)\n000.500000 main_thread [1] 20 pps (20 pkts in 1000000 usec)\n"
     assert [r.end_s for r in parse(lines).reports] == [999.5, 1000.5]
     # A line like a report that cannot be read is told by its number.
-    assert parse(PKT_GEN_OF_2015 + "870.9 x\n871.571509 main_thread [1418] lots of pps\n").unread == (3,)
+    assert parse(PKT_GEN_OF_2015 + "870.9 x\n871.571509 main_thread [1418] lots of pps\n").runs[0].unread == [3]
 
 
 def test_reports_of_two_hosts_are_brought_together_by_time_not_by_place():

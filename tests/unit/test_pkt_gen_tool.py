@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from dutlab.units import Pps, Seconds
 from generator_files import direction
 
 START_S = 5_000.0
+WITHOUT_NETMAP = (Path(__file__).parents[1] / "data" / "pkt-gen" / "without-netmap.txt").read_bytes()
 SENT = b"Sent 1000 packets 60000 bytes 10 events 60 bytes each in 2.00 seconds.\n"
 
 
@@ -127,6 +129,7 @@ async def test_a_program_that_is_not_there_or_is_another_one_is_told():
     [
         (b"", received(1), "source", "printed nothing"),
         (SENT, b"netmap: cannot open\n", "sink", "cannot open"),
+        (WITHOUT_NETMAP, b"", "source", "ended with 0 and no account of its frames: /dev/netmap: No such file or directory$"),
         (SENT, b"\xff\xfe\x00", "sink", "ended with 0"),
         (b"Sent nothing.\n", received(1), "source", "sent nothing"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,15 @@ def test_a_sender_is_any_host_at_an_end_of_what_is_driven(tmp_path: Path) -> Non
     assert found == [
         (("a",), "s1", "forward"), (("a",), "t1", "back"), (("back",), "s1", "back"), (("back",), "t1", "forward"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "source", "is_refused"), [("freebsd-pf", "freebsd", True), ("freebsd-pf", "linux", False), ("linux", "freebsd", True)]
+)
+def test_a_tunnel_begins_on_a_linux(tmp_path: Path, family: str, source: str, is_refused: bool) -> None:
+    bed = (
+        f"testbed: t\nhosts: {{source: {{ssh: s, family: {source}}}, dut: {{ssh: d, family: {family}}}, sink: {{ssh: k, family: {source}}}}}\n"
+        "links: {a: {path: [source:eth0, dut:eth0, dut:eth1, sink:eth0], addresses: [10.0.0.2/24, 10.0.0.1/24, 10.0.1.1/24, 10.0.1.2/24]}}\n"
+    )
+    with nullcontext() if is_refused else pytest.raises(pytest.fail.Exception):
+        assert "3:18 factors.mode.0 unfit" in brief(faults(tmp_path, bed, "iperf3: {}", mode="ipsec-cbc"))

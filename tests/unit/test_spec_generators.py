@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 
 import pytest
 from pydantic import TypeAdapter
@@ -12,6 +13,7 @@ from dutlab.errors import FaultKind, SpecRefused
 from dutlab.plan.trials import make_plan
 from dutlab.spec.generators import ENGINE, GENERATORS, Generator, GeneratorFeature
 from dutlab.spec.generators.engine import EngineModel
+from dutlab.spec.generators.ipgen import IpgenModel
 from dutlab.spec.loader import experiment_of, load_testbed
 from dutlab.spec.traffic import Traffic
 from dutlab.workloads import named
@@ -108,6 +110,11 @@ def test_what_a_generator_cannot_do_is_a_fault_with_its_place_and_who_can(tmp_pa
         ("pkt-gen", "sweep: {frame_sizes: [imix]}", "sweep.frame_sizes.0"),
         ("pkt-gen", "sweep: {frame_sizes: [64], directions: both}", "sweep.directions"),
         ("pkt-gen", "sweep: {frame_sizes: [4000]}", "sweep.frame_sizes.0"),
+        ("pkt-gen", "sweep: {frame_sizes: [64]}", "sweep"),  # its ports are called eth-a
+        ("ipgen", "sweep: {frame_sizes: [64]}", "sweep"),  # its ends are two namespaces
+        ("trex", "generators: {generators: [trex], frame_sizes: [64]}", "generators"),
+        ("ipgen", "generators: {generators: [ipgen], frame_sizes: [64], senders: [sink]}", "generators.senders.0"),
+        ("{trex: {profile: /bench.py, config: /cfg.yaml}}", "sweep: {frame_sizes: [64, 128]}", "sweep.frame_sizes"),
         ("ipgen", "sweep: {frame_sizes: [64], links: [[a, b]]}", "sweep.links.0"),
         ("ipgen", "sweep: {frame_sizes: [1522]}", "sweep.frame_sizes.0"),
     ],
@@ -118,7 +125,7 @@ def test_each_other_generator_refuses_what_it_cannot_do(tmp_path, generator, wor
 
 
 def test_a_mixed_load_both_ways_on_two_links_is_trexs_to_send(tmp_path):
-    sweep = "sweep: {frame_sizes: [imix], directions: both, rates: [1kpps], links: [[a, b]], generator: {trex: {path: /opt/v3.08}}}"
+    sweep = "sweep: {frame_sizes: [imix], directions: both, rates: [1kpps], links: [[a, b]], generator: {trex: {path: /opt/v3.08, config: /etc/trex_cfg.yaml}}}"
     assert experiment(tmp_path, sweep).workloads[0].generator.path == "/opt/v3.08"
 
 
@@ -132,6 +139,8 @@ def test_a_mixed_load_both_ways_on_two_links_is_trexs_to_send(tmp_path):
         ("sweep: {generator: [trafgen]}", "", "workloads.0.sweep.generator type"),
         ("iperf3: {generator: trafgen}", "", "workloads.0.iperf3.generator unknown-key"),
         ("sweep: {frame_sizes: [64], generator: {trex: {path: opt/trex}}}", "", "workloads.0.sweep.generator.trex.path invalid"),
+        ("sweep: {frame_sizes: [64], generator: {trex: {tunables: {size: 64}}}}", "", "workloads.0.sweep.generator.trex.tunables conflict"),
+        ("sweep: {frame_sizes: [64], generator: {trex: {address: 10.0.0.1}}}", "", "workloads.0.sweep.generator.trex.address conflict"),
     ],
 )
 def test_a_mistyped_generator_or_option_is_told(tmp_path, workload, top, expected):
@@ -177,3 +186,44 @@ def test_traffic_that_the_links_or_the_load_do_not_allow_is_refused_where_it_is_
     with pytest.raises(SpecRefused) as refused:
         plan(tmp_path, workload)
     assert expected in [f"{of.path.partition('.traffic.')[2]} {of.kind}" for of in refused.value.faults if of.line == 5]
+
+
+ONE_TESTER = TESTBED.replace("root@192.0.2.12", "root@192.0.2.11")
+
+
+@pytest.mark.parametrize(
+    ("bed", "generator", "is_refused"),
+    [
+        (TESTBED, "ipgen", True),
+        (ONE_TESTER, "ipgen", False),
+        (TESTBED, "trex", True),
+        (ONE_TESTER, "trex", False),
+        (TESTBED, "{trex: {server: running, address: 10.9.9.9}}", False),
+        (TESTBED, "pkt-gen", False),
+        (TESTBED.replace("sink:eth1", "sink:ix-1"), "pkt-gen", True),
+        ("lab", "ipgen", False),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_before(tmp_path, bed, generator, is_refused):
+    (tmp_path / "t.yaml").write_text(bed)
+    named = {"testbed": "{lab: two-port}"} if bed == "lab" else {"testbed": "t.yaml"}
+    with pytest.raises(SpecRefused) if is_refused else nullcontext():
+        experiment(tmp_path, f"sweep: {{frame_sizes: [64], generator: {generator}}}", **named)
+
+
+def test_an_estimate_knows_how_long_a_generator_takes_to_begin(tmp_path):
+    (tmp_path / "t.yaml").write_text(ONE_TESTER)
+    bed = load_testbed(tmp_path / "t.yaml")
+    seconds = {}
+    for generator in ("engine", "ipgen"):
+        for workload in (
+            "sweep: {frame_sizes: [64]}",
+            "search: {frame_sizes: [64], preset: quick}",
+            "loadtest: {frame_sizes: [64], directions: forward, rampup: 60s, hold: 0s}",
+        ):
+            made = make_plan(experiment(tmp_path, workload.replace("[64]", f"[64], generator: {generator}", 1), testbed="t.yaml"), bed)
+            seconds[generator, workload.partition(":")[0]] = sum(trial.estimate_s for trial in made.trials)
+    begins = IpgenModel.begins_s
+    assert seconds["ipgen", "sweep"] - seconds["engine", "sweep"] == pytest.approx(begins, abs=1)
+    assert seconds["ipgen", "search"] - seconds["engine", "search"] > 10 * begins
+    assert seconds["ipgen", "loadtest"] - seconds["engine", "loadtest"] == pytest.approx(60 * begins, abs=1), "a step a second"

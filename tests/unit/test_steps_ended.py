@@ -38,7 +38,7 @@ async def test_a_later_step_that_names_the_program_ends_it(tmp_path: Path) -> No
     shutil.copy(shutil.which("sleep") or "/bin/sleep", tmp_path / "dutlab-sleeper")
     step = await spawned(
         tmp_path,
-        f"{tmp_path}/dutlab-sleeper 600 & touch ready; wait $!",
+        f"nice -n 1 {tmp_path}/dutlab-sleeper 600 & touch ready; wait $!",
         f"pkill -f ^{tmp_path}/dutlab-sleeper; while pgrep -f ^{tmp_path}/dutlab-sleeper >/dev/null; do sleep 0.02; done; sleep 0.5",
     )
     assert (step.failed, step.end) == (False, "step")
@@ -63,3 +63,22 @@ async def test_a_later_step_that_names_the_program_ends_it(tmp_path: Path) -> No
 async def test_one_that_ends_by_itself_has_failed(spawn: str, later: str, on: str, tmp_path: Path) -> None:
     step = await spawned(tmp_path, spawn, later, on)
     assert (step.failed, step.end, step.status) == (True, "", 3)
+
+
+@pytest.mark.parametrize(
+    ("command", "failed"),
+    [
+        ("killall dutlab-nothing", False),
+        ("pkill -x dutlab-nothing", False),
+        ("true; killall dutlab-nothing", False),
+        ("killall dutlab-nothing; false", True),
+        ("pkill", True),  # its usage
+        ("false", True),
+    ],
+)
+async def test_a_step_that_was_to_end_what_is_not_there_has_not_failed(command: str, failed: bool) -> None:
+    account, host = Account(), LocalHost("here")
+    await Steps({"here": host}).carry_out(StepsWorkload.model_validate({"reset": {"here": [command]}}), account)
+    await host.close()
+    ((status, has_failed),) = [(done.status, done.failed) for done in account.done]
+    assert (bool(status), has_failed) == (True, failed)

@@ -53,7 +53,9 @@ def release(tmp_path, monkeypatch):
     (stl / "__init__.py").touch()
     (stl.parent / "__init__.py").touch()
     (tmp_path / "t-rex-64").write_text(SERVER)
-    (tmp_path / "t-rex-64").chmod(0o755)
+    (tmp_path / "_t-rex-64").touch()
+    for program in ("t-rex-64", "_t-rex-64"):
+        (tmp_path / program).chmod(0o755)
     (tmp_path / "find_python.sh").write_text(f"echo looking\nPYTHON={sys.executable}\n")
     monkeypatch.setenv("TREX_STAND_IN", str(tmp_path))
 
@@ -137,13 +139,7 @@ class InProcess:
 
 
 class ClientHere(LocalHost):
-    """This machine, whose TRex client is not a program of its own, nor is what looks for files."""
-
-    async def run(self, argv, **how):
-        if argv[0] not in ("test", "cat"):
-            return await super().run(argv, **how)
-        there = Path(argv[-1]).is_file()
-        return Done(self.name, tuple(argv), 0 if there else 1, b"00:00:00:00:00:00\n", b"", 0.0, 0.0)
+    """This machine, whose TRex client is not a program of its own."""
 
     async def spawn(self, argv, **how):
         return InProcess() if trex._CLIENT in argv else await super().spawn(argv, **how)
@@ -267,8 +263,10 @@ def test_as_fast_as_it_can_is_all_of_the_line_and_a_profile_of_the_users_own_is_
     assert outcome.flows[0].intended_frames == outcome.flows[0].sent_frames == 400
     # A profile of the users own is scaled to the rate and tells its sizes.
     (release / "profile.py").write_text("1280 512")
-    _, outcome = offered(model(release, profile=f"{release}/profile.py"), wanted(rate=500.0))
-    assert (outcome.flows[0].sent_frames, outcome.flows[0].mean_frame_bytes) == (200, 1280)
+    profile = {"profile": f"{release}/profile.py", "tunables": {"longer": 20}}
+    _, outcome = offered(model(release, **profile, server="running", address="trex.lab"), wanted(rate=500.0))
+    assert (outcome.flows[0].sent_frames, outcome.flows[0].mean_frame_bytes) == (200, 1300)
+    assert b'"address": "trex.lab"' in outcome.raw["trex-client.jsonl"]
 
 
 def test_the_server_is_started_with_a_configuration_for_the_kernels_interfaces_and_ended(release, monkeypatch):
@@ -321,6 +319,16 @@ def test_a_folder_without_trex_and_a_server_with_too_few_ports_are_told(release,
         offered(TrexModel.model_validate({"path": "/nonexistent"}), wanted())
     with pytest.raises(ToolMissing, match=r"4 ports.* 6"):
         offered(model(release), wanted(), links=("a", "b", "c"))
+    (release / "_t-rex-64").unlink()
+    with pytest.raises(ToolMissing, match="lacks _t-rex-64"):  # a clone that was never built
+        offered(model(release), wanted())
+
+
+def test_a_server_that_ends_at_once_is_told_with_its_reason_and_not_waited_for(release, monkeypatch):
+    monkeypatch.setenv("UP_WITH", str(release / "never"))
+    (release / "t-rex-64").write_text("#!/bin/sh\necho Starting\necho ERROR: no huge pages >&2\necho bye >&2\nexit 3\n")
+    with pytest.raises(ToolFailed, match="its server ended with 3: ERROR: no huge pages"):
+        offered(model(release), wanted(), host_of=LocalHost)
 
 
 @pytest.mark.parametrize(("source", "destination", "size"), [("10.0.1.2", "10.0.2.2", 64), ("fd00::1", "fd00::2", 130)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from dutlab.units import BpsL1, UnitError, parse_bit_rate
 if TYPE_CHECKING:
     from dutlab.interop.imported_run import Imported
 
+_NO_RESULTS = re.compile(r"(?:readme|license|copying|makefile)(?:\..*)?|.+\.(?:md|rst|fio|sh|py|html|svg|png|pdf)|\..*", re.IGNORECASE)
 MOST_WORDS = 20
 """Sentences that are printed; all of them are in the report."""
 
@@ -41,7 +42,8 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
 
     What of the files is in no figure, and units that they do not name, is printed and in the report.
 
-    Of a folder, all files in it and below are read; files of the same name in several folders are repeats of one another.
+    Of a folder, all files in it and below are read, but for such as README and job files; files of the same name in several folders are
+    repeats of one another, where the folder's name is not that of the device.
 
     \b
     Example:
@@ -54,7 +56,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))
     except UnitError as e:
         raise InputError(f"--line-rate: {e}") from e
-    named = list(_files(paths))
+    named, others = _files(paths)
     if not named:
         raise InputError(f"no file in {', '.join(map(str, paths))}")
     try:
@@ -63,6 +65,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
         run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=IMPORTS[kind].bed)
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
+    _say([f"passed over: {path.name}" for path in others], err=as_json)
     _say(_notes(trials), err=as_json)
     _say(frame_words(trials), err=as_json)
     _say(faults, err=as_json)
@@ -73,9 +76,12 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
         context.exit(1)
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        yield from sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
+def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """The files to read, and those that are in folders beside them and hold no results, as their names say."""
+    named = [path for path in paths if not path.is_dir()]
+    found = [path for folder in paths if folder.is_dir() for path in sorted(p for p in folder.rglob("*") if p.is_file())]
+    others = [path for path in found if _NO_RESULTS.fullmatch(path.name)]
+    return [*named, *(path for path in found if path not in others)], others
 
 
 def _notes(trials: Sequence[Imported]) -> list[str]:

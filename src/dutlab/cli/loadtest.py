@@ -41,7 +41,12 @@ class _Percent(click.ParamType[str]):
 
 @click.command()
 @SETTINGS
-@click.option("-s", "--server", "generator", type=click.Choice(GENERATORS), help="Which generator.  [the testbed's, else engine]")
+@click.option(
+    "-s",
+    "--server",
+    metavar="NAME|ADDRESS",
+    help=f"Which generator ({', '.join(GENERATORS)}), or where a TRex server runs.  [the testbed's, else engine]",
+)
 @click.option(
     "-p", "--profile", default="imix", metavar="NAME|FILE", help="imix, 64b, 1514b, any frame size or mix, or a YAML file of one.  [imix]"
 )
@@ -58,7 +63,7 @@ class _Percent(click.ParamType[str]):
 def loadtest(
     *,
     settings: tuple[str, ...],
-    generator: str | None,
+    server: str | None,
     profile: str,
     output: Path | None,
     unidirectional: bool,
@@ -80,9 +85,18 @@ def loadtest(
         "directions": "forward" if unidirectional else "both",
         **times,
         "line_rate": line_rate,
-        "generator": generator,
+        "generator": _generator(server),
     }
     measure_workload("loadtest", body, settings, where, then=lambda run: _write(run, output))
+
+
+def _generator(server: str | None) -> str | dict[str, Any] | None:
+    """By its name; an address is that of a TRex server. Raises BadParameter for a word that is neither."""
+    if server is None or server in GENERATORS:
+        return server
+    if not any(mark in server for mark in ".:") and server != "localhost":
+        raise click.BadParameter(f"{server!r} is none of {', '.join(GENERATORS)}, nor an address", param_hint="-s")
+    return {"trex": {"server": "running", "address": server}}
 
 
 def _mix(profile: str) -> Any:  # noqa: ANN401 whatever is in the file is checked with the rest

@@ -11,6 +11,7 @@ from dutlab.dut.ipsec import clear_dropped, pinged
 from dutlab.dut.mode import Check, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
+from dutlab.reason import reason_in
 from dutlab.spec.testbed import Testbed
 
 Frames = Literal["pass", "dropped"]
@@ -68,5 +69,5 @@ class CommandMode:
 async def ends_with_0(host: Host, command: str, where: str = "") -> Check:
     """Whether a `verify` command of the file ends so, and what it said. Raises HostError."""
     done = await host.run(host.system.shell.text(command), check=False)
-    said = (done.text + done.errors).strip()
-    return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{': ' + said[-200:] if said else ''}")
+    said = reason_in(done.errors + "\n" + done.text)
+    return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{f': {said}' if said else ''}")

@@ -11,6 +11,7 @@ from typing import Protocol
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Done, Host
+from dutlab.reason import reason_in
 
 IP_FORWARD = "net/ipv4/ip_forward"
 IP6_FORWARD = "net/ipv6/conf/all/forwarding"
@@ -59,7 +60,7 @@ async def read_ruleset(dut: Host) -> str:
         await dut.run(["nft", "-c", "-f", "-"], stdin=back.encode())
     except CommandFailed as e:
         raise HostError(
-            f"its present ruleset cannot be fed back to nft, so it could not be restored: {e.stderr_tail.strip()[:200]}",
+            f"its present ruleset cannot be fed back to nft, so it could not be restored: {reason_in(e.stderr_tail)}",
             host=dut.name,
             remedy="save it by hand and start from an empty ruleset (`nft flush ruleset`)",
         ) from e

@@ -21,6 +21,7 @@ from dutlab.dut.pf_states import has_state
 from dutlab.dut.privilege import Root
 from dutlab.errors import CommandFailed, HostError
 from dutlab.hosts.host import Host
+from dutlab.reason import reason_in
 from dutlab.spec.testbed import Testbed
 from dutlab.systems import modes
 
@@ -147,7 +148,7 @@ class PfMode(OfRecord):
         try:
             own = (await root.run(["cat", self.system.own])).text
         except CommandFailed as e:
-            what = f"it has no ruleset of its own in {self.system.own}: {e.stderr_tail.strip()[:200]}"
+            what = f"it has no ruleset of its own in {self.system.own}: {reason_in(e.stderr_tail)}"
             raise HostError(what, host=root.dut.name, remedy=f"leave mode {self.name} out") from e
         return f"{own.rstrip()}\n{text}"
 

@@ -12,6 +12,7 @@ import re
 from dutlab.dut.pf_rules import AS_WRITTEN
 from dutlab.dut.privilege import Root
 from dutlab.errors import CommandFailed, HostError
+from dutlab.reason import reason_in
 
 _LIMIT = re.compile(r"^(\S+)\s+hard limit\s+(\d+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^(\S+)\s+(\d+)(?:s| states)$", re.MULTILINE)
@@ -83,7 +84,7 @@ async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...], ow
     try:
         await root.run(["pfctl", "-n", "-f", "-"], stdin=text)
     except CommandFailed as e:
-        raise _cannot(root, e.stderr_tail.strip()[:200]) from e
+        raise _cannot(root, reason_in(e.stderr_tail)) from e
     return text
 
 

@@ -20,6 +20,7 @@ from dutlab.dut.mode import UndoStep
 from dutlab.dut.pf import PfSystem, pf_family
 from dutlab.dut.privilege import Root
 from dutlab.errors import CommandFailed, HostError
+from dutlab.reason import reason_in
 
 RULES = "/tmp/rules.debug"  # noqa: S108 pfSense's own name for it
 _FROM_FILE = re.compile(r"^table <([^>]+)>[^\n]*\bfile\b", re.MULTILINE)
@@ -45,7 +46,7 @@ async def as_generated(root: Root, system: PfSystem) -> str:
         await root.run(["pfctl", "-n", "-f", "-"], stdin=text)
     except CommandFailed as e:
         raise HostError(
-            f"the ruleset in {RULES} cannot be loaded again, so it could not be restored: {e.stderr_tail.strip()[:200]}",
+            f"the ruleset in {RULES} cannot be loaded again, so it could not be restored: {reason_in(e.stderr_tail)}",
             host=root.dut.name,
             remedy="reload the filter in pfSense (Status > Filter Reload), and see what it says",
         ) from e

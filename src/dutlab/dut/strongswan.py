@@ -84,7 +84,8 @@ async def initiate(host: Host, tunnels: Sequence[LinkTunnel], *, daemon: Sequenc
         argv = [*daemon, "swanctl", "--initiate", "--child", called(t.name), "--timeout", str(_INITIATE_S)]
         done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
         if done.status != 0:
-            said = done.errors + done.text  # the reason comes last in its log
+            notified = [line for line in done.text.splitlines() if " notify" in line]  # what the other end answered (RFC 7296 section 3.10)
+            said = notified[-1] if notified else done.errors + done.text
             raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
 
 

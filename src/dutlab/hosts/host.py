@@ -13,13 +13,12 @@ from typing import Protocol, runtime_checkable
 
 from dutlab.bounds import QUESTION_BYTES
 from dutlab.errors import CommandFailed, HostError
+from dutlab.reason import reason_in
 from dutlab.systems.system import System
 
 NO_SUCH_PROGRAM = 127
 """Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
 
-_TAIL = 200
-"""Characters of a program's words that go into a message; the whole goes into the raw files."""
 _NO_SUCH_PROGRAM_SAID = b"no such program on this host"
 _WANTS_PASSWORD = (
     b"a password is required", b"no tty present", b"a terminal is required",  # sudo
@@ -64,13 +63,13 @@ class Done:
 
     @property
     def complaint(self) -> str:
-        """The end of standard error, for a message; empty when nothing was said there."""
-        return self.errors.strip()[-_TAIL:]
+        """Why it failed, by standard error, on one line for a message; empty when nothing was said there."""
+        return reason_in(self.errors)
 
     @property
-    def last_words(self) -> str:
-        """The end of all that was printed, errors last, on one line for a message."""
-        return " ".join((self.text + self.errors).split())[-_TAIL:] or "it printed nothing"
+    def reason(self) -> str:
+        """Likewise, by all that was printed; its errors count first."""
+        return self.complaint or reason_in(self.text) or "it printed nothing"
 
 
 CommandLog = Callable[[Done], None]

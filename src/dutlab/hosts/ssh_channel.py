@@ -13,6 +13,7 @@ import asyncssh
 from dutlab.bounds import LINE_BYTES
 from dutlab.hosts.running import Began
 from dutlab.hosts.ssh_command import Head, Tail
+from dutlab.reason import reason_in
 
 NOTHING = "nothing"
 Signaller = Callable[[signal.Signals, int], None]
@@ -102,7 +103,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         if self._out_head.line is not None:
             return ""
         said = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
-        return self.lost or f"the login shell did not run the command; it said: {said[-200:] or NOTHING}"
+        return self.lost or f"the login shell did not run the command; it said: {reason_in(said) or NOTHING}"
 
     def say(self, data: bytes) -> None:
         """write() without waiting, for a few bytes; to nobody when the command has ended."""

@@ -3,13 +3,15 @@
 The log of 2015 is what its `conduct` printed (client.py, phase.py): `0 phase received` once a host as a phase is handed out, then host by
 host a row a step, `CODE OUTPUT`, ended by `done` or by `65535 phases complete`. It names neither hosts nor phases nor trials: hosts are in
 the order of the file, phases in Conductor's, and four of them are a trial. An output ends with a newline of its own and one that was
-printed, so a row begins after an empty line, or after one of those messages that are a single line.
+printed, so a row begins after an empty line, or after one of those messages that are a single line. Run by Python 3, it printed an
+output as Python writes bytes (`0 b'running'`), on one line: those are what they mean.
 
 The report of 2025 (`-f text`) names all of them.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +22,7 @@ from dutlab.spec.workloads.steps import PHASES
 _HANDED_OUT = "0 phase received"
 _ENDS = ("done", f"{PHASE_DONE} {PHASE_DONE_WORDS}")
 _ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<said>.*)$")
-_ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|$")
+_ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|b(?P<mark>['\"]).*(?P=mark)$|$")
 """Messages of Conductor's own: none is an output, so none has a newline. A failed step is told by its command, as Python prints a list."""
 _LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - [A-Z]+ - ")
 _NAMED = re.compile(
@@ -42,11 +44,23 @@ def is_text_report(text: str) -> bool:
 def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
     """The trials of a log, and what is wrong with it."""
     phases = list(_phases([line for line in text.splitlines() if not _LOG_LINE.match(line)]))
+    for row in (row for hosts in phases for rows in hosts for row in rows):
+        row["message"] = _meant(row["message"])
     trials = [{"phases": {name: _workers(hosts) for name, hosts in zip(PHASES, four, strict=False)}} for four in _fours(phases)]
     faults = []
     if len(phases) % len(PHASES):
         faults.append(f"the last of its trials has {len(phases) % len(PHASES)} of {len(PHASES)} phases, which are taken for the first ones")
     return {"trials": trials}, faults
+
+
+def _meant(message: str) -> str:
+    """The text of an output that is written as Python writes bytes."""
+    if not (found := _ONE_LINE.match(message)) or not found["mark"]:
+        return message
+    try:
+        return bytes(ast.literal_eval(message)).decode("utf-8", "replace")
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return message
 
 
 def read_text_report(text: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dutlab.spec.workloads.steps import PHASES
 from dutlab.subject import Figures, Subject, plain_place, step_part
 from dutlab.tools.json_text import UnreadableError, member, read_cut_object
 from dutlab.tools.steps.figures import step_figures
+from dutlab.tools.steps.killing import found_nothing
 from dutlab.tools.steps.steps import ALL_HOSTS, FIGURES, TOOL
 
 _REMEDY = "import what `conduct` printed, or wrote with -o FILE"
@@ -37,7 +38,7 @@ class _Result:
 
     @property
     def why(self) -> str:
-        return f"ended with {self.code}" if self.code else ""
+        return "" if self.code == 0 or found_nothing(self.message.strip(), self.code) else f"ended with {self.code}"
 
     @property
     def words(self) -> str:
@@ -102,7 +103,7 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported:
     results = list(_results(said))
-    failed = [result for result in results if result.code]
+    failed = [result for result in results if result.why]
     began, ended = moment_in(said.get("start_time")), moment_in(said.get("end_time"))
     figures = {"failed_steps": float(len(failed))}
     if began is not None and ended is not None and ended >= began:

@@ -13,7 +13,7 @@ from math import ceil, isfinite
 from dutlab.bounds import LARGEST_NUMBER
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.interop.imported_run import Imported, Omission, left_out_of
-from dutlab.measures import MeasureKind, MeasureUnit, measure_of, measure_unit
+from dutlab.measures import MeasureKind, MeasureUnit, in_unit, measure_of, measure_unit
 from dutlab.methods.ports import Row
 from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import COUNTED, OFFERED, USUAL_MTU, above_line
@@ -96,10 +96,10 @@ def _goodput(cell: Cell, line: BpsL1, datagram: float | None) -> float:
 
 def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
     """Bytes with FCS."""
-    if isinstance(size := cell.params.get("frame_size"), int) and size > 0:
+    if (size := cell.setting.size).isdecimal() and int(size) > 0:
         return float(size)
     for name, bits in figures.items():
-        if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(name.replace("bps_l1", "pps"))):
+        if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(in_unit(name, MeasureUnit.PPS))):
             return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
     return None
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.errors import InputError
 from dutlab.interop.figure_checks import line_ceilings
-from dutlab.interop.imported_run import Imported, ImportOptions
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions
 from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
@@ -96,7 +96,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         for number, (cell, repeats) in enumerate(trials.values())
         for nth, (figures, published) in enumerate(repeats)
         for first in (number == nth == 0,)
-        for whole in (_with_sum(cell, figures),)
+        for whole in (_with_sum(cell, {link: _as_asked(cell, of, line) for link, of in figures.items()}),)
     ]
 
 
@@ -119,6 +119,18 @@ def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
             remedy="leave --line-rate out",
         )
     return given or (BpsL1(told) if told is not None else REFERENCE_LINE if asked else None)
+
+
+def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict[str, float]:
+    """With the rate that was asked for, where frames were counted: what came through of a set rate is not the most that can."""
+    setting = cell.setting_as(ImportedSetting)
+    asked, share = setting.rate_pps, setting.rate_percent
+    if asked is None and share is not None and line is not None:
+        most = line_ceilings(cell, {LINK: figures}, line)[LINK].get("received_pps")
+        asked = None if most is None else most * share / 100
+    if asked is None or "received_pps" not in figures:
+        return figures
+    return {"intended_pps": float(asked), **figures}
 
 
 def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

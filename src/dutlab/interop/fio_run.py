@@ -1,25 +1,47 @@
-"""A report of fio (json+, json, or its text, see `fio_text`) as trials of ours.
+"""A report of fio (json+, json, its text, see `fio_text`, or its lines of semicolons, see `fio_terse`) as trials of ours.
 
 A report that dutlab had fio write, whose jobs are called as drives (`server:d1`), is one trial, in the cell of the run that it is of. Of
-any other each job is a trial, also of each client, and its options are its settings, under the names that a measured run has.
-`--status-interval` writes one object after the other, each of the whole time so far: the last counts.
+any other, what ran at once with the same options is one trial: all jobs of one name (`numjobs` without group_reporting), jobs that differ
+in name or file only, and the clients of one fio. Each client or name is a place then, and their sum is beside them. Other jobs are trials
+of their own. Options are its settings, under the names that a measured run has.
+
+The file's name stands for the device. A name that says options only, as bench-fio gives them (`randread-16-1.json`), does not: then it is
+the folder's, of the nearest whose name says something else.
+
+`--status-interval` writes one object after the other, each of the whole time so far: the last counts. Objects of several runs of fio in one
+file are tests of their own.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
+from dutlab.interop.fio_terse import is_terse, read_terse
 from dutlab.interop.fio_text import read_text
-from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment
+from dutlab.interop.imported_run import (
+    AssumedUnit,
+    Imported,
+    ImportOptions,
+    LeftOut,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    moment,
+)
 from dutlab.methods.ports import Measured, Row
-from dutlab.spec.workloads.fio import params_of
-from dutlab.subject import plain_place
-from dutlab.tools.fio.output import JobOutput, jobs_of, total, version_of
+from dutlab.spec.workloads.fio import READS, WRITES, params_of
+from dutlab.spec.workloads.setting import Params
+from dutlab.subject import joined, plain_place
+from dutlab.tools.fio.output import ALL_CLIENTS, FioDirection, JobOutput, cached_reads, jobs_of, sum_of_clients, total, version_of
 from dutlab.tools.json_text import UnreadableError, number, read_cut_object
 
 STORAGE = "storage"
@@ -27,65 +49,227 @@ STORAGE = "storage"
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
 _DRIVE = re.compile(r"[^\s:/]+:[^\s:/]+")
+_WAYS = re.compile(rf"{'|'.join(sorted(READS | WRITES))}|seq\w*|rand\w*|mix\w*", re.IGNORECASE)
+_OPTIONS = re.compile(
+    r"(?:qd|iodepth|depth|numjobs|jobs|nj|bs|rwmix|run|repeat|rep|round|iter|try|test)?\d+(?:[kmg]i?b?|b|s)?|fio|bench|results?|output|json|bs"
+    r"|qd|iodepth|numjobs|jobs",
+    re.IGNORECASE,
+)
+"""Words in a name that say how something was measured, and not what."""
 _REMEDY = "keep what fio prints, or writes with --output-format=json"
+_SAME_START_S = 1.5
+"""Reports of one run say the same start, up to a rounding to whole seconds."""
+_LONGER = 1.02
+"""Two runs of the same length differ by less."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`: its name without ending stands for the device. Raises InputError."""
+    """A file called `name`. Raises InputError."""
     del options
     try:
-        document, repairs = _last_report(data)
-        jobs = [job for job in jobs_of(document) if job.ways]
+        found = [trial for report in _reports(data) for trial in _trials(device_of(name), report)]
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
-    if not jobs:
+    if not found:
         raise InputError(f"{name}: no job in it did any I/O", remedy=_REMEDY)
-    device = PurePath(name).stem
-    params = [dict(params_of(job.options)) for job in jobs]
-    if all(_DRIVE.fullmatch(job.name) and of == params[0] for job, of in zip(jobs, params, strict=True)):
-        return [_trial(device, params[0], {plain_place(job.name): job for job in jobs}, document, repairs)]
-    return [
-        _trial(device, {"job": job.name, **({"client": job.client} if job.client else {}), **of}, {STORAGE: job}, document, repairs)
-        for job, of in zip(jobs, params, strict=True)
-    ]
+    return found
 
 
-def _last_report(data: bytes) -> tuple[dict[str, Any], list[str]]:
+def device_of(name: str) -> str:
+    """What stands for the device in the path of a file."""
+    path = Path(name)
+    words = _words(path.stem)
+    first = next((n for n, word in enumerate(words) if _WAYS.fullmatch(word)), None)
+    if first is None or any(word.isdecimal() for word in words[:first]) or not all(map(_says_how, words)):
+        return path.stem
+    folders = reversed(path.absolute().parent.parts[1:])
+    return next((f for f in folders if f.isdecimal() or not all(map(_says_how, _words(f)))), path.stem)
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[-_. ]+", name) if word]
+
+
+def _says_how(word: str) -> bool:
+    return bool(_WAYS.fullmatch(word) or _OPTIONS.fullmatch(word))
+
+
+@dataclass(frozen=True)
+class _Report:
+    document: Mapping[str, Any]
+    repairs: Sequence[str]
+    tells_options: bool = True
+    """Whether it names every option of its jobs."""
+    left_out: tuple[LeftOut, ...] = ()
+    assumed: tuple[AssumedUnit, ...] = ()
+
+    @property
+    def ended_s(self) -> float | None:
+        return number(self.document, "timestamp")
+
+    def is_earlier(self, other: _Report) -> bool:
+        """Whether it is of the same run of fio as `other`, which came later: of the same jobs, from the same start, for a shorter time."""
+        mine, theirs = jobs_of(self.document), jobs_of(other.document)
+        if [(job.client, job.name, job.group) for job in mine] != [(job.client, job.name, job.group) for job in theirs]:
+            return False
+        lasted_s = [max(job.lasted_ms for job in jobs) / 1e3 for jobs in (mine, theirs)]
+        if self.ended_s is None or other.ended_s is None:
+            return lasted_s[0] * _LONGER < lasted_s[1]
+        return abs(other.ended_s - lasted_s[1] - self.ended_s + lasted_s[0]) <= _SAME_START_S
+
+
+def _reports(data: bytes) -> list[_Report]:
+    """Those that count. Raises UnreadableError where there is none."""
     begins = [found.start() for found in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
-        return read_text(data), []
+        document = read_text(data)
+        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document)))]
+    if not begins and is_terse(data):
+        return _last_ones([_Report(document, unsure, tells_options=False) for document, unsure in read_terse(data)])
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
-        return read_cut_object(data)
-    document, repairs = read_cut_object(data[begins[-1] :])
-    line = data.count(b"\n", 0, begins[-1]) + 1
-    return document, [*repairs, f"{len(begins)} reports; that from line {line} on, the last, counts"]
+        document, repairs = read_cut_object(data)
+        own = is_terse(data) or _TEXT.search(data)  # --output-format=json,normal
+        return [_Report(document, [words for words in repairs if not (own and words.startswith(("text before", "text after")))])]
+    found, broken = list[_Report](), list[str]()
+    for begin, end in zip(begins, (*begins[1:], len(data)), strict=True):
+        line = data.count(b"\n", 0, begin) + 1
+        try:
+            report = _Report(*read_cut_object(data[begin:end]))
+            jobs_of(report.document)
+        except UnreadableError as error:
+            broken.append(f"from line {line} on: {error}")
+        else:
+            found.append(report)
+    if not found:
+        raise UnreadableError("; ".join(broken))
+    kept = _last_ones(found)
+    return [replace(kept[0], left_out=(*kept[0].left_out, *left_out_of("reports", Omission.UNREADABLE, broken))), *kept[1:]]
 
 
-def _trial(
-    device: str,
-    params: dict[str, str | float | int | None],
-    jobs: Mapping[str, JobOutput],
-    document: Mapping[str, Any],
-    repairs: Sequence[str],
-) -> Imported:
-    """`jobs` by the names of their links."""
-    cell = imported_cell(device, workload="fio", tool="fio", link="", params=params).model_copy(update={"links": tuple(jobs)})
-    whole = total(list(jobs.values()))
-    wrong = [f"job {job.name} ended with error {job.error}" for job in jobs.values() if job.error]
-    cached = dict.fromkeys(why for job in jobs.values() if (why := job.buffered))
-    ended_s = number(document, "timestamp")
+def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
+    """What fio's text does not say."""
+    old = version.startswith(("fio-1", "fio-2", "fio 1", "fio 2"))
+    kilo = (AssumedUnit("bw", "1024 bytes for KB", f"{version} means it so"),) if old else ()
+    return (*kilo, AssumedUnit("date", "UTC", "fio names no zone"))
+
+
+def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
+    """Of reports of one run of fio the last."""
+    kept: list[_Report] = []
+    passed = 0
+    for report in reports:
+        is_next = bool(kept) and kept[-1].is_earlier(report)
+        passed = passed + 1 if is_next else 0
+        if is_next:
+            kept.pop()
+        kept.append(replace(report, left_out=(LeftOut("reports", Omission.SUPERSEDED, passed),)) if passed else report)
+    return kept
+
+
+def _trials(device: str, report: _Report) -> Iterator[Imported]:
+    jobs = [job for job in jobs_of(report.document) if job.ways]
+    params = [dict(params_of(job.options)) for job in jobs]
+    if jobs and all(_DRIVE.fullmatch(job.name) and of == params[0] for job, of in zip(jobs, params, strict=True)):
+        yield _trial(device, params[0], {plain_place(job.name): [job] for job in jobs}, report)
+        return
+    tests: list[tuple[Params, list[JobOutput]]] = []
+    for job, of in zip(jobs, params, strict=True):
+        same = next((test for settings, test in tests if settings == of and _at_once(test[0], job)), None)
+        if same is None:
+            tests.append((of, [job]))
+        else:
+            same.append(job)
+    for settings, test in tests:
+        names = dict.fromkeys(job.name for job in test)
+        name = {"job": next(iter(names))} if len(names) == 1 else {}
+        yield _trial(device, {**name, **settings}, _places(test), report)
+
+
+def _at_once(one: JobOutput, other: JobOutput) -> bool:
+    """Whether they ran at the same time and, if their options are told, for one purpose: then only name and file set them apart."""
+    return one.group == other.group and (one.name == other.name or not {"rw", "readwrite"}.isdisjoint(one.options))
+
+
+def _places(test: Sequence[JobOutput]) -> dict[str, list[JobOutput]]:
+    """The jobs of a test by client, and by name where they have several."""
+    names = {job.name for job in test}
+    found: dict[str, list[JobOutput]] = {}
+    for job in test:
+        words = [*([job.client] if job.client else []), *([job.name] if len(names) > 1 else [])]
+        found.setdefault(plain_place(":".join(words)) if words else STORAGE, []).append(job)
+    return found
+
+
+def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Imported:
+    """`places`: the jobs of each, by the names of their links."""
+    cell = imported_cell(device, workload="fio", tool="fio", link="", params=dict(params)).model_copy(update={"links": tuple(places)})
+    jobs, label = [job for of in places.values() for job in of], joined(places)
+    of_clients = sum_of_clients(report.document)
+    whole = _with_percentiles(total(jobs), of_clients)
+    reads = any("read" in job.ways for job in jobs)
+    memory = [job.buffered for job in jobs if job.options] if report.tells_options else []
+    memory += [cached_reads(report.document, jobs_of(report.document))] if reads else []
     return Imported(
         cell,
         Measured(
-            figures={**{name: job.figures for name, job in jobs.items()}, cell.link_label: whole.figures},
-            doubts=(*mended([*repairs, *wrong], cell.link_label), *(Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in cached)),
-            facts={"fio_version": version_of(document)},
-            notes=tuple(dict.fromkeys(job.steady for job in jobs.values() if job.steady)),
-            tables={"latency": _told(whole), "latency_bins": whole.bins},
+            figures={**{place: total(of).figures for place, of in places.items()}, label: whole.figures},
+            doubts=(
+                *mended(report.repairs, label),
+                *(Doubt(DoubtKind.STORAGE_ERRORS, _error_of(job), label) for job in jobs if job.error or job.errors),
+                *(Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in dict.fromkeys(memory) if why),
+            ),
+            facts={"fio_version": version_of(report.document)},
+            notes=tuple(_notes(places, report)),
+            tables={"latency": _told(whole), "latency_bins": whole.bins, **_jobs_table(places)},
         ),
-        started=moment(None if ended_s is None else ended_s - whole.lasted_ms / 1e3),
-        ended=moment(ended_s),
+        started=moment(None if report.ended_s is None else report.ended_s - whole.lasted_ms / 1e3),
+        ended=moment(report.ended_s),
+        left_out=(*report.left_out, *((LeftOut("sums", Omission.COMPUTED, 1, ALL_CLIENTS),) if of_clients is not None else ())),
+        assumed=report.assumed,
     )
+
+
+def _with_percentiles(whole: JobOutput, of_clients: JobOutput | None) -> JobOutput:
+    """The latencies that fio has of all clients together, where they are of these I/Os."""
+    if of_clients is None:
+        return whole
+
+    def better(way: str, own: FioDirection) -> FioDirection:
+        theirs = of_clients.ways.get(way)
+        return own if own.clat.percentiles or theirs is None or theirs.ios != own.ios else replace(own, clat=theirs.clat)
+
+    return replace(whole, ways={way: better(way, own) for way, own in whole.ways.items()})
+
+
+def _error_of(job: JobOutput) -> str:
+    words = [f"job {job.name}"]
+    why = f" ({os.strerror(job.error)})" if job.error in errno.errorcode else ""
+    words += [f"ended with error {job.error}{why}"] if job.error else []
+    words += [f"{job.errors} I/Os failed"] if job.errors else []
+    return ", ".join(words)
+
+
+def _notes(places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Iterator[str]:
+    jobs = [job for of in places.values() for job in of]
+    yield from dict.fromkeys(job.steady for job in jobs if job.steady)
+    if not report.tells_options or not all(job.options for job in jobs):
+        yield "this form of fio's output does not say whether I/O was direct, nor all of the jobs' options"
+    own = dict.fromkeys(job.name for job in jobs)
+    others = dict.fromkeys(job.name for job in jobs_of(report.document) if job.ways and job.group == jobs[0].group and job.name not in own)
+    if others:
+        yield f"{', '.join(own)} ran at the same time as {', '.join(others)}"
+
+
+def _jobs_table(places: Mapping[str, Sequence[JobOutput]]) -> dict[str, list[Row]]:
+    """Each job of a place that has several."""
+    rows: list[Row] = [
+        {"place": place, "job": n, "direction": way, "iops": of.iops, "bytes_per_s": of.bytes_per_s, "clat_mean_ns": of.clat.mean_ns}
+        for place, jobs in places.items()
+        if len(jobs) > 1
+        for n, job in enumerate(jobs, 1)
+        for way, of in job.ways.items()
+    ]
+    return {"jobs": rows} if rows else {}
 
 
 def _told(job: JobOutput) -> list[Row]:

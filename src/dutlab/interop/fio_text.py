@@ -13,24 +13,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from dutlab.tools.fio.output import DIRECTIONS
+from dutlab.tools.fio.output import DIRECTIONS, MIXED, WAYS
 from dutlab.tools.json_text import UnreadableError
 
 _START = re.compile(
-    r"(?P<name>\S.*): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), bs=(?P<bs>.+), ioengine=(?P<ioengine>[\w-]+), iodepth=(?P<iodepth>\d+)$"
+    r"(?:<\S+> )?(?P<name>\S.*): \(g=(?P<group>\d+)\): rw=(?P<rw>\w+), bs=(?P<bs>.+), ioengine=(?P<ioengine>[\w-]+)"
+    r", iodepth=(?P<iodepth>\d+)$"
 )
 _JOB = re.compile(
     r"(?P<name>\S.*): \(groupid=(?P<group>\d+), jobs=(?P<jobs>\d+)\): err=\s*(?P<error>\d{1,9}).*?: pid=(?P<pid>\d+)(?:: (?P<date>.+))?$"
 )
-_WAY = re.compile(r"\s+(?P<way>read|write|trim)\s*: (?P<rest>.*(?:iops|IOPS)=.*)$")
+_WAY = re.compile(r"\s+(?P<way>read|write|trim|mixed)\s*: (?P<rest>.*(?:iops|IOPS)=.*)$")
 _FIELD = re.compile(r"(?P<key>iops|IOPS|bw|BW|runt)=\s*(?P<value>\d{1,18}(?:\.\d{1,18})?)(?P<unit>[A-Za-z/]*)")
 _RAN = re.compile(r"/(\d{1,18})msec\)")
-_LATENCY = re.compile(r"\s+(?P<kind>clat|lat) \((?P<unit>nsec|usec|msec)\): (?P<rest>min=.*avg=.*)$")
+_LATENCY = re.compile(r"\s+(?P<kind>[sc]?lat) \((?P<unit>nsec|usec|msec)\): (?P<rest>min=.*avg=.*)$")
 _PERCENTILES = re.compile(r"\s+(?P<kind>clat|lat) percentiles \((?P<unit>nsec|usec|msec)\):")
 _PERCENTILE = re.compile(r"(\d+\.\d+)th=\[\s*(\d{1,18})\]")
 _VALUE = re.compile(r"(\w+)=\s*(\d{1,18}(?:\.\d{1,18})?)([kKMG]?)")
 _CPU = re.compile(r"\s+cpu\s*: usr=\s*(\d{1,18}(?:\.\d{1,18})?)%, sys=\s*(\d{1,18}(?:\.\d{1,18})?)%")
 _ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d{1,18})(?:/w=|,)(\d{1,18})(?:/d=|,)(\d{1,18})")
+_DISK = re.compile(r"\s+(?P<name>\S+): ios=(?P<read_ios>\d{1,18})/(?P<write_ios>\d{1,18}),.*?merge=(?P<read_merges>\d{1,18})/")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGT])(?:i?B)?", re.IGNORECASE)
 _VERSION = re.compile(r"fio-(\d+)\S*$")
 _NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}
@@ -41,22 +43,27 @@ def read_text(data: bytes) -> dict[str, Any]:
     """What the text says, called as in fio's JSON. Raises UnreadableError where no job has a result in it."""
     jobs: dict[tuple[str, str, str], _Job] = {}
     options: dict[tuple[str, str], dict[str, str]] = {}
+    disks: dict[str, dict[str, Any]] = {}
     version, job = "unknown", _Job({})
     for line in data.decode("utf-8", "replace").splitlines():
         if found := _JOB.match(line):
             asked = options.get((found["name"], found["group"]), {}) | {"numjobs": found["jobs"]}
-            said = {"jobname": found["name"], "error": int(found["error"]), "timestamp": _timestamp(found["date"]), "job options": asked}
+            said = {"jobname": found["name"], "groupid": int(found["group"][:9]), "error": int(found["error"]), "job options": asked}
+            said["timestamp"] = _timestamp(found["date"])
             job = jobs[found["name"], found["group"], found["pid"]] = _Job(said, old=version.startswith(("fio-1", "fio-2")))
         elif found := _START.match(line):
             options[found["name"], found["group"]] = {k: _block_size(v) for k, v in found.groupdict().items() if k not in ("name", "group")}
         elif _VERSION.match(line):
             version = line
+        elif found := _DISK.match(line):
+            disks[found["name"]] = {key: int(value) for key, value in found.groupdict().items() if key != "name"}
         else:
             job.take(line)
-    if not any(name in found.said for found in jobs.values() for name in DIRECTIONS):
+    if not any(name in found.said for found in jobs.values() for name in WAYS):
         raise UnreadableError("no job of fio with a result is in it")
     ended = max(found.said["timestamp"] or 0 for found in jobs.values())
-    return {"fio version": version, "timestamp": ended or None, "jobs": [found.said for found in jobs.values()]}
+    of_jobs = [found.said for found in jobs.values()]
+    return {"fio version": version, "timestamp": ended or None, "jobs": of_jobs, "disk_util": list(disks.values())}
 
 
 @dataclass
@@ -87,8 +94,9 @@ class _Job:
         elif found := _CPU.match(line):
             self.said |= {"usr_cpu": float(found[1]), "sys_cpu": float(found[2])}
         elif found := _ISSUED.match(line):
-            for name, total in zip(DIRECTIONS, found.groups(), strict=True):
-                _count(self.said.get(name, {}), int(total))
+            totals = [int(total) for total in found.groups()]
+            for name, total in zip((*DIRECTIONS, MIXED), (*totals, sum(totals)), strict=True):
+                _count(self.said.get(name, {}), total)
 
 
 def _rates(text: str, *, old: bool) -> dict[str, Any]:
@@ -116,7 +124,7 @@ def _count(of: dict[str, Any], total: int) -> None:
 
 
 def _bytes_of(unit: str, *, old: bool) -> float:
-    power = "BKMGT".index(unit[:1].upper() or "B")
+    power = max(0, "BKMGT".find(unit[:1].upper()))
     return float((1024 if old or unit[1:2] == "i" else 1000) ** power)
 
 

@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, LeftOut, Omission, imported_cell, mended
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.tools.generators import ipgen_benchmark, ipgen_log, pkt_gen_log
+from dutlab.tools.generators.pkt_gen_log import PktGenRun, SizedReports, Total
 from dutlab.units import Pps, l1_rate
-
-FCS_BYTES = 4
 
 
 def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """One log, of a sender or a receiver: its rate over the whole, and of each report. Raises InputError."""
+    """A log of one or several runs, each of a sender or a receiver: a trial a run, of a receiver that took several sizes one a size.
+
+    Raises InputError.
+    """
     del options
     log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
-    if log.total is None and not log.reports:
+    if not any(run.total is not None or run.reports for run in log.runs):
         raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
-    what = "received" if log.total is not None and log.total.direction == "Received" else "offered"
-    frame = None if log.total is None or not log.total.packets else log.total.bytes / log.total.packets + FCS_BYTES
-    seconds = sum(r.seconds for r in log.reports)
-    rate = Pps(log.total.pps if log.total is not None else sum(r.packets for r in log.reports) / seconds if seconds else 0.0)
-    figures = {f"{what}_pps": float(rate)} | ({} if frame is None else {f"{what}_bps_l1": float(l1_rate(rate, frame))})
-    doubts = [f"line {n} is like a report and cannot be read" for n in log.unread]
-    doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if log.total is None else []
-    rows: list[Row] = [{"at_s": r.end_s, f"{what}_pps": r.pps} for r in log.reports]
-    measured = Measured(figures={LINK: figures}, doubts=mended(doubts), tables={"seconds": rows})
-    size = round(frame) if frame is not None else None
-    return [Imported(_cell(name, "pkt-gen", size, log.total.seconds if log.total else seconds), measured)]
+    return [trial for run in log.runs for trial in _of_run(name, run)]
+
+
+def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
+    """What a receiver took is of as many sizes as its reports say; its closing account is of all of them together."""
+    doubts = [f"line {n} is like a report and cannot be read" for n in run.unread]
+    doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if run.total is None else []
+    doubts += [] if run.direction else ["nothing says whether it sent or received; it is taken for a sender"]
+    sizes, mixed = pkt_gen_log.by_size(run.reports)
+    if len(sizes) < 2:  # noqa: PLR2004 -- one, or none is told
+        size = (sizes[0].frame_bytes if sizes else None) or run.frame_bytes
+        yield _sized(name, run, SizedReports(size, tuple(run.reports)), run.total, doubts)
+        return
+    out: tuple[LeftOut, ...] = (LeftOut("reports", Omission.BETWEEN_TESTS, mixed),) if mixed else ()
+    out += (LeftOut("closing accounts", Omission.SEVERAL_TESTS),) if run.total is not None else ()
+    for n, of in enumerate(sizes):
+        yield replace(_sized(name, run, of, None, doubts if n == 0 else ()), left_out=out if n == 0 else ())
+
+
+def _sized(name: str, run: PktGenRun, of: SizedReports, total: Total | None, doubts: Sequence[str]) -> Imported:
+    """Reports of one size, and the account that is of them alone."""
+    what = "received" if run.direction == "Received" else "offered"
+    rate = Pps(of.pps if total is None else total.pps)
+    seconds = sum(r.seconds for r in of.reports) if total is None else total.seconds
+    figures = {f"{what}_pps": float(rate)}
+    if of.frame_bytes is not None:
+        figures[f"{what}_bps_l1"] = float(l1_rate(rate, of.frame_bytes))
+    if run.asked_pps is not None:
+        figures["intended_pps"] = run.asked_pps
+    rows: list[Row] = [{"at_s": r.end_s, f"{what}_pps": r.pps} for r in of.reports]
+    queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=LINK)] if what == "offered" else []
+    measured = Measured(figures={LINK: figures}, doubts=(*mended(doubts), *queued), tables={"seconds": rows})
+    cell = _cell(name, "pkt-gen", of.frame_bytes, float(round(seconds)), rate_pps=run.asked_pps)
+    return Imported(cell, measured)
 
 
 def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A log of `-L` as one trial, the answer of `--rfc2544-output-json` as one a frame size, or what `-X` printed. Raises InputError."""
+    """A log of `-L` as one trial, the answer of its RFC 2544 test as one a frame size, or what `-X` printed. Raises InputError.
+
+    The answer is what `--rfc2544-output-json` wrote, or the table that it prints.
+    """
     del options
     text = data.decode("utf-8", "replace")
     if '"framesize"' in text[:200]:
@@ -44,6 +74,8 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         except ValueError as error:
             raise InputError(f"{name}: {error}") from error
         return [_answered(name, answer) for answer in answers]
+    if tables := ipgen_log.parse_tables(text):
+        return [_answered(name, answer) for table in tables for answer in table]
     batches, unread = ipgen_benchmark.parse_benchmark(text)
     if batches:
         return [_benchmark(name, batch, unread if n == 0 else ()) for n, batch in enumerate(batches)]
@@ -53,7 +85,7 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
             f"{name}: no line of it is one of ipgen's{f'; {faults[0]}' if faults else ''}",
             remedy="import what -L wrote, or what -X printed",
         )
-    return [_logged(name, seconds, faults)]
+    return [_logged(name, test, faults if n == 0 else ()) for n, test in enumerate(ipgen_log.tests_of(seconds))]
 
 
 def _benchmark(name: str, batch: Sequence[ipgen_benchmark.BenchmarkProcess], unread: Sequence[str]) -> Imported:
@@ -75,29 +107,26 @@ def _logged(name: str, seconds: Sequence[ipgen_log.IpgenSecond], faults: Sequenc
         "received_pps": float(received),
         "offered_bps_l1": float(l1_rate(sent, last.frame_bytes)),
         "received_bps_l1": float(l1_rate(received, last.frame_bytes)),
-        "loss_ratio": max(0, last.lost) / last.sent if last.sent else 0.0,
+        "loss_ratio": last.lost / last.sent if last.sent else 0.0,
     }
     latency = {"min": last.latency_min_ns, "mean": last.latency_avg_ns, "max": last.latency_max_ns}
     figures |= {f"latency_{word}_ns": value for word, value in latency.items() if value is not None}
-    doubts = list(faults)
-    if last.lost < 0:
-        doubts.append(f"it counts {-last.lost} frames more received than sent")
     rows: list[Row] = [{"at_s": s.at_s, "offered_pps": s.offered_pps, "received_pps": s.received_pps} for s in seconds]
-    measured = Measured(figures={LINK: figures}, doubts=mended(doubts), tables={"seconds": rows})
+    measured = Measured(figures={LINK: figures}, doubts=mended(faults), tables={"seconds": rows})
     return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured)
 
 
 def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
+    """The rate that its search ended with: what it offered last and what came through, but for the loss that it tolerates."""
     rate = Pps(answer.pps)
-    figures = {"received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
-    notes = (
-        f"{answer.frame_bytes} bytes: ipgen's throughput, {answer.pps / answer.ceiling_pps:.1%} of the line rate"
-        if answer.ceiling_pps
-        else "",
-    )
-    return Imported(_cell(name, "ipgen", answer.frame_bytes, None), Measured({LINK: figures}, notes=notes))
+    figures = {"intended_pps": answer.pps, "received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
+    said = f"{answer.frame_bytes} bytes: ipgen's throughput, {answer.pps / (answer.ceiling_pps or 1.0):.1%} of the line rate"
+    notes = (said,) if answer.ceiling_pps else ()
+    cell = _cell(name, "ipgen", answer.frame_bytes, answer.trial_s, loss_percent=answer.tolerated_percent)
+    return Imported(cell, Measured({LINK: figures}, notes=notes))
 
 
-def _cell(name: str, tool: str, frame: int | None, seconds: float | None) -> Cell:
+def _cell(name: str, tool: str, frame: int | None, seconds: float | None, **told: float | None) -> Cell:
     params = {"frame_size": frame if frame is not None else "not told", "duration_s": seconds}
+    params |= {key: value for key, value in told.items() if value is not None}
     return imported_cell(PurePath(name).stem, workload="sweep", tool=tool, params=params)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dutlab import outside
-from dutlab.bounds import IMPORT
+from dutlab.bounds import IMPORT, LARGEST_NUMBER
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured, Row
@@ -51,6 +51,8 @@ class Omission(enum.Enum):
     SUPERSEDED = "a later report says it again"
     SAME_TEST = "another report of the same test"
     COMPUTED = "computed of others that are here"
+    BETWEEN_TESTS = "between two tests"
+    SEVERAL_TESTS = "of several tests together"
     NO_MEASURE = "dutlab has no such measure"
     IMPOSSIBLE = "cannot be"
 
@@ -122,10 +124,19 @@ def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """The cell of a trial on one link; `device` stands for the mode."""
+    """The cell of a trial on one link; `device` stands for the mode. A number that nothing can be set to is not told."""
     return Cell(
-        mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
+        mode=device,
+        factors={"mode": device},
+        tool=tool,
+        links=(link,),
+        setting=ImportedSetting(of=workload, said={name: _said(value) for name, value in params.items()}),
+        repeat=1,
     )
+
+
+def _said(value: float | str | None) -> float | str | None:
+    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not told"
 
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
@@ -247,7 +258,7 @@ def write_imported(
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
             kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
-            run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
+            run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **kept})
         run.write_manifest()
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
@@ -266,7 +277,8 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     return out
 
 
-def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+def record_of(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+    """The record of a trial in the cell that it has in its run."""
     measured = trial.measured
     return TrialRecord(
         trial=number,

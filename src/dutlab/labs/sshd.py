@@ -19,6 +19,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.hosts.own_time import own_timeout
 from dutlab.labs import relay
 from dutlab.own_folder import private_parents
+from dutlab.reason import reason_in
 
 PORT = 22
 STARTS_S = 60.0
@@ -81,8 +82,8 @@ async def _listening(folder: Path, door: Door) -> None:
             while not (folder / f"{door.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        said = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")[-300:]
-        raise LabError(f"sshd of {door.role} does not listen: {said.strip() or 'it said nothing'}") from None
+        said = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")
+        raise LabError(f"sshd of {door.role} does not listen: {reason_in(said) or 'it said nothing'}") from None
 
 
 def remove(folder: Path) -> None:

@@ -18,6 +18,7 @@ from dutlab.errors import LabError
 from dutlab.hosts.programs import Program
 from dutlab.labs import drives
 from dutlab.labs.guest import TAP, UML, Guest, InitWords, reached, started
+from dutlab.reason import reason_in
 
 MODULES = Path("/usr/lib/uml/modules")
 """Where Debian's package user-mode-linux has them."""
@@ -99,7 +100,7 @@ def for_this_cpu(folder: Path) -> Path | None:
     except OSError as error:
         raise LabError(f"{_NEEDS_XSTATE}: cc: {error.strerror}", remedy="install gcc and libc6-dev") from error
     except subprocess.CalledProcessError as error:
-        raise LabError(f"{_NEEDS_XSTATE}: cc: {error.stderr.strip()[-200:]}", remedy="install gcc and libc6-dev") from error
+        raise LabError(f"{_NEEDS_XSTATE}: cc: {reason_in(error.stderr)}", remedy="install gcc and libc6-dev") from error
     return Path(made.name)
 
 

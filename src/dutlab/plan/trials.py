@@ -65,6 +65,13 @@ def tool_overhead(tool: str) -> Seconds:
     return TOOL_S.get(tool, OTHER_TOOL_S)
 
 
+def _seconds(drive: WorkloadDrive, tool: str) -> Seconds:
+    """What a trial takes; its generator takes time to begin, as often as it does."""
+    model = drive.setting.made_by
+    begins = 0.0 if model is None else model.begins_s * (drive.steps or drive.offers if model.stepped else drive.offers)
+    return Seconds(drive.seconds + begins + tool_overhead(tool))
+
+
 _T = TypeVar("_T")
 
 
@@ -127,7 +134,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
                     number=len(trials) + 1,
                     cell=cell,
                     group=group,
-                    estimate_s=round(drive.seconds + tool_overhead(tool) + (2 * drive.setting.at_limit_s if experiment.profile else 0), 3),
+                    estimate_s=round(_seconds(drive, tool) + (2 * drive.setting.at_limit_s if experiment.profile else 0), 3),
                     ceilings=_ceilings(drive, testbed, cell),
                 )
             )

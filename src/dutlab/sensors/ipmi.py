@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dutlab.bounds import ANSWER_BYTES
 from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.passwords import child_environment
+from dutlab.reason import reason_in
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
@@ -82,7 +83,7 @@ class IpmiController:
                 found["dcmi_watts"] = watts
         status, said, why = self._session.ask("-c", "sdr", "list", "full")
         if status != 0 and not found:
-            raise ValueError(f"ipmitool ended with status {status}: {why.strip().splitlines()[-1] if why.strip() else 'no word'}")
+            raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no word'}")
         for name, quantity in records(said):
             found.setdefault(name, quantity)
         if not found:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, MDRAID, RUN_ENGINE, modes_of
+from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
@@ -19,6 +19,8 @@ from dutlab.spec.workloads.setting import identity_of
 from dutlab.systems.modes import DeclaredMode
 
 MOST_TRIALS = 100_000
+_TUNNELS_FROM = ROLES[0]
+"""The host at the other end of the tunnels of every family (dut/ipsec.py, dut/linux_tunnels.py)."""
 
 _GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
@@ -58,7 +60,8 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
-            for loc, what in workload.beyond(_generator(workload, experiment, bed), bed.bounds):
+            generator = _generator(workload, experiment, bed)
+            for loc, what in (*workload.beyond(generator, bed.bounds), *_not_at_ends(workload, generator, bed)):
                 yield ("workloads", i, workload.kind, *loc), what
         for loc, what in workload.unfit(experiment, bed):
             yield ("workloads", i, workload.kind, *loc), what
@@ -126,6 +129,19 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
                 yield f"is about what the DUT does to frames, and link {name} goes through none"
 
 
+def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+    """Why what sends cannot work at the ends of the links."""
+    paths = [name for name, bound in bed.bounds.items() if not bound.is_segment]
+    for model in workload.sent_by(generator):
+        if model.needs_one_machine and len(bed.testers(paths)) > 1:
+            ends = ", ".join(dict.fromkeys(end for name in paths for end in bed.bounds[name].ends))
+            what = f"{model.kind} is one process with both ends of every path, and {ends} of {bed.title} are several machines"
+            yield (), f"{what}; write a testbed where they are one, or use lab two-port"
+        ports = {port: why for port in bed.end_ports(workload.driven(bed.bounds)) if (why := model.port_fault(port.interface))}
+        if ports:
+            yield (), f"{model.kind} cannot take {', '.join(map(str, ports))}: {next(iter(ports.values()))}"
+
+
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:
     """What would drive the workload; one that is wrong by itself is passed over."""
     try:
@@ -149,6 +165,12 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     written = levels if isinstance(levels, list) else []
+    ends_there = bed.hosts.get(_TUNNELS_FROM) in RUN_ENGINE
+    for i, level in enumerate(written):
+        if isinstance(level, str) and level in builtin and FAMILY_MODES[bed.family][level].tunnel and not ends_there:
+            found = f"is {bed.hosts[_TUNNELS_FROM]}" if _TUNNELS_FROM in bed.hosts else "is not there, or has no way in"
+            what = f"the tunnels of mode {level} begin on a Linux host called {_TUNNELS_FROM}, which in {bed.title} {found}"
+            yield ("factors", "mode", i), what
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
 
 

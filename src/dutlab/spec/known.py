@@ -61,6 +61,8 @@ class KnownLab:
     """Host → its drives."""
     guests: int = 0
     """Hosts with a kernel of their own, which boots when the lab is built."""
+    one_tester: bool = False
+    """Whether source and sink are one namespace."""
 
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of its family that it cannot have → why."""
@@ -78,6 +80,7 @@ _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
     dict.fromkeys((mode.name for mode in TUNNELS), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
     for other in ("uml-two-sites", "qemu-two-sites")
 )
+_ONE_KERNEL = dict.fromkeys((mode.name for mode in TUNNELS), "source and sink are one namespace, whose kernel reaches both: use three-node")
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
     | {
@@ -90,6 +93,8 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
+        "two-port": KnownLab({"a": ROLES}, one_tester=True, lacking=_ONE_KERNEL),
+        "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=True, one_tester=True, lacking=_ONE_KERNEL),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4")}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -11,9 +11,10 @@ from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN, WITHOUT_LINKS
-from dutlab.spec.links import DUT, IPV6
+from dutlab.spec.lab_files import description
+from dutlab.spec.links import DUT, IPV6, Port
 from dutlab.spec.model import Loc, did_you_mean
-from dutlab.spec.testbed import HostSpec, Testbed
+from dutlab.spec.testbed import Testbed
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class TestbedShape:
     """Name → family of each host that can be given commands."""
     generator: GeneratorModel = ENGINE
     """What drives frames where the experiment names nothing."""
-    one_machine: frozenset[str] = frozenset()
-    """Links of which two ends are one machine, so its kernel would hand packets over by itself."""
+    machines: Mapping[str, str] = field(default_factory=dict)
+    """Host → which machine it is, in words that two hosts share if they are one; one that is left out is a machine by itself."""
     has_dut: bool = True
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of the family that this DUT cannot have → why."""
@@ -37,6 +38,22 @@ class TestbedShape:
     """Why the DUT cannot be switched off; empty where it may be."""
     sensors: frozenset[str] | None = None
     """Names of its sensors; None: the experiment names them."""
+    find: Callable[[], Testbed] | None = None
+    """Gives the whole testbed."""
+
+    @property
+    def one_machine(self) -> frozenset[str]:
+        """Links of which two ends are one machine, so its kernel would hand packets over by itself."""
+        return frozenset(name for name, bound in self.bounds.items() if len(self.testers([name])) < len(bound.ends))
+
+    def testers(self, links: Iterable[str]) -> set[str]:
+        """The machines at the ends of these links."""
+        return {self.machines.get(end, end) for name in links for end in self.bounds[name].ends}
+
+    def end_ports(self, links: Iterable[str]) -> Iterator[Port]:
+        """Both ports of each of these links where traffic starts and ends."""
+        of = self.find().links if self.find is not None else {}
+        return (port for name in links if name in of for port in (of[name].source, of[name].sink))
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
@@ -59,7 +76,14 @@ class TestbedShape:
         family = lab.family if lab.family == MDRAID or any(bound.through_dut for bound in links.values()) else BLACK_BOX
         has_dut = DUT in lab.hosts or family == MDRAID
         made = cls(
-            f"lab {name}", family, TestbedBounds(links, drives), dict.fromkeys(lab.hosts, "linux"), has_dut=has_dut, lacking=lab.lacking
+            f"lab {name}",
+            family,
+            TestbedBounds(links, drives),
+            dict.fromkeys(lab.hosts, "linux"),
+            machines=dict.fromkeys(("source", "sink"), "tester") if lab.one_tester else {},
+            has_dut=has_dut,
+            lacking=lab.lacking,
+            find=lambda: description(name).testbed,
         )
         return replace(made, no_switch="") if lab.guests else made
 
@@ -70,17 +94,18 @@ class TestbedShape:
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
         through = any(bound.through_dut for bound in bounds.values())
         family = testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX
-        one = frozenset(name for name, link in testbed.links.items() if _share_a_machine([testbed.hosts[end] for end in link.ends]))
+        ways = {name: "this machine" if host.local else host.ssh for name, host in testbed.hosts.items()}
         return cls(
             f"testbed {testbed.name}",
             family,
             bounds,
             reached,
             testbed.generator or ENGINE,
-            one,
+            {name: way for name, way in ways.items() if way is not None},
             has_dut=testbed.dut in reached,
             no_switch=_no_switch(testbed),
             sensors=frozenset(testbed.sensors),
+            find=lambda: testbed,
         )
 
     def unknown_modes(self, named: Iterable[tuple[Loc, str]], own: object, *also: str) -> Iterator[tuple[Loc, str]]:
@@ -122,8 +147,3 @@ def bounds_of(testbed: Testbed) -> TestbedBounds:
         for name, link in testbed.links.items()
     }
     return TestbedBounds(links, testbed.drives)
-
-
-def _share_a_machine(hosts: Sequence[HostSpec]) -> bool:
-    ways = ["" if host.local else host.ssh for host in hosts if host.local or host.ssh is not None]
-    return len(set(ways)) < len(ways)

@@ -21,7 +21,7 @@ _TEST = re.compile(
     re.MULTILINE,
 )
 _UNIT = re.compile(r"(10\^3|10\^6|10\^9)bits */s(?:ec)?\b|([KMG]?)Bytes */s(?:ec)?\b|per sec|Trans/s")
-_NUMBERS = re.compile(r"^ *-?\d+(?:\.\d+)?(?: +-?\d+(?:\.\d+)?)*(?= |$)", re.MULTILINE)
+_NUMBERS = re.compile(r"^ *-?\d{1,18}(?:\.\d+)?(?: +-?\d{1,18}(?:\.\d+)?)*(?= |$)", re.MULTILINE)
 _INTERIM = re.compile(r"^Interim result: +(\d+(?:\.\d+)?) +(\S+) over (\d+(?:\.\d+)?) seconds.*\n?", re.MULTILINE)
 _CONFIDENCE = re.compile(r"^!!! Confidence intervals: Throughput *: *(\d+(?:\.\d+)?)%", re.MULTILINE)
 _SCALES = {"10^3": 1e3, "10^6": 1e6, "10^9": 1e9, "": 8.0, "K": 1024 * 8.0, "M": 1024**2 * 8.0, "G": 1024**3 * 8.0}

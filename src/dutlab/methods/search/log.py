@@ -155,7 +155,7 @@ class SearchLog:
             self._keep(replace(thrown, marks=(Mark.DISTURBED,), detail=disturbed.disturbed or disturbed.link_lost))
         trial = trial_of(offer, outcome, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
         # A device without a clock takes no time: its trials count for what they would take.
-        self._spent += max(self._clock() - began, search.warmup + search.drain + trial.sent_s)
+        self._spent += max(self._clock() - began - search.begins, search.warmup + search.drain + trial.sent_s)
         return self._keep(trial)
 
     def _keep(self, trial: SearchTrial) -> SearchTrial:

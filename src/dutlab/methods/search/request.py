@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dutlab.errors import InputError
 from dutlab.methods.ledger import RATE_TOLERANCE
-from dutlab.methods.ports import DRAIN
+from dutlab.methods.ports import DRAIN, NO_TIME
 from dutlab.spec.goals import Goal
 from dutlab.spec.mixes import Mix
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop, SearchSetting
@@ -35,6 +35,8 @@ class Search:
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Which bounds are tried again at the end, for goals that allow no bad trial."""
+    begins: Seconds = NO_TIME
+    """What its generator takes before the first frame of each trial: no time of the budget."""
     budget: Seconds | None = None
     """Trials are not begun any more after so many seconds; None: many times what the goals need."""
 
@@ -63,6 +65,7 @@ def search_of(
     lowest: Pps | None = None,
     warmup: Seconds,
     drain: Seconds,
+    begins: Seconds = NO_TIME,
     budget: Seconds | None = None,
     early_stop: EarlyStop = EarlyStop.AT_ONCE,
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER,
@@ -83,6 +86,7 @@ def search_of(
         lowest=lowest,
         warmup=warmup,
         drain=drain,
+        begins=begins,
         early_stop=early_stop,
         again_at_end=again_at_end,
         budget=budget,
@@ -100,6 +104,7 @@ def search_of_setting(links: tuple[str, ...], setting: SearchSetting, speeds: Ma
         lowest=setting.lowest_pps,
         warmup=setting.warmup_s,
         drain=setting.drain_s,
+        begins=NO_TIME if setting.made_by is None else setting.made_by.begins_s,
         budget=setting.budget_s,
         early_stop=setting.early_stop,
         again_at_end=setting.again_at_end,

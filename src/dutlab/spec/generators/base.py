@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, Strict
 
 from dutlab.errors import FaultKind
 from dutlab.spec.model import SpecModel, ValueFault
+from dutlab.units import Seconds
 
 MOST_STREAMS = 64
 ProgramName = Annotated[str, Field(pattern=r"^[^\s'\"]+$")]
@@ -28,6 +29,7 @@ class GeneratorFeature(enum.Enum):
     SEVERAL_LINKS = "several links at once"
     SHARED_PORTS = "links that share a port at once"
     BOTH_WAYS = "frames in both directions at once"
+    BACK = "frames from the sink to the source"
     TRANSPORT = "frames other than UDP"
     FLOWS = "several flows"
     VLANS = "VLAN tags"
@@ -54,6 +56,8 @@ class GeneratorModel(SpecModel):
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {}
     """What it cannot do, and why; everything else it can."""
 
+    begins_s: ClassVar[Seconds] = Seconds(0.0)
+    """What passes before each of its trials until the first frame leaves."""
     stepped: ClassVar[bool] = False
     """Its rate is fixed when it starts, so a rate that changes in time is made of seconds at a constant rate each (tools.stepped)."""
 
@@ -66,6 +70,21 @@ class GeneratorModel(SpecModel):
     def missing(self) -> Mapping[GeneratorFeature, str]:
         """What it cannot do as it is set up here, and why."""
         return self.lacks
+
+    @property
+    def needs_one_machine(self) -> bool:
+        """Whether it is one process with both ends of every path, as it is set up here."""
+        return False
+
+    @property
+    def fixes_sizes(self) -> str:
+        """Why it sends the same frames whatever sizes are asked for; empty where it sends those."""
+        return ""
+
+    def port_fault(self, interface: str) -> str:
+        """Why it cannot take a port of this name, or nothing."""
+        del interface
+        return ""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Why it cannot send frames of so many bytes with FCS, or nothing."""
@@ -80,12 +99,18 @@ class GeneratorModel(SpecModel):
     def words(self, *, without: Collection[str] = ()) -> str:
         """`cores 2+3, streams 2`: what was set, but for the fields `without`; empty where nothing was."""
         options = {name: value for name, value in self.model_dump(mode="json", exclude_defaults=True).items() if name not in without}
-        return ", ".join(f"{name} {'+'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in options.items())
+        return ", ".join(f"{name} {_said(value)}" for name, value in options.items())
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """Without options, nothing needs to follow its name."""
         return {} if data is None else data
+
+
+def _said(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "+".join(f"{name}={of}" for name, of in value.items())
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 class StreamsModel(GeneratorModel):

@@ -10,6 +10,7 @@ from pydantic import Field, Strict
 
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel, ProgramName
 from dutlab.spec.generators.counted import EVENLY, NOT_SHARED, ONE_FLOW, ONE_SIZE
+from dutlab.units import Seconds
 
 L2_BYTES = 14 + 4
 """Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
@@ -41,13 +42,21 @@ class IpgenModel(GeneratorModel):
         **EVENLY,
         **NOT_SHARED,
         GeneratorFeature.SEVERAL_LINKS: "it has one port that sends and one that receives",
-        GeneratorFeature.BOTH_WAYS: "its log tells the way there only",
+        **dict.fromkeys((GeneratorFeature.BOTH_WAYS, GeneratorFeature.BACK), "its log tells the way there only"),
         GeneratorFeature.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
     }
+
+    begins_s: ClassVar[Seconds] = Seconds(12.0)
+    """It takes both ports, and waits for their links to go down and up again, and for the gateways."""
 
     program: ProgramName = "ipgen"
     benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
     """How many X its benchmark is run with before the first trial: what a core makes of frames (1), copies too (2), with checksums (3)."""
+
+    @property
+    def needs_one_machine(self) -> bool:
+        """Always."""
+        return True
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its packets have 46 to 1500 bytes of layer 3 (-s)."""

@@ -7,9 +7,12 @@ from typing import ClassVar
 
 from dutlab.spec.generators.base import GeneratorFeature, ProgramName
 from dutlab.spec.generators.counted import CountedModel
+from dutlab.units import Seconds
 
 LONGEST_FRAME = 2048
 """Bytes with FCS: a buffer of netmap, unless its buf_size was raised."""
+_ENDS_NAME = "-*^{}/@"
+"""What ends the name of a port for netmap, and begins that of a ring or a pipe (libnetmap, nmreq.c; nm_open of netmap_user.h)."""
 
 
 class PktGenModel(CountedModel):
@@ -22,7 +25,15 @@ class PktGenModel(CountedModel):
         GeneratorFeature.IPV6: "its words for IPv6 addresses with ports changed between its versions",
     }
 
+    begins_s: ClassVar[Seconds] = Seconds(5.0)
+    """Its receiver waits for the link before it listens, and its sender before it sends."""
+
     program: ProgramName = "pkt-gen"
+
+    def port_fault(self, interface: str) -> str:
+        """Netmap reads a ring's number behind some characters."""
+        end = next((c for c in interface if c in _ENDS_NAME), "")
+        return f"netmap reads what follows {end!r} in a name as the number of a ring; give ports other names" if end else ""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """A frame fits one buffer."""

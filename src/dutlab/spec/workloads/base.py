@@ -60,6 +60,10 @@ class WorkloadDrive:
     """What it takes, without what the tool needs to start and end."""
     carries: Mix | Literal["tcp"] | None = None
     """What its ceilings follow from: frames of these sizes, or TCP's payload; None has no ceiling."""
+    offers: int = 1
+    """How often a generator begins in it, about."""
+    steps: int = 0
+    """How often one whose rate is fixed when it starts does so instead, to follow a rate that changes in time."""
 
 
 class WorkloadModel(SpecModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
@@ -88,7 +89,8 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
 def seconds_of(text: str) -> float | str:
     """`500ms`, `2m`, `30`: fio's own unit is the second. What is none of these is kept as it is."""
     found = _FIO_TIME.fullmatch(text)
-    return float(found[1]) * _FIO_TIMES[found[2]] if found else text
+    seconds = float(found[1]) * _FIO_TIMES[found[2]] if found else math.inf
+    return seconds if math.isfinite(seconds) else text
 
 
 def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]:

@@ -110,10 +110,16 @@ class FrameWorkload(WorkloadModel):
             if any(bounds[name].shares_with & set(links) for name in links)
         ]
         yield from unfit(generator, [*self.asks(), *shared, *(((), ask) for ask in of_testbed)])
+        if len(self.frame_sizes) > 1 and generator.fixes_sizes:
+            yield ("frame_sizes",), generator.fixes_sizes
         for i, mix in enumerate(self.frame_sizes):
             faults = (generator.size_fault(size, ipv6=ipv6) for ipv6 in versions for size, _ in mix.parts)
             if what := next(filter(None, faults), ""):
                 yield ("frame_sizes", i), what
+
+    def sent_by(self, generator: GeneratorModel) -> tuple[GeneratorModel, ...]:
+        """What sends its frames, where `generator` is what the experiment or the testbed names."""
+        return (generator,)
 
     def driven(self, every_link: Iterable[str]) -> list[str]:
         """The links that any trial drives, by name."""

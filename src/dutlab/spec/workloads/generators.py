@@ -100,11 +100,16 @@ class GeneratorsWorkload(TimedFrames):
                 what = "no set of links that this drives has all of them begin, or all of them end, at"
                 yield ("senders", i), f"{what} {host!r} {did_you_mean(host, ends)}"
 
+    def sent_by(self, generator: GeneratorModel) -> tuple[GeneratorModel, ...]:
+        """Each of its list."""
+        del generator
+        return self.generators
+
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Of each generator in the list; that of the experiment is none of them."""
         del generator
         sinks = {bounds[name].ends[-1] for name in self.driven(bounds)}
-        back = [(("senders", i), GeneratorFeature.BOTH_WAYS) for i, host in enumerate(self.senders or ()) if host in sinks]
+        back = [(("senders", i), GeneratorFeature.BACK) for i, host in enumerate(self.senders or ()) if host in sinks]
         for model in self.generators:
             yield from super().beyond(model, bounds)
             yield from unfit(model, back)

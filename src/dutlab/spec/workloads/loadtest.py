@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -110,7 +111,8 @@ class LoadtestWorkload(FramesAround):
                 warmup_s=self.warmup,
                 drain_s=self.drain,
             )
-            yield WorkloadDrive(links, setting, Seconds(self.warmup + self.rampup + self.hold + self.drain))
+            lasts = self.rampup + self.hold
+            yield WorkloadDrive(links, setting, Seconds(self.warmup + lasts + self.drain), steps=math.ceil(lasts))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """A ramp, second by second."""

@@ -91,7 +91,7 @@ class QuickTestWorkload(FrameWorkload):
                 latency_s=Seconds(self.latency * self.scale),
                 scale=self.scale,
             )
-            yield WorkloadDrive(links, setting, self._seconds(), mix)
+            yield WorkloadDrive(links, setting, self._seconds(), mix, _TRIALS)
 
     def _seconds(self) -> Seconds:
         """About what a size takes; a search cannot be known before."""

@@ -205,7 +205,7 @@ class Rfc2544Workload(FrameWorkload):
                 all_networks=self.networks,
                 modifiers=self.modifiers,
             )
-            yield WorkloadDrive(links, setting, self._seconds(tests), mix)
+            yield WorkloadDrive(links, setting, self._seconds(tests), mix, self._offers(tests))
 
     def _seconds(self, tests: Iterable[Benchmark]) -> Seconds:
         """About what a frame size takes; searches cannot be known before."""
@@ -221,6 +221,16 @@ class Rfc2544Workload(FrameWorkload):
             Benchmark.HOP_BY_HOP: _HOPS * (_HOP_S * self.scale + around),
         }
         return Seconds(sum(of_test[name] for name in tests))
+
+    def _offers(self, tests: Iterable[Benchmark]) -> int:
+        """About how many loads these tests offer."""
+        trials = {
+            Benchmark.THROUGHPUT: _SEARCH_TRIALS,
+            Benchmark.LATENCY: self.latency_repeats,
+            Benchmark.FRAME_LOSS: _LOSS_TRIALS,
+            Benchmark.BACK_TO_BACK: self.burst_repeats * _BURST_TRIALS,
+        }
+        return sum(trials.get(name, 1) for name in tests)
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""

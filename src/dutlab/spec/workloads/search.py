@@ -182,7 +182,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
                 early_stop=self.early_stop,
                 again_at_end=self.again_at_end,
             )
-            yield WorkloadDrive(links, setting, self._seconds(), mix)
+            yield WorkloadDrive(links, setting, self._seconds(), mix, self._offers())
 
     def _seconds(self) -> Seconds:
         """About what a search takes; it cannot be known before."""
@@ -191,6 +191,10 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         at_limit = sum(TRIALS_OF_A_LOAD * (goal.sum_s + goal.sum_s / goal.final_s * around) for goal in goals)
         likely = STEPS_TO_A_WIDTH * (initial + around) + at_limit
         return Seconds(likely if self.budget is None else min(likely, self.budget))
+
+    def _offers(self) -> int:
+        """About how many trials a search makes."""
+        return round(STEPS_TO_A_WIDTH + sum(TRIALS_OF_A_LOAD * goal.sum_s / goal.final_s for goal in self.wanted))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Rates of its own choice."""

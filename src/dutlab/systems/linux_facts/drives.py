@@ -54,8 +54,9 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     for name, text in _blocks("drive", said):
         told = drive_facts(text)
         if name in health:
-            told = {**health_of(health[name]), **told}
-            why_not = (health[name].strip().splitlines() or [why_not])[-1]
+            found = health_of(health[name])
+            told = {**found, **told}
+            why_not = _SAYS_NONE if found else (health[name].strip().splitlines() or [why_not])[-1]
         for key, value in told.items():
             facts.put(f"drives/{name}/{key}", value)
         for key in ("temperature_c", "percent_used"):
@@ -74,7 +75,8 @@ def drive_facts(text: str) -> dict[str, Any]:
     found |= {"size_bytes": int(told["size"]) * _SECTOR} if told.get("size", "").isdecimal() else {}
     found |= {"rotational": told["queue/rotational"] == "1"} if "queue/rotational" in told else {}
     found |= {"scheduler": chosen(told["queue/scheduler"]) or told["queue/scheduler"]} if "queue/scheduler" in told else {}
-    found |= {"temperature_c": int(told["temperature"]) / 1000} if re.fullmatch(r"-?\d+", told.get("temperature", "")) else {}
+    heat = _celsius(int(told["temperature"]) / 1000) if re.fullmatch(r"-?\d{1,9}", told.get("temperature", "")) else None
+    found |= {} if heat is None else {"temperature_c": heat}
     if way and (steps := pcie_path(f"device {way}")):
         found["pcie"] = [step.to_json() for step in steps]
     return found
@@ -94,9 +96,18 @@ def health_of(text: str) -> dict[str, Any]:
 
 
 _IDENTITY = {"model_name": "model", "serial_number": "serial", "firmware_version": "firmware"}
-_Read = tuple[tuple[str, Callable[[float], float]], ...]
+_COLDEST_C, _HOTTEST_C = -60.0, 150.0
+_SAYS_NONE = "the drive's own log has none"
+
+
+def _celsius(value: float) -> float | None:
+    """None for 0, which a drive without a sensor says (0 kelvin or 0 degrees; smartmontools 7.4), and for what no drive can be."""
+    return float(value) if value != 0 and _COLDEST_C <= value <= _HOTTEST_C else None
+
+
+_Read = tuple[tuple[str, Callable[[float], float | None]], ...]
 _HEALTH: dict[str, _Read] = {
-    "temperature_c": (("temperature.current", float), ("temperature", lambda kelvin: kelvin - _KELVIN)),
+    "temperature_c": (("temperature.current", _celsius), ("temperature", lambda kelvin: _celsius(kelvin - _KELVIN))),
     "percent_used": (
         ("percent_used", float),
         ("nvme_smart_health_information_log.percentage_used", float),
@@ -118,8 +129,8 @@ def _first(told: Mapping[str, Any], read: _Read) -> float | None:
         value: Any = told
         for key in path.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return meaning(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and (found := meaning(value)) is not None:
+            return found
     return None
 
 

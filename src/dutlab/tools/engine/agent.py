@@ -13,6 +13,7 @@ from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.own_time import own_timeout
+from dutlab.reason import reason_in
 from dutlab.tools.engine.clocks import EXCHANGES, Offset, exchange
 from dutlab.tools.engine.protocol import EVENTS, Clock, Fault, Hello, Received, Sent, SentStream
 from dutlab.tools.engine.typed import MisfitError, read
@@ -146,7 +147,7 @@ class Agent:
                 self._lines.append(line)
                 self._hear(line)
             done = await self._process.end()
-            said = done.errors.strip()[-300:]
+            said = reason_in(done.errors)
             why = self._failed(f"ended with status {done.status} while it was needed{': ' + said if said else ''}")
         except _NoReplyError as e:
             why = self._failed(f"printed something that is not a reply: {str(e)[:120]!r}")

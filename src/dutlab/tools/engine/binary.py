@@ -20,6 +20,7 @@ from typing import Self
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.private_folder import PLACE, held_folder
+from dutlab.reason import reason_in
 from dutlab.tools.engine.agent import TOOL
 
 _EXECUTABLE = 0o700
@@ -124,6 +125,4 @@ async def _insist_that_it_runs(host: Host, path: str) -> None:
         await host.run([path, "--version"], timeout_s=_RUNS_S)
     except CommandFailed as e:
         remedy = f"see that {PLACE} is not mounted noexec and that its C library is as new as here, or install the engine there by hand"
-        raise ToolMissing(
-            f"the copied engine does not run: {e.stderr_tail.strip()[-200:]}", tool=TOOL, host=host.name, remedy=remedy
-        ) from e
+        raise ToolMissing(f"the copied engine does not run: {reason_in(e.stderr_tail)}", tool=TOOL, host=host.name, remedy=remedy) from e

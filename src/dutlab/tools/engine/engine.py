@@ -24,6 +24,7 @@ from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outcome, ToolReading
+from dutlab.reason import reason_in
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
@@ -190,7 +191,7 @@ class Engine:
         try:
             self._agents[role] = await Agent.start(self._hosts[role], self._binaries[role])
         except CommandFailed as e:
-            why = f"{self._binaries[role]} cannot be started: {e.stderr_tail.strip() or e.status}"
+            why = f"{self._binaries[role]} cannot be started: {reason_in(e.stderr_tail) or e.status}"
             raise ToolMissing(
                 why, tool=TOOL, host=self._hosts[role].name, remedy="copy the engine there, or set DUTLAB_ENGINE to it"
             ) from e

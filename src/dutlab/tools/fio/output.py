@@ -21,13 +21,19 @@ from dutlab.tools.fio.histogram import merged, percentiles, value_of_bin
 from dutlab.tools.json_text import UnreadableError, member, number
 
 DIRECTIONS = tuple(WAYS_OF_DRIVES)
-WAYS = (*DIRECTIONS, "mixed")
-"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting); its figures have no way."""
+MIXED = "mixed"
+WAYS = (*DIRECTIONS, MIXED)
+"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting); with `both` it is beside its parts. Its figures
+have no way."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → what its values are called, and their unit in ours."""
 _TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _MOST_DIGITS = 20
 """Digits of a bin's name, in ns."""
+_LEAST_MS = 100.0
+"""A job that was shorter does not tell how many threads it had."""
+ALL_CLIENTS = "All clients"
+"""What fio calls the sum that it makes over its clients (client.c)."""
 _NOW_IOPS = re.compile(r"\[((?:[rwt]=[\d.]+[kMGT]?,?)+) IOPS\]")
 """Of the line that `--eta` prints (fio's eta.c): powers of 1000, and what is nothing may be left out."""
 _POWERS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -83,6 +89,8 @@ class JobOutput:
     """The number (errno) of the first error."""
     name: str = field(default="", compare=False)
     client: str = field(default="", compare=False)
+    group: int = field(default=0, compare=False)
+    """Jobs of one group run at the same time; a stonewall begins the next."""
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     lasted_ms: float = 0.0
     steady: str = ""
@@ -96,14 +104,14 @@ class JobOutput:
     @property
     def ios(self) -> float:
         """I/Os of all directions."""
-        return sum(of.ios for of in self.ways.values())
+        return self.both.ios if self.ways else 0.0
 
     @property
     def both(self) -> FioDirection:
         """All directions together. Raises ValueError where nothing moved."""
         if not self.ways:
             raise ValueError("no I/O was done")
-        return _sum(list(self.ways.values()))
+        return self.ways.get(MIXED) or _sum(list(self.ways.values()))
 
     @property
     def figures(self) -> dict[str, float]:
@@ -143,13 +151,20 @@ class JobOutput:
 
 def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
     """Each job of a report, of each client; the sums that fio makes over clients are left out. Raises UnreadableError for none."""
-    common = document.get("global options")
-    asked = {str(key): str(value) for key, value in common.items()} if isinstance(common, Mapping) else {}
-    entries = [job for key in ("jobs", "client_stats") for job in _list(document.get(key)) if isinstance(job, Mapping)]
-    found = [_job(job, asked) for job in entries if job.get("jobname") != "All clients"]
-    if not found:
+    entries = [job for job in _entries(document) if job.get("jobname") != ALL_CLIENTS]
+    if not entries:
         raise UnreadableError("its report names no jobs")
-    return found
+    asked = _common(document)
+    alike = Counter(map(_who, entries))
+    hosts = {(job.get("hostname"), job.get("port")) for job in entries}
+    several = {host for host, count in Counter(host for host, _ in hosts).items() if count > 1}
+    return [_job(job, asked, entries=alike[_who(job)], by_port=job.get("hostname") in several) for job in entries]
+
+
+def sum_of_clients(document: Mapping[str, Any]) -> JobOutput | None:
+    """What fio itself made of several clients: it has their percentiles together, which cannot be made of theirs."""
+    found = next((job for job in _entries(document) if job.get("jobname") == ALL_CLIENTS), None)
+    return None if found is None else _job(found, {}, entries=1)
 
 
 def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
@@ -245,19 +260,39 @@ def rates_now(line: str) -> dict[str, float]:
     return {way_figure(Way(ways[m[1]]), "iops"): float(m[2]) * _POWERS[m[3]] for m in of if m and m[2].replace(".", "", 1).isdigit()}
 
 
-def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> JobOutput:
+def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [job for key in ("jobs", "client_stats") for job in _list(document.get(key)) if isinstance(job, Mapping)]
+
+
+def _common(document: Mapping[str, Any]) -> dict[str, str]:
+    """Options of all jobs; with clients a list, of one after the other."""
+    said = document.get("global options")
+    told = [of for of in (said if isinstance(said, list) else [said]) if isinstance(of, Mapping)]
+    return {str(key): str(value) for of in told for key, value in of.items()}
+
+
+def _who(job: Mapping[str, Any]) -> str:
+    """The same of each entry of one job (numjobs without group_reporting)."""
+    return str([job.get(key) for key in ("hostname", "port", "jobname", "groupid")])
+
+
+def _job(job: Mapping[str, Any], common: Mapping[str, str], *, entries: int, by_port: bool = False) -> JobOutput:
     options = {**common, **{str(key): str(value) for key, value in member(job, "job options").items()}}
     ways = {way: _direction(member(job, way)) for way in WAYS}
     cpu = [value for word in ("usr", "sys") if (value := number(job, f"{word}_cpu")) is not None]
+    lasted_ms = max(number(member(job, way), "runtime") or 0.0 for way in WAYS)
+    threads = _threads(options, number(job, "job_runtime"), lasted_ms) if entries == 1 else 1
+    client = str(job.get("hostname", ""))
     return JobOutput(
         ways={way: of for way, of in ways.items() if of.ios or of.iops},
-        cpu_cores=sum(cpu) / 100 * _threads(options) if cpu else None,
+        cpu_cores=sum(cpu) / 100 * threads if cpu and threads is not None else None,
         errors=int(number(job, "total_err") or 0),
         error=int(number(job, "error") or number(job, "first_error") or 0),
         name=str(job.get("jobname", "not named")),
-        client=str(job.get("hostname", "")),
+        client=f"{client}:{job.get('port')}" if by_port else client,
+        group=int(number(job, "groupid") or 0),
         options=options,
-        lasted_ms=max(number(member(job, way), "runtime") or 0.0 for way in WAYS),
+        lasted_ms=lasted_ms,
         steady=_steady(member(job, "steadystate")),
     )
 
@@ -277,7 +312,7 @@ def _direction(of: Mapping[str, Any]) -> FioDirection:
 
 def _latency(of: Mapping[str, Any], kind: str) -> FioLatency:
     block, scale = (member(of, f"{kind}_ns"), 1.0) if f"{kind}_ns" in of else (member(of, kind), 1e3)
-    if number(block, "N") == 0:
+    if number(block, "N") == 0 or ("N" not in block and number(block, "max") == 0):  # not measured; fio 2 has no N
         return FioLatency()
     mean, most, table = number(block, "mean"), number(block, "max"), member(block, "percentile")
     told = {float(share): value * scale for share in table if _SHARE.fullmatch(share) and (value := number(table, share)) is not None}
@@ -302,10 +337,18 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _threads(options: Mapping[str, str]) -> int:
-    """With group_reporting fio divides by the time of all threads of a job together (stat.c, sum_thread_stats)."""
+def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int | None:
+    """How many threads one entry is of: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
+
+    A report does not say whether it was told group_reporting, and has one entry for all jobs of a group then. Before 3.0 it does not say
+    the time of all; None where it names no options either.
+    """
+    if all_ms and lasted_ms >= _LEAST_MS:
+        return max(1, round(all_ms / lasted_ms))
+    if not options:
+        return None
     asked = options.get("numjobs", "1")
-    return int(asked) if asked.isdecimal() and len(asked) <= _MOST_DIGITS and options.get("group_reporting", "0") != "0" else 1
+    return max(1, int(asked)) if asked.isdecimal() and len(asked) <= _MOST_DIGITS else 1
 
 
 def _steady(state: Mapping[str, Any]) -> str:

@@ -36,7 +36,10 @@ LINKS_UP_S = 60.0
 """It waits for both links to go down and up again as it takes the ports."""
 BENCHMARK_S = 3
 # Script and log lie in a folder that goes with the command, however it ends. The log follows what ipgen says, behind a line of its own.
-_RUN = 'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; s=$?; cat "$d/log"; exit $s'
+_RUN = (
+    'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; '
+    's=$?; cat "$d/log" 2>/dev/null; exit $s'
+)
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
@@ -85,7 +88,7 @@ class Ipgen:
         }
         log, faults = parse_log(done.text)
         if not log:
-            why = f"a log that cannot be read: {faults[0]}" if faults else f"an empty log: {done.last_words}"
+            why = f"a log that cannot be read: {faults[0]}" if faults else f"an empty log: {done.reason}"
             raise ToolFailed(f"ended with {done.status} and {why}", tool=TOOL, host=host.name, raw=raw)
         measured = since_cleared(log)
         flow = flow_of(direction, measured[-1], size, offer)

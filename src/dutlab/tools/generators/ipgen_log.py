@@ -1,4 +1,10 @@
-"""What ipgen writes: its log of one JSON object a second (`-L`), and the answer of its RFC 2544 test (`--rfc2544-output-json`).
+"""What ipgen writes: its log of one JSON object a second (`-L`), and the answer of its RFC 2544 test.
+
+The answer is in a file (`--rfc2544-output-json`) and in two tables that it prints, by bits and by frames (gen.c, rfc2544_showresult):
+
+    rfc2544 tolerable error rate: 0.0000%
+    framesize|0G  1G   2G   3G   4G   5G   6G   7G   8G   9G   10Gbps
+          64 |##################              3571.43Mbps,  6975446/14880952pps,  46.87%
 
 Known traps, and what is done about them here (line numbers of gen.c):
 
@@ -10,11 +16,12 @@ Known traps, and what is done about them here (line numbers of gen.c):
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dutlab.outside import json_of
 from dutlab.spec.generators.ipgen import L2_BYTES
 
 LATENCY_TRUSTED_BELOW_MS = 999.0
@@ -51,7 +58,10 @@ class IpgenThroughput:
     frame_bytes: int
     pps: float
     ceiling_pps: float
-    bps: float
+    trial_s: float | None = None
+    """How long a trial was, where it says so."""
+    tolerated_percent: float | None = None
+    """The loss that it tolerated, likewise."""
 
 
 def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
@@ -61,22 +71,55 @@ def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
         if not line.strip():
             continue
         try:
-            out.append(_second(json.loads(line)))
+            out.append(_second(json_of(line.encode())))
         except KeyError as error:
             faults.append(f"line {number}: no {error.args[0]}")
-        except (ValueError, TypeError, IndexError) as error:
+        except (ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
             faults.append(f"line {number}: {type(error).__name__}: {error}")
     return out, faults
+
+
+def tests_of(seconds: Sequence[IpgenSecond]) -> list[list[IpgenSecond]]:
+    """The seconds of each test: frames of one size, whose totals do not fall."""
+    tests: list[list[IpgenSecond]] = []
+    for second in seconds:
+        if tests and second.frame_bytes == tests[-1][-1].frame_bytes and second.sent >= tests[-1][-1].sent:
+            tests[-1].append(second)
+        else:
+            tests.append([second])
+    return tests
 
 
 def parse_answer(text: str) -> list[IpgenThroughput]:
     """Sizes in rising order; every value of the file is a text. Raises ValueError that says what is wrong."""
     try:
-        sizes = json.loads(text)["framesize"]
-        found = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"]), float(of["bps"])) for size, of in sizes.items()]
-    except (KeyError, TypeError, AttributeError) as error:
+        sizes = json_of(text.encode())["framesize"]
+        found = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"])) for size, of in sizes.items()]
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"is not an answer of ipgen's RFC 2544 test: {error!r}") from error
     return sorted(found, key=lambda a: a.frame_bytes)
+
+
+def parse_tables(text: str) -> list[list[IpgenThroughput]]:
+    """The answers in what it printed, each in the order of its rows; empty where it printed none. A row stands in both tables of one."""
+    answers: list[dict[int, IpgenThroughput]] = []
+    told: dict[str, float] = {}
+    for line in text.splitlines():
+        if found := _CONDITION.match(line):
+            if found["what"] == _FIRST:
+                told = {}
+                answers.append({})
+            told[found["what"]] = float(found["value"])
+        elif found := _ROW.match(line):
+            answers = answers or [{}]
+            size, trial_s = int(found["size"]), told.get("trial duration")
+            answers[-1].setdefault(size, IpgenThroughput(size, float(found["pps"]), float(found["most"]), trial_s, told.get(_FIRST)))
+    return [list(of.values()) for of in answers if of]
+
+
+_FIRST = "tolerable error rate"
+_CONDITION = re.compile(rf"rfc2544 (?P<what>{_FIRST}|trial duration): (?P<value>\d{{1,9}}(?:\.\d+)?)")
+_ROW = re.compile(r"\s*(?P<size>\d{2,5}) \|#*\s+(?:\d+\.\d+Mbps,\s+)?(?P<pps>\d{1,12})/\s*(?P<most>\d{1,12})pps,\s+\d+\.\d+%")
 
 
 def _second(said: Mapping[str, Any]) -> IpgenSecond:

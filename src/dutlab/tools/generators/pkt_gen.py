@@ -158,7 +158,7 @@ def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flo
     for done, total, direction in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
         if total is None or total.direction != direction:
             raise ToolFailed(
-                f"ended with {done.status} and no account of its frames: {done.last_words}", tool=TOOL, host=done.host, raw=heard.raw
+                f"ended with {done.status} and no account of its frames: {done.reason}", tool=TOOL, host=done.host, raw=heard.raw
             )
     assert sent is not None and received is not None  # noqa: S101, PT018 -- looked at above
     insist_that_it_sent(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)

@@ -4,27 +4,38 @@
     then   143.205469 main_thread [1708] 33.000 pps (33.000 pkts 369.600 Kbps in 1001053 usec) 3.00 avg_batch
     now    … [2781] 14.880 Mpps [avg/std 14.870 Mpps/0.010 Mpps](14.896 Mpkts 7.150 Gbps in 1001054 usec) 511.95 avg_batch 0 min_space
 
-and at its end `Sent N packets N bytes N events N bytes each in F seconds.` and a line of speed. Reports of two hosts are not aligned:
-they are brought together by their time (`matched`), never by their place. Frame sizes given with `-l` exclude the FCS.
+and at its end `Sent N packets N bytes N events N bytes each in F seconds.` (2015: `Sent N packets, N bytes each, in F seconds.`) and a line
+of speed. `Gbps` are the bits of the interval, since 2021 those of a second; with -B each frame counts 24 bytes more. A log may have several
+runs one after another; what a program wrote into a file stands before what it printed there at its end. Reports of two hosts are not
+aligned: they are brought together by their time (`matched`), never by their place. Frame sizes given with `-l` exclude the FCS.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+FCS_BYTES = 4
 ROUND_S = 1000.0
 """After which the time of a line begins again."""
-_SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
-_NUMBER = r"(\d+(?:\.\d+)?)\s*([KMG]?)"
+_SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_HALF_DIGIT = 0.0005
+"""Numbers with a scale have three decimals."""
+_NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)"
 _STAMP = re.compile(r"^(?P<time>\d{1,3}\.\d{6})\s+(?P<by>\w+)\s+\[\d+\]\s+(?P<said>.*)$")
-_RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d+) usec\)")
+_RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d{{1,15}}) usec\)")
 _END = re.compile(
-    r"^(?P<way>Sent|Received) (?P<packets>\d+) packets (?P<bytes>\d+) bytes(?: \d+ events)? \d+ bytes each in"
-    r" (?P<seconds>\d+\.\d+) seconds"
+    r"^(?P<way>Sent|Received) (?P<packets>\d{1,20}) packets,? (?:(?P<bytes>\d{1,20}) bytes(?: \d+ events)? )?"
+    r"(?:(?P<each>\d{1,9}) bytes each,? )?in (?P<seconds>\d{1,9}\.\d+) seconds"
 )
 _NOTHING = re.compile(r"^(Sent|Received) nothing\.")
+_WAY = re.compile(r"^(?:\S+ \w+ \[\d+\] )?(Sending on|Receiving from) |\b(sender|receiver)_body\b")
+_BEGINS = "interface is "
+_HEAD = re.compile(r"\s*(?:(source|sender|tx)|sink|receiver|rx)\s*:?\s*", re.IGNORECASE)
+"""What people write above a log in a file that has those of both ends."""
+_EVERY = re.compile(r"^Sending (\d{1,9}) packets every\s+(\d{1,9}\.\d{9}) s")
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,10 @@ class Report:
     seconds: float
     pps: float
     packets: float
+    bits: float | None = None
+    """As printed, in one of the meanings that it has had."""
+    packets_error: float = 0.0
+    bits_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,8 @@ class Total:
 
     direction: str
     packets: int
-    bytes: int
+    bytes: int | None
+    """None where it does not say them."""
     seconds: float
 
     @property
@@ -52,32 +68,143 @@ class Total:
         return self.packets / self.seconds if self.seconds else 0.0
 
 
+@dataclass
+class PktGenRun:
+    """One run of the program. `direction` is empty where nothing tells it."""
+
+    reports: list[Report] = field(default_factory=list)
+    total: Total | None = None
+    direction: str = ""
+    asked_pps: float | None = None
+    """The rate that it was told (-R); None for as fast as it can, and where it does not say."""
+    unread: list[int] = field(default_factory=list)
+    """Numbers, from 1, of lines that are like reports and cannot be read."""
+
+    @property
+    def has_reports(self) -> bool:
+        """Or lines that are like them."""
+        return bool(self.reports or self.unread)
+
+    def take(self, number: int, at_s: float, said: str) -> None:
+        """A line with a time, by its number."""
+        if every := _EVERY.match(said):
+            self.asked_pps = int(every[1]) / float(every[2]) if float(every[2]) else None
+        elif "pps" in said:
+            if rate := _RATE.match(said):
+                self.reports.append(_report(at_s, rate, self.reports))
+            else:
+                self.unread.append(number)
+
+    @property
+    def frame_bytes(self) -> int | None:
+        """Of each frame with FCS, where all were of one size."""
+        if self.total is None or not self.total.packets or self.total.bytes is None or self.total.bytes % self.total.packets:
+            return None
+        return self.total.bytes // self.total.packets + FCS_BYTES
+
+
 @dataclass(frozen=True)
 class PktGenLog:
-    """A whole log, and the lines in it that are like reports and cannot be read."""
+    """A whole log."""
 
-    reports: tuple[Report, ...]
-    total: Total | None
-    unread: tuple[int, ...] = ()
-    """Their numbers, from 1."""
+    runs: tuple[PktGenRun, ...]
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """Of all runs."""
+        return tuple(report for run in self.runs for report in run.reports)
+
+    @property
+    def total(self) -> Total | None:
+        """Of the last run."""
+        return self.runs[-1].total if self.runs else None
+
+
+def _total_in(line: str) -> Total | None:
+    if end := _END.match(line):
+        return _total(end)
+    nothing = _NOTHING.match(line)
+    return Total(nothing[1], 0, 0, 0.0) if nothing else None
 
 
 def parse(text: str) -> PktGenLog:
     """Any text; what is not a report of pkt-gen's is passed over."""
-    reports: list[Report] = []
-    unread: list[int] = []
-    total: Total | None = None
+    runs = [PktGenRun()]
     for number, line in enumerate(text.splitlines(), 1):
-        if end := _END.match(line):
-            total = Total(end["way"], int(end["packets"]), int(end["bytes"]), float(end["seconds"]))
-        elif nothing := _NOTHING.match(line):
-            total = Total(nothing[1], 0, 0, 0.0)
-        elif (stamp := _STAMP.match(line)) and "pps" in stamp["said"]:
-            if rate := _RATE.match(stamp["said"]):
-                reports.append(_report(float(stamp["time"]), rate, reports))
-            else:
-                unread.append(number)
-    return PktGenLog(tuple(reports), total, tuple(unread))
+        run = runs[-1]
+        if total := _total_in(line):
+            run.total, run.direction = total, total.direction
+            runs.append(PktGenRun())
+            continue
+        if way := _WAY.search(line):
+            run.direction = "Sent" if way[1] == "Sending on" or way[2] == "sender" else "Received"
+        stamp, head = _STAMP.match(line), _HEAD.fullmatch(line)
+        if run.has_reports and (head or (stamp and stamp["said"].startswith(_BEGINS))):
+            runs.append(run := PktGenRun())  # the one before was cut
+        if head:
+            run.direction = "Sent" if head[1] else "Received"
+        if stamp:
+            run.take(number, float(stamp["time"]), stamp["said"])
+    return PktGenLog(tuple(run for run in runs if run.has_reports or run.total is not None))
+
+
+@dataclass(frozen=True)
+class SizedReports:
+    """Reports one after another, of frames of one size. None: of several, or it is not told."""
+
+    frame_bytes: int | None
+    reports: tuple[Report, ...]
+
+    @property
+    def whole(self) -> tuple[Report, ...]:
+        """Those between the first and the last, which may have begun before the frames and ended after them."""
+        return self.reports[1:-1] if len(self.reports) > 3 else self.reports  # noqa: PLR2004 -- two are left
+
+    @property
+    def pps(self) -> float:
+        """Over them."""
+        seconds = sum(report.seconds for report in self.whole)
+        return sum(report.packets for report in self.whole) / seconds if seconds else 0.0
+
+
+LEAST_REPORTS = 2
+"""A single report between two sizes is of both."""
+
+
+def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
+    """The reports of each size in turn, and how many of them are of no one size. Empty where reports have no bits."""
+    sized = [report for report in reports if report.packets and report.bits is not None]
+    meaning = max(_MEANINGS, key=lambda of: sum(_only_size([report], of) is not None for report in sized), default=None)
+    if not sized or meaning is None:
+        return [], 0
+    groups: list[list[Report]] = []
+    for report in sized:
+        if groups and _only_size([*groups[-1], report], meaning) is not None:
+            groups[-1].append(report)
+        else:
+            groups.append([report])
+    kept = [of for of in groups if len(of) >= LEAST_REPORTS or len(groups) == 1]
+    return [SizedReports(_only_size(of, meaning), tuple(of)) for of in kept], sum(len(of) for of in groups if of not in kept)
+
+
+_Meaning = tuple[bool, int]
+"""Whether bits are of a second, and the bytes that each frame counts beside its own."""
+_MEANINGS: tuple[_Meaning, ...] = ((False, 0), (True, 0), (False, 24), (True, 24))
+
+
+def _only_size(reports: Sequence[Report], meaning: _Meaning) -> int | None:
+    """The one size with FCS that all of them can be of, in whole bytes; None for none and for several."""
+    least, most = 0.0, math.inf
+    for report in reports:
+        if report.bits is None:
+            return None
+        of_second, beside = meaning
+        scale = (report.seconds if of_second else 1.0) / 8
+        low = (report.bits - report.bits_error) * scale / (report.packets + report.packets_error) - beside
+        high = (report.bits + report.bits_error) * scale / max(report.packets - report.packets_error, 0.5) - beside
+        least, most = max(least, low), min(most, high)
+    first, last = math.ceil(least - 1e-9), math.floor(most + 1e-9)
+    return first + FCS_BYTES if first == last and first > 0 else None
 
 
 def matched(sent: Sequence[Report], received: Sequence[Report], *, offset_s: float = 0.0) -> list[tuple[float, float, float]]:
@@ -100,8 +227,18 @@ def _packets_between(reports: Sequence[Report], start: float, end: float) -> flo
     return sum(shares)
 
 
+def _total(end: re.Match[str]) -> Total:
+    """In 2015 a sender said the size that it was told, and a receiver none."""
+    packets, each = int(end["packets"]), end["each"]
+    told = int(end["bytes"]) if end["bytes"] else packets * int(each) if each and end["way"] == "Sent" else None
+    return Total(end["way"], packets, told, float(end["seconds"]))
+
+
 def _report(at: float, rate: re.Match[str], before: Sequence[Report]) -> Report:
     while before and at < before[-1].end_s - ROUND_S / 2:
         at += ROUND_S
     pps, packets, micros = float(rate[1]) * _SCALES[rate[2]], float(rate[3]) * _SCALES[rate[4]], int(rate[7])
-    return Report(at, micros / 1e6, pps, packets)
+    bits = float(rate[5]) * _SCALES[rate[6]] if rate[5] else None
+    packets_error = _HALF_DIGIT * _SCALES[rate[4]] if rate[4] else 0.0
+    bits_error = _HALF_DIGIT * _SCALES[rate[6]] if rate[5] and rate[6] else 0.0
+    return Report(at, micros / 1e6, pps, packets, bits, packets_error, bits_error)

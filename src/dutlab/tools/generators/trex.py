@@ -12,6 +12,7 @@ and of 512 bytes, it counted a loss ratio of 0.0010 each.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -21,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.ending import to_its_end
+from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
-from dutlab.hosts.host import Host, Process
+from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.private_folder import held_folder
 from dutlab.methods.ledger import negative_loss
@@ -44,6 +45,14 @@ STARTS_S = 60.0
 REPLY_S = 40.0
 """Beyond the time that was asked for; the script itself stops a trial that is late, and pushes out what is left of one."""
 WARMUP_DRAIN = Seconds(0.1)
+_ENDS_WITH_RUN_S = 366 * 86400.0
+"""Longer than any run: a server is ended by us."""
+_CLIENT_AT = "automation/trex_control_plane/interactive/trex"
+# t-rex-64 is a script, also in a clone that was never built; the program itself is beside it under one of two names.
+_LACKS = (
+    f'cd "$1" 2>/dev/null || {{ echo folder; exit; }}; [ -d {_CLIENT_AT} ] || echo {_CLIENT_AT}; [ "$2" = running ] && exit 0; '
+    "[ -x t-rex-64 ] || echo t-rex-64; [ -x _t-rex-64 ] || [ -x _t-rex-64-o ] || echo _t-rex-64"
+)
 _SERVER = 'cd "$1" && exec ./t-rex-64 -i --iom 0 --no-scapy-server --cfg "$2"'
 # find_python.sh is how TRex's own tools find their Python; it tells by setting PYTHON.
 _CLIENT = 'cd "$1" || exit 1; [ ! -f find_python.sh ] || source ./find_python.sh >&2; exec "${PYTHON:-python3}" "$2"'
@@ -63,6 +72,7 @@ class Trex:
         self._model, self._place = model, place
         self._folder = AsyncExitStack()
         self._server: Process | None = None
+        self._server_ended: asyncio.Future[Done] | None = None
         self._client: Client | None = None
         self._facts: dict[str, str] = {}
 
@@ -78,6 +88,9 @@ class Trex:
             await client.close()
         if server is not None:
             await server.end(grace_s=10.0)
+        if self._server_ended is not None:
+            await asyncio.gather(self._server_ended, return_exceptions=True)
+            self._server_ended = None
         await folder.aclose()
 
     async def offer(self, offer: Offer) -> Outcome:
@@ -119,7 +132,7 @@ class Trex:
         tx, rx = self._port_numbers(direction)
         said: dict[str, Any] = {"tx": tx, "rx": rx}
         if self._model.profile:
-            return {**said, "profile": self._model.profile, "direction": int(direction.is_back)}
+            return {**said, "profile": self._model.profile, "tunables": dict(self._model.tunables), "direction": int(direction.is_back)}
         return {**said, "streams": streams_of(direction, offer.mix, offer.rate, await self._mac(direction.sends_on.interface))}
 
     def _port_numbers(self, direction: Direction) -> tuple[int, int]:
@@ -175,19 +188,21 @@ class Trex:
 
     async def _start(self) -> None:
         host, path = self._host, self._model.path
-        if (await host.run(["test", "-x", f"{path}/t-rex-64"], check=False)).status != 0:
-            what = f"{path} holds no TRex (t-rex-64)"
-            raise ToolMissing(what, tool=TOOL, host=host.name, remedy="unpack a release there, or name its folder with `path`")
-        if self._model.config is None and self._model.server == "own":
+        if lacks := (await host.run(["sh", "-c", _LACKS, "trex", path, self._model.server])).text.split():
+            what = f"{path} holds no TRex that can be started: it lacks {', '.join(lacks)}"
+            remedy = "unpack a release there, build what was cloned (linux_dpdk/b configure, b build), or name its folder with `path`"
+            raise ToolMissing(what, tool=TOOL, host=host.name, remedy=remedy)
+        if self._model.needs_one_machine:
             await both_ends(self._place, tool=TOOL)
         folder = await self._folder.enter_async_context(held_folder(host))
         script = f"{folder}/trex_client.py"
         await host.put(_SCRIPT.read_bytes(), script)
         if self._model.server == "own":
             self._server = await host.spawn(["sh", "-c", _SERVER, "trex", path, self._model.config or await self._written(folder)])
+            self._server_ended = asyncio.ensure_future(self._server.wait(_ENDS_WITH_RUN_S))
         self._client = Client(host, await host.spawn(["bash", "-c", _CLIENT, "trex", path, script]))
         try:
-            hello = await self._client.connect(path)
+            hello = await self._connected(self._client)
         except ToolFailed as e:
             raise ToolFailed(f"{e.what}{await self._server_said()}", tool=TOOL, host=host.name, raw=e.raw) from e
         self._facts = {f"trex_{name}": str(hello[name]) for name in ("version", "python") if name in hello}
@@ -196,6 +211,18 @@ class Trex:
             raise ToolMissing(
                 what, tool=TOOL, host=host.name, remedy="name all ports in its configuration, source and sink of each link in turn"
             )
+
+    async def _connected(self, client: Client) -> Mapping[str, Any]:
+        """What the server says of itself, or at once that it has ended. Raises ToolFailed, HostError."""
+        hello = asyncio.ensure_future(client.connect(self._model.path, self._model.address))
+        either: list[asyncio.Future[Any]] = [hello, *([self._server_ended] if self._server_ended else [])]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if hello.done():
+                return hello.result()
+        finally:
+            await cancelled(hello)
+        raise ToolFailed("its server did not start", tool=TOOL, host=self._host.name)
 
     async def _written(self, folder: str) -> str:
         """Where the configuration for the links' interfaces lies."""
@@ -221,7 +248,7 @@ class Trex:
         if self._server is None:
             return ""
         done = await self._server.end()
-        return f"; its server ended with {done.status}: {done.last_words}"
+        return f"; its server ended with {done.status}: {done.reason}"
 
 
 class Client:
@@ -234,9 +261,9 @@ class Client:
         self._lines: list[bytes] = []
         self.alive = True
 
-    async def connect(self, path: str) -> Mapping[str, Any]:
-        """What the server says of itself. Raises ToolFailed, HostError."""
-        self.hello = await self._ask("connect", STARTS_S + REPLY_S, path=path, wait_s=STARTS_S)
+    async def connect(self, path: str, address: str) -> Mapping[str, Any]:
+        """What the server at `address` says of itself. Raises ToolFailed, HostError."""
+        self.hello = await self._ask("connect", STARTS_S + REPLY_S, path=path, address=address, wait_s=STARTS_S)
         return self.hello
 
     async def offer(self, asked: Mapping[str, Any], duration: Seconds, drain: Seconds) -> Mapping[str, Any]:
@@ -278,9 +305,8 @@ class Client:
     async def _failed(self, what: str) -> ToolFailed:
         self.alive = False
         done = await self._process.end()
-        tail = " ".join(done.complaint.split())
         raw = {"trex-client.jsonl": self.take_lines(), "trex-client.txt": done.stderr}
-        return ToolFailed(f"{what}{f': {tail}' if tail else ''}", tool=TOOL, host=self._host.name, raw=raw)
+        return ToolFailed(f"{what}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=self._host.name, raw=raw)
 
 
 def _object(line: bytes) -> Mapping[str, Any]:

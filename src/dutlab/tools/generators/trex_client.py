@@ -46,7 +46,7 @@ class Conversation:
         latest = time.monotonic() + request["wait_s"]
         while True:
             try:
-                self.client = self.api.STLClient(server="127.0.0.1")
+                self.client = self.api.STLClient(server=request.get("address", "127.0.0.1"))
                 self.client.connect()
                 break
             except self.api.STLError:
@@ -128,7 +128,8 @@ class Conversation:
     def streams(self, direction: Json) -> List[Any]:
         """Of a user's profile, or one a frame size, each frame byte by byte and without its FCS."""
         if direction.get("profile"):
-            profile = self.api.STLProfile.load(direction["profile"], direction=direction["direction"], port_id=direction["tx"])
+            tunables = direction.get("tunables") or {}
+            profile = self.api.STLProfile.load(direction["profile"], direction=direction["direction"], port_id=direction["tx"], **tunables)
             return list(profile.get_streams())
         return [
             self.api.STLStream(

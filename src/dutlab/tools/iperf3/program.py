@@ -12,6 +12,7 @@ from dutlab.ending import cancelled
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
 from dutlab.hosts.programs import how_to_install
+from dutlab.reason import reason_in
 from dutlab.tools.iperf3 import json_output
 
 TOOL = PROGRAM = "iperf3"
@@ -108,4 +109,4 @@ async def _why_silent(host: Host, server: Process, port: int) -> str | None:
         await cancelled(looking, speaking)
     ended = await server.end()
     said = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
-    return json_output.error_in(said) or (said + ended.stderr).decode("utf-8", "replace").strip()[-300:] or "it said nothing"
+    return json_output.error_in(said) or reason_in((said + ended.stderr).decode("utf-8", "replace")) or "it said nothing"

@@ -174,12 +174,10 @@ def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]], *, is_server:
 def _pkt_gen(text: str) -> Iterator[Found]:
     if "pps" not in text:
         return
-    log = pkt_gen_log.parse(text)
-    if log.total is not None:
-        yield "received_pps" if log.total.direction == "Received" else "offered_pps", log.total.pps
-    elif log.reports:
-        is_sender = "sender_body" in text or "-f tx" in text
-        yield "offered_pps" if is_sender else "received_pps", fmean(r.pps for r in log.reports)
+    for run in pkt_gen_log.parse(text).runs:
+        what = "offered_pps" if (run.direction or ("Sent" if "-f tx" in text else "")) == "Sent" else "received_pps"
+        if run.total is not None or run.reports:
+            yield what, run.total.pps if run.total is not None else fmean(r.pps for r in run.reports)
 
 
 def _ipgen(text: str) -> Iterator[Found]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,11 +24,13 @@ from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.own_time import own_timeout
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
+from dutlab.reason import reason_in
 from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsSetting, StepsWorkload
 from dutlab.subject import Figures, Subject, step_part
 from dutlab.tools.gate import AT_ONCE, ClockReading, Gate, Start, can_be_here, lead_ns
 from dutlab.tools.steps.background import leaves_something, take_status, watched
 from dutlab.tools.steps.figures import step_figures
+from dutlab.tools.steps.killing import ends_one_of, found_nothing
 
 if TYPE_CHECKING:  # it loads the engine, which no step needs
     from dutlab.tools.generator_tool import GeneratorSite
@@ -51,10 +52,6 @@ _LEAVES_S = 0.2
 
 End = Literal["", "time-out", "step", "trial", "interrupted"]
 """What ended a step, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
-_ENDS = re.compile(r"\b(?P<by>kill|pkill|killall|taskkill|stop-process)\b(?P<what>[^;&|\n]*)", re.IGNORECASE)
-"""A command that ends processes, and its words."""
-_AROUND = frozenset({"sudo", "doas", "nohup", "env", "exec", "time", "nice", "ip", "netns", "-n"})
-"""Words that may stand before the program of a step."""
 
 
 @dataclass(frozen=True)
@@ -259,10 +256,7 @@ class _Left:
         ended = self.waiting.result()
         if not self.begun.started_s <= other.started_s <= ended.started_s + ended.seconds:
             return False
-        program = next((word for word in self.begun.step.command.split() if word not in _AROUND and "=" not in word), "")
-        name = program.rpartition("/")[2]
-        ends = [(found["by"].lower(), found["what"]) for found in _ENDS.finditer(other.step.command)]
-        return any(not what.lstrip().startswith("-0") if by == "kill" else bool(name) and name in what for by, what in ends)
+        return ends_one_of(other.step.command, self.begun.step.command)
 
     async def end(self) -> StepDone:
         done = await self.process.end()
@@ -360,7 +354,7 @@ class _Lane:
             raise
         if waiting.done():
             done = waiting.result()
-            self.account.keep(_ended(begun, done, done.status, f"ended with {done.status}" if done.status else ""))
+            self.account.keep(_ended(begun, done, done.status, _why(begun.step, done.status)))
         else:
             self.account.keep(_timed_out(begun, await _end(process, waiting)))
 
@@ -392,7 +386,7 @@ class _Lane:
             done = await waiting
             self.account.keep(_ended(begun, done, done.status, f"ended with {done.status}"))
             return
-        ended = replace(begun, seconds=time.time() - begun.started_s, status=status, why=f"ended with {status}" if status else "")
+        ended = replace(begun, seconds=time.time() - begun.started_s, status=status, why=_why(begun.step, status))
         self.account.keep(ended)
         left = _Left(ended, process, waiting)
         await asyncio.wait([waiting], timeout=_LEAVES_S)
@@ -414,6 +408,10 @@ class _Lane:
 
 
 _INTERRUPTED = "was interrupted"
+
+
+def _why(step: Step, status: int) -> str:
+    return "" if status == 0 or found_nothing(step.command, status) else f"ended with {status}"
 
 
 async def _end(process: Process, waiting: asyncio.Future[Done]) -> Done:
@@ -481,7 +479,7 @@ def _row(phase: Phase, start: Start) -> Row:
 
 
 def _words(step: StepDone) -> str:
-    tail = step.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+    reason = reason_in(step.stderr.decode("utf-8", "replace"))
     return (
-        f"{step.host}, {step.phase}, step {step.step.name or step.place}: `{step.step.command}` {step.why}{f': {tail[0]}' if tail else ''}"
+        f"{step.host}, {step.phase}, step {step.step.name or step.place}: `{step.step.command}` {step.why}{f': {reason}' if reason else ''}"
     )

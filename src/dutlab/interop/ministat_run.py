@@ -1,0 +1,66 @@
+"""Files of one measurement a line, as people keep them for ministat(1), as trials of ours: each line is a repeat.
+
+    2.25 Gbits/sec              329 MBytes   276 Mbits/sec              144
+
+The file's name stands for the device, or that of its folder where the file is called `output` as others are. So are the results in
+github.com/freebsd-net/netperf. Of several columns the one with the unit of a rate counts, else the first, as ministat has it. A number
+without a unit stays one: the figure `value`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import LINK, AssumedUnit, Imported, ImportOptions, Omission, imported_cell, left_out_of
+from dutlab.methods.ports import Measured
+
+_NUMBER = re.compile(r"(?<![\w.])([-+]?(?:\d{1,18}\.?\d{0,18}|\.\d{1,18})(?:[eE][-+]?\d{1,3})?)(?:[ \t]*([A-Za-z][A-Za-z/.]*))?(?![\w.])")
+_COLUMNS = re.compile(rf"[ \t]*{_NUMBER.pattern}(?:[ \t,;]+{_NUMBER.pattern})*[ \t]*")
+_GENERIC = frozenset({"output", "out", "result", "results", "data", "values"})
+_SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_UNIT = re.compile(r"([kmgt]?)(?:(bits?(?:/s(?:ec)?)?|bps)|(bytes?/s(?:ec)?)|(pps|(?:packet|frame)s?/s(?:ec)?))", re.IGNORECASE)
+_BARE = "value"
+
+
+def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
+    """A file called `name`. Raises InputError."""
+    del options
+    values, unread = list[tuple[str, float]](), list[str]()
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if _COLUMNS.fullmatch(line):
+            values.append(_measured(line))
+        else:
+            unread.append(f"line {number}")
+    if not values or len(unread) >= len(values):
+        raise InputError(f"{name}: is not a file of one measurement a line", remedy="write a number a line, its unit behind it")
+    path = Path(name)
+    device = path.absolute().parent.name if path.stem.lower() in _GENERIC else path.stem
+    cell = imported_cell(device, workload="figures", tool="ministat", params={})
+    bare = any(figure == _BARE for figure, _ in values)
+    trials = [Imported(cell, Measured({LINK: {figure: value}})) for figure, value in values]
+    first = Imported(
+        cell,
+        trials[0].measured,
+        left_out=left_out_of("lines", Omission.UNREADABLE, unread),
+        assumed=(AssumedUnit(_BARE, "none", "the file names none"),) if bare else (),
+    )
+    return [first, *trials[1:]]
+
+
+def _measured(line: str) -> tuple[str, float]:
+    columns = [(float(value), unit) for value, unit in _NUMBER.findall(line)]
+    rates = [(figure, value * scale) for value, unit in columns if (of := _figure(unit)) and (figure := of[0]) and (scale := of[1])]
+    return rates[-1] if rates else (_BARE, columns[0][0])
+
+
+def _figure(unit: str) -> tuple[str, float] | None:
+    """`goodput_bps` and 10⁹ of `Gbits/sec`; None of what a rate has not."""
+    found = _UNIT.fullmatch(unit.rstrip("."))
+    if found is None:
+        return None
+    scale = _SCALES[found[1].lower()]
+    return ("received_pps", scale) if found[4] else ("goodput_bps", scale * (8 if found[3] else 1))

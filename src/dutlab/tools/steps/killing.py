@@ -1,0 +1,28 @@
+"""Steps that end processes: `kill`, `pkill`, `killall`, and those of Windows."""
+
+from __future__ import annotations
+
+import re
+
+_ENDS = re.compile(r"\b(?P<by>kill|pkill|killall|taskkill|stop-process)\b(?P<what>[^;&|\n]*)", re.IGNORECASE)
+"""A command that ends processes, and its words."""
+_LAST = re.compile(r"(?:.*[;&|\n])?\s*\[?'?(?:(?:sudo|doas|env)\s+)*(?:/\S*/)?(?:killall|pkill)\b[^;&|\n]*$", re.DOTALL)
+"""Its last command is one of those that end processes by name; a failed command may be in the form of a list of Python."""
+_NONE = 1
+"""The status of both where no process has the name (pkill(1), killall(1) of psmisc and of FreeBSD)."""
+
+
+_PROGRAM = re.compile(r"(?:\S*/)?([A-Za-z][\w.+-]*)")
+"""A word that may be a program: `cpuset -l 1,2 iperf3 -s` has two."""
+
+
+def ends_one_of(command: str, running: str) -> bool:
+    """Whether `command` ends a program that `running` names, or one by its number."""
+    names = [found[1] for word in running.split() if (found := _PROGRAM.fullmatch(word))]
+    ends = [(found["by"].lower(), found["what"]) for found in _ENDS.finditer(command)]
+    return any(not what.lstrip().startswith("-0") if by == "kill" else any(name in what for name in names) for by, what in ends)
+
+
+def found_nothing(command: str, status: int | None) -> bool:
+    """Whether it was to end processes by name and there were none: what it was there for is so."""
+    return status == _NONE and _LAST.match(command) is not None
