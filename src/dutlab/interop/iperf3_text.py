@@ -35,14 +35,14 @@ _ERROR = re.compile(r"^iperf3(?:\.exe)?: (?:error - |interrupt - |(?=the (?:clie
 _COMMAND = re.compile(r"\biperf3(?:\.exe)?[ \t]+((?:\S+[ \t]+)*(?:-c|--client)\b[^\n]*)$", re.MULTILINE)
 _COMMAND_IS_WITHIN = 600
 _VERBOSE = re.compile(
-    r"^Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d+) streams, (?P<length>\d+) byte blocks, omitting (?P<omit>\d+) seconds, "
-    r"(?P<seconds>\d+) second test",
+    r"^Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d{1,12}) streams, (?P<length>\d{1,12}) byte blocks, "
+    r"omitting (?P<omit>\d{1,12}) seconds, (?P<seconds>\d{1,12}) second test",
     re.MULTILINE,
 )
 _SAID = {
     name: re.compile(rf"^[ \t]*{form}", re.MULTILINE)
     for name, form in {
-        "version": r"(iperf 3\.\S+)", "time": r"Time: (\S[^\n]*)", "cookie": r"Cookie: (\S+)", "rate": r"Target Bitrate: (\d+)",
+        "version": r"(iperf 3\.\S+)", "time": r"Time: (\S[^\n]*)", "cookie": r"Cookie: (\S+)", "rate": r"Target Bitrate: (\d{1,18})",
         "congestion": r"snd_tcp_congestion (\S+)", "server": r"Connecting to host (\S+?), port",
         "client": r"Accepted connection from (\S+?), port",
         "sender_cpu": r"CPU Utilization: .*?(?:local|remote)/sender (\d+(?:\.\d+)?)%",
