@@ -33,7 +33,7 @@ ABOVE, BELOW, IMPOSSIBLE, STALLED = (
 
 def trial(figures, params=None, **more):
     cell = imported_cell("box", workload="iperf3", tool="x", params=params or {})
-    return Imported(cell, Measured({"a": figures}, tables=more.pop("tables", {})), **more)
+    return Imported(cell, Measured({more.pop("place", "a"): figures}, tables=more.pop("tables", {})), **more)
 
 
 def kinds(found):
@@ -74,8 +74,9 @@ def test_a_trial_of_which_no_figure_can_be_has_no_result():
         (TEN_G, {"goodput_bps": 9.39e9}, {}, {}, []),
         (TEN_G, {"goodput_bps": 9.88e9}, {}, {}, []),  # with jumbo frames
         (ONE_G, {"goodput_bps": 1.8e9}, {}, {}, [ABOVE]),
-        (ONE_G, {"goodput_bps": 1.8e9, "forward/goodput_bps": 0.9e9, "reverse/goodput_bps": 0.9e9}, {}, {"directions": 2}, []),
-        (ONE_G, {"goodput_bps": 1.8e9, "forward/goodput_bps": 1.2e9, "reverse/goodput_bps": 0.6e9}, {}, {"directions": 2}, [ABOVE]),
+        (ONE_G, {"goodput_bps": 1.8e9}, {}, {"place": "a+a.back"}, []),
+        (ONE_G, {"goodput_bps": 1.2e9}, {}, {"place": "a.back"}, [ABOVE]),
+        (ONE_G, {"goodput_bps": 0.9e9, "voice/goodput_bps": 1.2e9}, {}, {}, [ABOVE]),
         (ONE_G, {"goodput_bps": 956e6, "sent_bps": 2.86e9}, {"protocol": "udp"}, {"datagram_bytes": 1448.0}, []),  # sent on a faster line
         (TEN_G, {"offered_pps": 603e3}, {"frame_size": 16388}, {}, [ABOVE]),
         (TEN_G, {"offered_pps": 14.88e6}, {"frame_size": 64}, {}, []),

@@ -101,8 +101,6 @@ class Imported:
     """Names of the test of which the reports of both its ends have one in common, the surest first."""
     is_second: bool = False
     """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
-    directions: int = 1
-    """How many directions of a link the figures without a part are the sum of: the line carries its rate in each."""
     datagram_bytes: float | None = None
     """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
     left_out: Sequence[LeftOut] = ()

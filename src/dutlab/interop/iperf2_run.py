@@ -38,6 +38,8 @@ _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
 _CSV_TCP, _CSV_UDP = 9, 14
 _EPOCH = 1970
+_LONGEST_FIELD = 50
+"""An IPv6 address."""
 _SUM_IDS = frozenset({"-1", "SUM"})
 _SHORTEST_S, _LONGEST_S = 0.05, 1e9
 _TOGETHER = 0.5
@@ -139,6 +141,7 @@ def _sample(found: re.Match[str], test: _Test) -> _Sample | None:
 def _of_csv(text: str) -> Iterator[_Test]:
     """Totals of streams that ran together, with their seconds."""
     rows = [row for line in text.splitlines() if (row := line.split(","))[0].isdecimal() and len(row) in (_CSV_TCP, _CSV_UDP)]
+    rows = [row for row in rows if max(map(len, row)) <= _LONGEST_FIELD]
     sent = {_csv_stream(row) for row in rows if len(row) == _CSV_UDP and row[11].startswith("-")}
     samples = [sample for row in rows if (sample := _csv_sample(row, sent)) is not None]
     groups = list[list[_Sample]]()

@@ -35,8 +35,9 @@ _ERROR = re.compile(r"^iperf3(?:\.exe)?: (?:error - |interrupt - |(?=the (?:clie
 _COMMAND = re.compile(r"\biperf3(?:\.exe)?[ \t]+((?:\S+[ \t]+)*(?:-c|--client)\b[^\n]*)$", re.MULTILINE)
 _COMMAND_IS_WITHIN = 600
 _VERBOSE = re.compile(
-    r"^Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d{1,12}) streams, (?P<length>\d{1,12}) byte blocks, "
-    r"omitting (?P<omit>\d{1,12}) seconds, (?P<seconds>\d{1,12}) second test",
+    r"^Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d{1,9}) streams, (?P<length>\d{1,9}) byte blocks, "
+    r"omitting (?P<omit>\d{1,9}) seconds, "
+    r"(?P<seconds>\d{1,9}) second test",
     re.MULTILINE,
 )
 _SAID = {
