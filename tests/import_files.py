@@ -9,6 +9,8 @@ DATA = Path(__file__).parent / "data"
 FIO = DATA / "fio" / "randrw.json"
 FIO_CACHED = DATA / "fio" / "cached-read.json"
 FLENT = DATA / "flent" / "ping-and-tcp.flent.gz"
+CASES = DATA / "cases"
+"""Public cases, a folder each with a README."""
 
 
 def ndr(**changed):

@@ -35,6 +35,19 @@ def test_one_stream_on_a_fast_link() -> None:
     assert found_on(slow, links=(InventoryLink("a", PORTS, HOPS, 1e9),), loads=(Streams("iperf3", 1),)) == []
 
 
+def with_iperf3(**versions: str) -> dict[str, dict[str, Any]]:
+    return {name: {**of, "programs": {"iperf3": versions.get(name, "3.16")}} for name, of in healthy().items()}
+
+
+def test_versions_of_iperf3_that_count_differently() -> None:
+    four = (Streams("iperf3", 4),)
+    assert found_on(with_iperf3(), loads=four) == found_on(with_iperf3(source="3.17"), loads=four) == []
+    mixed = {f.kind: f for f in found_on(with_iperf3(source="3.7"), loads=four)}
+    assert mixed["iperf3-versions"].where == ("source", "dut", "sink")
+    assert mixed["iperf3-one-thread"].where == ("source",)
+    assert {f.kind for f in found_on(with_iperf3(source="3.7", dut="3.7", sink="3.7"))} == set(), "no load of several streams"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9) | st.sampled_from(["half", "hpet", "0", "1-9", "STALE"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*STEP, "rx", "now", "most", "state", "table", "findings", "x"]), inner),

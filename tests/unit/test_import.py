@@ -148,6 +148,20 @@ def test_files_without_a_result_are_kept_as_failed_trials_beside_the_others(tmp_
     assert (run.path / "trials/0002/raw/truncated.json").read_bytes() == (IPERF3 / "truncated.json").read_bytes()
 
 
+@pytest.mark.parametrize(("change", "names"), [("host", {"server"}), ("congestion", {"congestion"}), ("", set())])
+def test_files_of_one_device_are_repeats_unless_hosts_or_congestion_control_differ(tmp_path, change, names):
+    said = json.loads((IPERF3 / "ok.json").read_bytes())
+    trials = read("iperf3", "one/nas.json", json.dumps(said).encode())
+    if change == "host":
+        said["start"]["connecting_to"]["host"] = "172.16.10.9"
+    elif change:
+        said["end"]["sender_tcp_congestion"] = "cubic"
+    trials += read("iperf3", "two/nas.json", json.dumps(said).encode()) * 2
+    cells = [record.cell for record in write_imported(tmp_path, "x", trials, command=(), now=NOW).records()]
+    assert [cell.repeat for cell in cells] == ([1, 1, 2] if change else [1, 2, 3])
+    assert set(cells[1].params) - set(trials[0].cell.params) == names
+
+
 def test_an_import_that_holds_no_result_at_all_leaves_no_run(tmp_path):
     runs = tmp_path / "runs"
     with pytest.raises(InputError, match="truncated"):

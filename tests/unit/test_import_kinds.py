@@ -197,25 +197,6 @@ def test_sums_that_flent_made_are_not_added_to_their_parts():
     assert trial.measured.figures == {place: {"goodput_bps": rate} for place, rate in (("a+a.back", 34e6), ("a", 30e6), ("a.back", 4e6))}
 
 
-def test_samples_beside_a_stream_have_no_unit_and_are_no_goodput():
-    (trial,) = read("flent", (FLENT.parent / "tcp_2up.flent.gz").read_bytes())
-    figures = trial.measured.figures["a"]
-    assert (figures["goodput_bps"], figures["rtt_mean_ns"]) == (8e6, 20e6)
-    units = {row["series"]: row["unit"] for row in trial.measured.tables["series"]}
-    assert (units["TCP upload::1"], units["TCP upload::1::tcp_cwnd"]) == ("Mbits/s", "")
-
-
-def test_raw_values_of_a_udp_ping_are_transactions_a_second():
-    (trial,) = read("flent", (FLENT.parent / "rrul.flent.gz").read_bytes())
-    figures = trial.measured.figures["a+a.back"]
-    assert {figures[f"rtt_{what}_ns"] for what in ("min", "mean", "p50", "p99", "max")} == {50e6}
-
-
-def test_a_time_that_is_no_ping_is_a_latency():
-    (trial,) = read("flent", (FLENT.parent / "http.flent.gz").read_bytes())
-    assert trial.measured.figures["a+a.back"] == {f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p50", "p99", "max")}
-
-
 def flent(series, *, units=True):
     """A file with these series: name → (unit or "", raw values as (t, seconds or None, value), values in flent's unit, more of SERIES_META)."""
     document = {
@@ -255,7 +236,7 @@ STEADY = [(t, 1.0, 10.0) for t in range(1, 11)]
 )  # fmt: skip
 def test_a_series_of_flent_in_the_unit_of_its_tool(unit, raw, shown, more, expected):
     (trial,) = read("flent", flent({"HTTP upload": (unit, raw, shown, more)}))
-    figures = trial.measured.figures["a+a.back"]
+    figures = trial.measured.figures["a"]
     assert {name: figures[name] for name in expected} == pytest.approx(expected)
 
 
@@ -269,14 +250,14 @@ def test_only_series_that_were_measured_count():
     }
     streams = {"TCP upload::1": ("Mbits/s", STEADY, [10.0], {}), "TCP upload::2": ("Mbits/s", STEADY, [10.0], {})}
     (trial,) = read("flent", flent(streams | others))
-    assert trial.measured.figures["a+a.back"] == {"goodput_bps": 20e6}
+    assert trial.measured.figures["a"] == {"goodput_bps": 20e6}
     with pytest.raises(InputError):
         read("flent", flent(others))
     # Before 2014 no series had a unit: names tell.
     (trial,) = read(
         "flent", flent({"TCP upload": ("", [], [10.0], {}), "Ping (ms)": ("", [], [5.0], {}), "load": ("", [], [3.0], {})}, units=False)
     )
-    assert (trial.measured.figures["a+a.back"]["goodput_bps"], trial.measured.figures["a"]["rtt_mean_ns"]) == (10e6, 5e6)
+    assert (trial.measured.figures["a"]["goodput_bps"], trial.measured.figures["a"]["rtt_mean_ns"]) == (10e6, 5e6)
 
 
 def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
@@ -286,12 +267,30 @@ def test_streams_that_did_not_run_at_one_time_are_no_sum_of_their_means():
     assert len(trial.measured.notes) == 1
 
 
+def test_a_stream_of_flent_that_stood_still_is_doubted_and_its_beginning_is_not():
+    still = [(t, 1.0, 0.0 if t in (1, 5, 6) else 10.0) for t in range(1, 11)]
+    (trial,) = read(
+        "flent",
+        flent({"TCP upload": ("Mbits/s", still, [value for _, _, value in still], {}), "TCP download": ("Mbits/s", STEADY, [10.0], {})}),
+    )
+    assert [(doubt.kind, "2 of 9" in doubt.detail) for doubt in trial.measured.doubts] == [(DoubtKind.STALLED, True)]
+
+
+def test_what_was_asked_of_flent_is_in_its_cell_and_series_that_count_nowhere_are_named():
+    said = json.loads(gzip.decompress(VALID["flent"]))
+    said["metadata"] |= {"IP_VERSION": 6, "TEST_PARAMETERS": {"cc": "bbr", "list": [1]}, "HOSTS": ["192.0.2.2"], "LOCAL_HOST": "client"}
+    (trial,) = read("flent", json.dumps(said).encode())
+    assert {name: trial.cell.params.get(name) for name in ("ip", "cc", "list")} == {"ip": "6", "cc": "bbr", "list": None}
+    assert trial.apart == {"client": "client", "server": "192.0.2.2"}
+    assert [(out.why, out.count) for out in trial.left_out] == [(Omission.COMPUTED, 1)]
+
+
 def test_what_a_client_of_udp_sent_is_no_goodput():
     (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": None})}))
-    assert trial.measured.figures["a+a.back"] == {"sent_bps": 10e6}
+    assert trial.measured.figures["a"] == {"sent_bps": 10e6}
     assert [d.kind for d in trial.measured.doubts] == [DoubtKind.TOOL_INCOMPLETE]
     (trial,) = read("flent", flent({"UDP upload": ("Mbits/s", STEADY, [10.0], {"MEAN_VALUE": 1.0})}))
-    assert trial.measured.figures["a+a.back"] == {"goodput_bps": 1e6}
+    assert trial.measured.figures["a"] == {"goodput_bps": 1e6}
 
 
 def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
@@ -299,7 +298,7 @@ def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
     text = json.dumps({"metadata": said["metadata"], "results": said["results"], "note": ["x" * 5 + str(n) for n in range(3000)]}).encode()
     packed = gzip.compress(text)
     (trial,) = read("flent", packed[: len(packed) - 200])
-    assert trial.measured.figures["a+a.back"]["goodput_bps"] > 0
+    assert trial.measured.figures["a"]["goodput_bps"] > 0
     assert "packed file was cut" in doubts(trial)
     with pytest.raises(InputError, match="unpacks to more"):
         read("flent", gzip.compress(bytes(2**26 + 1)))
@@ -307,7 +306,7 @@ def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
 
 def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
     (trial,) = read("trex-ndr", VALID["trex-ndr"], "vpp.json")
-    figures = trial.measured.figures["a+a.back"]
+    figures = trial.measured.figures["a"]
     assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
     assert (figures["latency_min_ns"], figures["latency_mean_ns"], figures["latency_max_ns"]) == (12e3, 21.5e3, 180e3)
     assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}

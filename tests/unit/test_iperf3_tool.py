@@ -217,6 +217,7 @@ async def test_a_server_that_does_not_start_is_reported_with_what_it_said_and_on
     [
         (b"iperf 3.12 (cJSON 1.7.15)\nLinux\n", "3.12"),
         (b"iperf 3.0.11\n", "iperf3 3.0"),
+        (b"iperf 3.5 (cJSON 1.5.2)\n", "iperf3 3.5"),
         (b"iperf 2.1.8 (12 August 2022) pthreads\n", "iperf3 2.1"),
         (b"garbage\n", "'garbage'"),
         (b"", "''"),
@@ -230,10 +231,10 @@ async def test_the_version_is_told_and_an_iperf3_that_cannot_be_used_is_named_at
 
     site = GeneratorSite({name: Told(name, None) for name in ("source", "sink")}, BED, {}, None)
     if found == "3.12":
-        assert await iperf3.check(site, [cell()]) == found
+        assert await iperf3.check(site, [cell(), cell(direction="bidir")]) == found
         return
     with pytest.raises(ToolsMissing) as caught:
-        await iperf3.check(site, [cell()])
+        await iperf3.check(site, [cell(direction="bidir" if found == "iperf3 3.5" else "forward")])
     assert [(missing.tool, missing.host) for missing in caught.value.missing] == [("iperf3", "source"), ("iperf3", "sink")]
     assert all(found in missing.what and missing.remedy for missing in caught.value.missing)
 

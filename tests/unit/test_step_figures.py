@@ -18,6 +18,7 @@ from dutlab.report.write import write_report
 from dutlab.spec.workloads.steps import Step
 from dutlab.tools.steps.figures import step_figures
 from dutlab.tools.steps.steps import ALL_HOSTS, Account, StepDone
+from import_files import CASES
 from outputs import output
 
 DATA = Path(__file__).parents[1] / "data"
@@ -27,7 +28,10 @@ IPERF3 = output("step_figures", "iperf3")
 IPERF3_STREAMS = output("step_figures", "iperf3-streams")
 IPERF3_UDP = output("step_figures", "iperf3-udp")
 IPERF2 = output("step_figures", "iperf2")
-UDP_OLD = [(DATA / "iperf3" / f"udp-{name}.json").read_text() for name in ("3.7", "3.9-client", "3.9-server")]
+UDP_OLD = [
+    (CASES / name).read_text()
+    for name in ("06-iperf3-udp-before-3.11/udp.json", "51-datagrams-iperf3-3.9/client.json", "51-datagrams-iperf3-3.9/server.json")
+]
 PKT_GEN = output("step_figures", "pkt-gen")
 PKT_GEN_KILLED = "870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)\n" * 2
 NETPERF = output("step_figures", "netperf")

@@ -275,4 +275,5 @@ def plain(pair: ComparedPair) -> dict[str, object]:
         "only_second": pair.only_second,
         "differences": [asdict(d) for d in pair.differences],
         "faults": pair.faults,
+        "count_changes": [asdict(change) for change in pair.count_changes],
     }

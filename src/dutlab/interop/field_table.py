@@ -32,8 +32,11 @@ from dutlab.interop.imported_run import (
 )
 from dutlab.methods.ports import Measured, Table
 from dutlab.spec.workloads.setting import Value
+from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import UnreadableError, read_cut_object
 
+BACK = back_of(LINK)
+BOTH = joined((LINK, BACK))
 _MOST_RESULTS = 10_000
 """A campaign has some hundreds."""
 _MOST_LETTERS = 200
@@ -50,6 +53,8 @@ class TableField:
     """Our name for it, with `{}` for each key that a `*` of the path stands for."""
     setting: str = ""
     """Or the name of the setting that it is."""
+    place: str = ""
+    """What the figure is of; empty for the whole test."""
     scale: float = 1.0
     """Factor to our unit."""
     units: Mapping[str, float] = field(default_factory=dict)
@@ -71,7 +76,10 @@ class Derived:
     tables: Mapping[str, Table] = field(default_factory=dict)
     why: str = ""
     """Why it has no result, as the tool says."""
-    directions: int = 1
+    place: str = LINK
+    """What the figures of the whole test are of; BOTH where they are the sum of both directions."""
+    places: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Figures of single directions."""
     datagram_bytes: float | None = None
 
 
@@ -139,16 +147,17 @@ def _trials(form: ResultForm, name: str, document: Document) -> Iterator[Importe
         if not isinstance(result, Mapping):
             continue
         taken = _taken(form.fields, result)
-        figures, settings = _figures(taken)
+        places, settings = _figures(taken)
+        figures = places.pop("", {})
         derived = form.derive(result, figures)
         figures = dict(derived.figures) if derived.replaces else {**figures, **derived.figures}
         said = {**dict(zip(form.keys, map(_setting, keys), strict=False)), **_figures(of_all)[1], **settings, **derived.settings}
-        if not figures and not derived.why:
+        if not figures and not places and not derived.why:
             continue
         yield Imported(
             imported_cell(PurePath(name).stem, workload=form.workload, tool=form.tool, params={k: v for k, v in said.items() if v != ""}),
             Measured(
-                figures={LINK: figures},
+                figures={derived.place: figures, **places, **derived.places},
                 doubts=tuple(derived.doubts),
                 notes=derived.notes,
                 facts=facts,
@@ -156,7 +165,6 @@ def _trials(form: ResultForm, name: str, document: Document) -> Iterator[Importe
             ),
             started=_moment(next((v for of in (result, document) for _, v in found_at(of, form.started)), None)) if form.started else None,
             why=derived.why,
-            directions=derived.directions,
             datagram_bytes=derived.datagram_bytes,
             left_out=(
                 *derived.left_out,
@@ -200,7 +208,8 @@ def _taken(fields: Sequence[TableField], of: Document) -> _Taken:
     taken = _Taken()
     for one in fields:
         scale: float | None = one.scale
-        if one.units and (unit := next((str(value) for _, value in found_at(of, one.unit_at)), None)) is not None:
+        unit = next((str(value) for _, value in found_at(of, one.unit_at)), "") if one.units else ""
+        if unit:
             scale = one.units.get(unit)
         for keys, at, value in _walk(of, one.path.split("."), (), ()):
             taken.seen.add(at)
@@ -211,14 +220,14 @@ def _taken(fields: Sequence[TableField], of: Document) -> _Taken:
     return taken
 
 
-def _figures(taken: _Taken) -> tuple[dict[str, float], dict[str, Value]]:
-    """Figures that are numbers, and settings."""
-    figures, settings = dict[str, float](), dict[str, Value]()
+def _figures(taken: _Taken) -> tuple[dict[str, dict[str, float]], dict[str, Value]]:
+    """Figures that are numbers, by place, and settings."""
+    figures, settings = dict[str, dict[str, float]](), dict[str, Value]()
     for one, keys, value, scale in taken.fields:
         if one.setting:
             settings[one.setting] = _setting(value)
         elif (found := as_number(value)) is not None:
-            figures[one.figure.format(*keys)] = found * scale
+            figures.setdefault(one.place, {})[one.figure.format(*keys)] = found * scale
     return figures, settings
 
 

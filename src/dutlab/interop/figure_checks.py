@@ -27,7 +27,7 @@ _LOST = frozenset({"loss_ratio", "loss_at_max_ratio", "lost_frames", "lost_pps"}
 _SHARES = frozenset({"loss_ratio", "loss_at_max_ratio", "refused_ratio", "queue_full_ratio", "failed_ratio", "backpressure_ratio"})
 """Measures that lie between 0 and 1."""
 _NEVER_BELOW_ZERO = frozenset({MeasureKind.RATE, MeasureKind.COUNT, MeasureKind.SIZE, MeasureKind.TIME})
-_LEAST_MTU = 68  # RFC 791
+_LEAST_MTU, _LONGEST_FRAME = 68, 1 << 20  # RFC 791; more than pkt-gen puts into its ring
 _ROUNDED = 1.02
 """Figures that were printed in three digits, or whose counters were read one after the other, differ by so much."""
 _WHOLE_TEST = ("goodput_bps", "sent_bps")
@@ -71,14 +71,14 @@ def line_ceilings(
 
     TCP is taken to have timestamps. Without an `mtu` among the parameters it is 1500.
     """
-    goodput, directions = _goodput(cell, line, None if of is None else of.datagram_bytes), 1 if of is None else of.directions
+    goodput = _goodput(cell, line, None if of is None else of.datagram_bytes)
     out: dict[str, dict[str, float]] = {}
     for place, of_place in figures.items():
         mean = _mean_frame(cell, of_place)
         each = {"goodput_bps": goodput, **({"received_pps": float(frames(line, mean).pps)} if mean else {})}
         subject = subject_of(place)
         out |= dict.fromkeys(subject.places, each)
-        out |= {place: {name: len(subject.flows) * directions * most for name, most in each.items()}}
+        out |= {place: {name: len(subject.flows) * most for name, most in each.items()}}
     return out
 
 
@@ -96,11 +96,12 @@ def _goodput(cell: Cell, line: BpsL1, datagram: float | None) -> float:
 
 def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
     """Bytes with FCS."""
-    if (size := cell.setting.size).isdecimal() and int(size) > 0:
+    if (size := cell.setting.size).isdecimal() and 0 < float(size) <= _LONGEST_FRAME:
         return float(size)
     for name, bits in figures.items():
         if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(in_unit(name, MeasureUnit.PPS))):
-            return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
+            mean = bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
+            return mean if 0 < mean <= _LONGEST_FRAME else None
     return None
 
 
@@ -137,19 +138,16 @@ def _more_than_offered(figures: Mapping[str, float]) -> Iterator[str]:
 def _above_line(
     trial: Imported, figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]], line: BpsL1 | None
 ) -> Iterator[tuple[str, str]]:
-    """Of whole figures and of each part, which is of one direction."""
+    """Of whole figures and of each part."""
     counted = {**COUNTED, **OFFERED}
     for place, of in figures.items():
         flows = len(subject_of(place).flows)
         for part, values in by_part(of).items():
-            ways = flows * (1 if part else trial.directions)
             limits = dict(ceilings.get(place, {}))
-            if part:
-                limits = {name: most / trial.directions for name, most in limits.items()}
             if line is not None:
-                limits["received_bps_l1"] = line * ways
+                limits["received_bps_l1"] = line * flows
             if line is not None and (mean := _mean_frame(trial.cell, values)):
-                limits["received_bps_l2"] = line * ways * mean / (mean + ETH_L1_OVERHEAD_BYTES)
+                limits["received_bps_l2"] = line * flows * mean / (mean + ETH_L1_OVERHEAD_BYTES)
             for _, words in above_line({place: values}, {place: limits}, counted):
                 yield place, f"{part}: {words}" if part else words
 

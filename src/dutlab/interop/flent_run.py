@@ -23,9 +23,21 @@ from pathlib import PurePath
 from typing import Any
 
 from dutlab.bounds import OUTPUT_BYTES
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, moment_in
+from dutlab.interop.imported_run import (
+    LINK,
+    Imported,
+    ImportOptions,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    moment,
+    moment_in,
+)
 from dutlab.methods.ports import Measured, Row
+from dutlab.spec.workloads.setting import Value
 from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
@@ -42,6 +54,8 @@ _LOST_STREAM = 10.0
 _ALIKE, _SAME_UNIT = 2.0, 300.0
 """Factors: raw values so near to `results` are those; a mean farther from the samples is in another unit, which is a factor of 1000."""
 _NO_TIME = 1e9
+_MOST_PARAMETERS = 20
+_LEFT_OUT = (Omission.COMPUTED, Omission.NO_MEASURE)
 _STAGGERED = 1.1
 """Streams took so many times the longest one's time together: they did not run at one time."""
 
@@ -63,12 +77,17 @@ class _Series:
     unit: str
     values: Sequence[float]
     mean: float
-    is_measured: bool
-    """Whether it is a stream or a ping; not if it was computed of others or sampled beside one."""
+    why: Omission | None
+    """Why it is in no figure: computed of others, or sampled beside a stream and without a measure."""
     has_total: bool
     """Whether the tool gave the mean of the whole test."""
     span_s: tuple[float, float] | None
     """When its samples began and ended, by the file's clock."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is a stream or a ping."""
+        return self.why is None
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -86,15 +105,37 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
         figures=figures,
-        doubts=mended([*cut, *repairs, *_doubts(series)]),
+        doubts=(*mended([*cut, *repairs, *_doubts(series)]), *(Doubt(DoubtKind.STALLED, words, LINK) for words in _stalls(series))),
         facts={"flent_version": str(said.get("FLENT_VERSION", "unknown"))},
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
     )
-    params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH")}
+    params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH"), **_asked(said)}
     cell = imported_cell(PurePath(name).name.split(".")[0], workload="flent", tool="flent", params=params)
     began, lasted_s = moment_in(said.get("TIME")), number(said, "TOTAL_LENGTH")
-    return [Imported(cell, measured, started=began, ended=moment(began.timestamp() + lasted_s) if began and lasted_s else None)]
+    hosts = said.get("HOSTS")
+    apart = {"client": str(said.get("LOCAL_HOST") or ""), "server": " ".join(map(str, hosts)) if isinstance(hosts, list) else ""}
+    ended = moment(began.timestamp() + lasted_s) if began and lasted_s else None
+    return [
+        Imported(
+            cell,
+            measured,
+            started=began,
+            ended=ended,
+            apart={name: host for name, host in apart.items() if host},
+            left_out=[out for why in _LEFT_OUT for out in left_out_of("series", why, [one.name for one in series if one.why is why])],
+        )
+    ]
+
+
+def _asked(said: Mapping[str, Any]) -> dict[str, Value]:
+    """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
+    version = number(said, "IP_VERSION")
+    given: dict[str, Value] = {
+        str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
+    }
+    found: dict[str, Value] = {"ip": str(int(version))} if version else {}
+    return found | {name: given[name] for name in sorted(given)[:_MOST_PARAMETERS]}
 
 
 def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
@@ -133,7 +174,8 @@ def _series(document: Mapping[str, Any], name: str) -> _Series | None:
     is_beside = bool(beside) and not detail.isdecimal() and (about.get("RUNNER") == "NullRunner" or base in raw or base in results)
     is_computed = name.endswith(_COMPUTED) or about.get("RUNNER") in _COMPUTING_RUNNERS
     mean = total if total is not None and has_total else mean
-    return _Series(name, unit, values, mean, not is_computed and not is_beside, has_total, _span(raw.get(name)))
+    why = Omission.COMPUTED if is_computed else Omission.NO_MEASURE if is_beside or unit not in {*_SCALES, "ms"} else None
+    return _Series(name, unit, values, mean, why, has_total, _span(raw.get(name)))
 
 
 def _numbers(values: object) -> list[float | None]:
@@ -235,6 +277,17 @@ def _together(streams: Sequence[_Series]) -> float:
 def _doubts(series: Sequence[_Series]) -> list[str]:
     sent = [one.name for one in series if one.is_measured and one.unit in _SCALES and _is_sent(one)]
     return [f"{', '.join(sent)}: the file has only what was sent, not what arrived"] if sent else []
+
+
+def _stalls(series: Sequence[_Series]) -> list[str]:
+    """Streams in which nothing came for some samples between others."""
+    found = []
+    for one in series:
+        there = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
+        held = one.values[there[0] : there[-1] + 1] if there else []
+        if still := sum(not value for value in held):
+            found.append(f"{one.name}: 0 in {still} of {len(held)} samples")
+    return found
 
 
 def _notes(series: Sequence[_Series]) -> list[str]:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from dutlab import outside
-from dutlab.bounds import IMPORT
+from dutlab.bounds import IMPORT, LARGEST_NUMBER
 from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured, Row
@@ -94,8 +95,12 @@ class Imported:
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """As in a record. An importer leaves it empty: the user's line rate fills it, by the two fields below."""
-    directions: int = 1
-    """How many directions of a link the figures without a part are the sum of: the line carries its rate in each."""
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
+    test_ids: Sequence[str] = ()
+    """Names of the test of which the reports of both its ends have one in common, the surest first."""
+    is_second: bool = False
+    """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
     datagram_bytes: float | None = None
     """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
     left_out: Sequence[LeftOut] = ()
@@ -117,10 +122,68 @@ def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """The cell of a trial on one link; `device` stands for the mode."""
+    """The cell of a trial on one link; `device` stands for the mode. A number that nothing can be set to is not told."""
     return Cell(
-        mode=device, factors={"mode": device}, tool=tool, links=(link,), setting=ImportedSetting(of=workload, said=dict(params)), repeat=1
+        mode=device,
+        factors={"mode": device},
+        tool=tool,
+        links=(link,),
+        setting=ImportedSetting(of=workload, said={name: _said(value) for name, value in params.items()}),
+        repeat=1,
     )
+
+
+def _said(value: float | str | None) -> float | str | None:
+    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not told"
+
+
+def once_each(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
+    first_of: dict[str, list[int]] = {}
+    for n, trial in enumerate(trials):
+        for test_id in () if trial.is_second or trial.why else trial.test_ids:
+            first_of.setdefault(test_id, []).append(n)
+    kept: dict[int, Imported] = dict(enumerate(trials))
+    taken = set[int]()
+    for n, second in enumerate(trials):
+        among = (at for test_id in second.test_ids for at in first_of.get(test_id, ()) if at not in taken)
+        if not second.is_second or (at := next(among, None)) is None:
+            continue
+        taken.add(at)  # an end reports a test once
+        del kept[n]
+        first = kept[at]
+        raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
+        left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
+        kept[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
+    return list(kept.values())
+
+
+def told_apart(trials: Sequence[Imported]) -> list[Imported]:
+    """The same trials: those of a device that were asked the same, but differ in `apart`, have that in their cells, and are no repeats.
+
+    Where all of a device agree it stays out: devices are compared also where each was reached at another address.
+    """
+    bare = [_with_said(trial.cell, without=trial.apart) for trial in trials]
+    values: dict[tuple[str, str], set[str]] = {}
+    for trial, cell in zip(trials, bare, strict=True):
+        for name, value in trial.apart.items():
+            values.setdefault((_asked(cell), name), set()).add(value)
+    out = []
+    for trial, cell in zip(trials, bare, strict=True):
+        differ = {name: value for name, value in trial.apart.items() if len(values[_asked(cell), name]) > 1}
+        out.append(replace(trial, cell=_with_said(cell, differ)) if differ else trial)
+    return out
+
+
+def _with_said(cell: Cell, more: Mapping[str, str] = MappingProxyType({}), *, without: Iterable[str] = ()) -> Cell:
+    if not isinstance(cell.setting, ImportedSetting):
+        return cell
+    said = {name: value for name, value in cell.setting.said.items() if name not in without} | dict(more)
+    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"said": said})})
+
+
+def _asked(cell: Cell) -> str:
+    return cell.model_copy(update={"repeat": 1}).model_dump_json()
 
 
 def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
@@ -165,6 +228,7 @@ def write_imported(
     runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
 ) -> RunFolder:
     """A finished run under `runs`, called `name`; `bed` says whether all modes were in one testbed. Raises StoreError, OSError."""
+    trials = told_apart(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
         runs,
@@ -192,7 +256,7 @@ def write_imported(
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
             kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
-            run.write_trial(_record(number, cell, trial, now), {**trial.measured.raw, **kept})
+            run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **kept})
         run.write_manifest()
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
@@ -205,13 +269,14 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     seen: Counter[str] = Counter()
     out = []
     for cell in cells:
-        same = cell.model_copy(update={"repeat": 1}).model_dump_json()
+        same = _asked(cell)
         seen[same] += 1
         out.append(cell.model_copy(update={"repeat": seen[same]}))
     return out
 
 
-def _record(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+def record_of(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
+    """The record of a trial in the cell that it has in its run."""
     measured = trial.measured
     return TrialRecord(
         trial=number,

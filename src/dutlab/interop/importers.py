@@ -12,7 +12,7 @@ from dutlab.bounds import IMPORT
 from dutlab.choices import IMPORTS
 from dutlab.errors import DutlabError, InputError
 from dutlab.interop.figure_checks import checked
-from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell
+from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, once_each
 from dutlab.methods.ports import Measured
 from dutlab.store.replace import file_name
 
@@ -66,7 +66,7 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
         raise faults[0]
     if len(faults) == len(paths):
         raise InputError("; ".join(map(str, faults)))
-    return trials, [str(fault) for fault in faults]
+    return once_each(trials), [str(fault) for fault in faults]
 
 
 def _with_result(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:

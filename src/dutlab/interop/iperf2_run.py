@@ -14,31 +14,38 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any
 
-from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
-from dutlab.interop.imported_run import LeftOut, Omission, mended
+from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, reader
+from dutlab.interop.imported_run import LINK, LeftOut, Omission, mended
 from dutlab.methods.ports import Row
-from dutlab.subject import part_figure
 from dutlab.tools.json_text import UnreadableError
 
 _HEADER = re.compile(r"^(?P<end>Client connecting to|Server listening on) .*?(?P<protocol>TCP|UDP) port (?P<port>\d+)")
-_CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
-_LENGTH = re.compile(r"^(?:Sending|Receiving) (\d+) byte datagrams")
-_LINE = re.compile(
-    r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]+)- *(?P<end>[\d.]+) +sec +[\d.]+ +[KMGT]?Bytes +"
-    r"(?P<rate>[\d.]+) +(?P<prefix>[KMGT]?)(?P<what>bits|Bytes)/sec(?P<rest>.*)$"
+_IPERF3 = re.compile(
+    r"^(?:.{0,40} )?(?:Connecting to host |Accepted connection from |iperf Done\.)|[ \t](?:sender|receiver)[ \t]*$", re.MULTILINE
 )
-_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]+) ms)? +(?P<lost>-?\d+)/ *(?P<total>-?\d+) \(")
-_RETRIES = re.compile(r"^ +\d+/\d+ +(\d+) ")
+_CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
+_LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
+_LINE = re.compile(
+    r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]{1,18})- *(?P<end>[\d.]{1,18}) +sec +[\d.]+ +[KMGT]?Bytes +"
+    r"(?P<rate>[\d.]{1,18}) +(?P<prefix>[KMGT]?)(?P<what>bits|Bytes)/sec(?P<rest>.*)$"
+)
+_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]{1,18}) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) \(")
+_RETRIES = re.compile(r"^ +\d+/\d+ +(\d{1,18}) ")
 _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
 _CSV_TCP, _CSV_UDP = 9, 14
+_EPOCH = 1970
+_LONGEST_FIELD = 50
+"""An IPv6 address."""
 _SUM_IDS = frozenset({"-1", "SUM"})
-_SHORTEST_S = 0.05
+_SHORTEST_S, _LONGEST_S = 0.05, 1e9
 _TOGETHER = 0.5
 """Streams are of one test where they ran together for this share of the shorter one."""
-FORWARD, REVERSE = "forward", "reverse"
+_DIRECTIONS = {LINK: "forward", BACK: "reverse", BOTH: "both"}
+_ADDED = ("goodput_bps", "sent_bps", "retransmits")
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,8 @@ class _Test:
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     text = data.decode("utf-8", "replace").replace("\r", "\n")
+    if _IPERF3.search(text):
+        raise UnreadableError("it is of iperf3")
     tests = [*_of_csv(text)] or [*_of_text(text)]
     found = [document for test in tests if (document := _document(test))]
     if not found:
@@ -110,29 +119,29 @@ def _of_text(text: str) -> Iterator[_Test]:
 
 
 def _sample(found: re.Match[str], test: _Test) -> _Sample | None:
+    came, retries = _CAME.match(found["rest"]), _RETRIES.match(found["rest"])
+    stream = "SUM" if found["id"].startswith("SUM") else found["id"]
     try:
-        begin_s, end_s, rate = float(found["begin"]), float(found["end"]), float(found["rate"])
+        return _Sample(
+            stream,
+            float(found["begin"]),
+            float(found["end"]),
+            float(found["rate"]) * (_BITS if found["what"] == "bits" else _BYTES)[found["prefix"]],
+            bool(found["back"]) or test.streams.get(stream, False),
+            float(came["jitter"]) if came and came["jitter"] else None,
+            int(came["lost"]) if came else None,
+            int(came["total"]) if came else None,
+            int(retries[1]) if retries and test.protocol == "tcp" else None,
+        )
     except ValueError:
         test.doubts.append(f"a line cannot be read: {found[0][:60]}")
         return None
-    came, retries = _CAME.match(found["rest"]), _RETRIES.match(found["rest"])
-    stream = "SUM" if found["id"].startswith("SUM") else found["id"]
-    return _Sample(
-        stream,
-        begin_s,
-        end_s,
-        rate * (_BITS if found["what"] == "bits" else _BYTES)[found["prefix"]],
-        bool(found["back"]) or test.streams.get(stream, False),
-        float(came["jitter"]) if came and came["jitter"] else None,
-        int(came["lost"]) if came else None,
-        int(came["total"]) if came else None,
-        int(retries[1]) if retries and test.protocol == "tcp" else None,
-    )
 
 
 def _of_csv(text: str) -> Iterator[_Test]:
     """Totals of streams that ran together, with their seconds."""
     rows = [row for line in text.splitlines() if (row := line.split(","))[0].isdecimal() and len(row) in (_CSV_TCP, _CSV_UDP)]
+    rows = [row for row in rows if max(map(len, row)) <= _LONGEST_FIELD]
     sent = {_csv_stream(row) for row in rows if len(row) == _CSV_UDP and row[11].startswith("-")}
     samples = [sample for row in rows if (sample := _csv_sample(row, sent)) is not None]
     groups = list[list[_Sample]]()
@@ -165,6 +174,8 @@ def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
         stream, bps = _csv_stream(row), float(row[8])
     except ValueError:
         return None
+    if not all(0 <= value < _LONGEST_S for value in (begin_s, end_s)) or not all(isfinite(value) for value in (bps, *(udp or ()))):
+        return None
     jitter, lost, total = udp if udp is not None and stream not in sent else (None, None, None)
     return _Sample(stream, begin_s, end_s, bps, False, jitter, lost, total, ended=_csv_moment(row[0]))
 
@@ -174,7 +185,7 @@ def _csv_moment(text: str) -> datetime | None:
         found = datetime.strptime(text[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 -- it names no zone, and only differences count
     except ValueError:
         return None
-    return None if found.year == 1970 else found  # noqa: PLR2004 -- the year of the epoch
+    return None if found.year <= _EPOCH else found
 
 
 def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
@@ -199,20 +210,19 @@ def _document(test: _Test) -> Document | None:
     longest = max((s.end_s for s in test.samples if s.begin_s == 0), default=0.0)
     if longest <= 0:
         return None
-    ways = {name: way for name, back in ((FORWARD, False), (REVERSE, True)) if (way := _way(test, is_back=back))}
+    ways = {place: way for place, is_back in ((LINK, False), (BACK, True)) if (way := _way(test, is_back=is_back))}
     if not ways:
         return None
-    figures = dict(next(iter(ways.values())))
+    place, figures = next(iter(ways.items()))
     if len(ways) > 1:
-        both = {
-            name: sum(way[name] for way in ways.values()) for name in ("goodput_bps", "sent_bps") if all(name in w for w in ways.values())
-        }
-        figures = both | {part_figure(part, name): value for part, way in ways.items() for name, value in way.items()}
-    direction = "both" if len(ways) > 1 else next(iter(ways))
+        place, figures = (
+            BOTH,
+            {name: sum(way[name] for way in ways.values()) for name in _ADDED if all(name in way for way in ways.values())},
+        )
     return {
         "protocol": test.protocol, "streams": len(test.streams) or 1, "duration_s": round(longest) or round(longest, 1),
-        "direction": direction, **({} if test.stream is None else {"stream": test.stream}),
-        "datagram_bytes": test.datagram, "figures": figures, "ways": len(ways), "doubts": test.doubts,
+        "direction": _DIRECTIONS[place], **({} if test.stream is None else {"stream": test.stream}),
+        "datagram_bytes": test.datagram, "place": place, "figures": figures, "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
         "seconds": _seconds(test, longest) if len(ways) == 1 else [],
     }  # fmt: skip
 
@@ -260,14 +270,15 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     del figures
     found: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
-    missing = udp and not any(name.endswith("goodput_bps") for name in found)
+    missing = udp and "goodput_bps" not in found
     doubts = [*result["doubts"], *(["the receiver's report is missing: it says what was sent, not what came"] if missing else [])]
     return Derived(
         figures=found,
         doubts=mended(doubts),
         notes=[] if udp else ["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"],
         tables={"seconds": result["seconds"]},
-        directions=result["ways"],
+        place=result["place"],
+        places=result["ways"],
         datagram_bytes=result["datagram_bytes"] if udp else None,
         left_out=[LeftOut("reports", Omission.UNFINISHED, 1, "of the receiver")] if missing else [],
     )

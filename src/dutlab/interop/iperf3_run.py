@@ -1,99 +1,256 @@
-"""`iperf3 -J` and `--json-stream`, whole or cut, as a trial of ours, and what iperf3 prints for people: TCP and UDP."""
+"""Files of iperf3 as trials of ours: `-J`, `--json-stream`, and what it prints for people; any number of tests, TCP, UDP and SCTP."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment
-from dutlab.interop.iperf3_text import is_text, results_of
+from dutlab.interop.imported_run import (
+    LINK,
+    Imported,
+    ImportOptions,
+    LeftOut,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    moment,
+    once_each,
+    told_apart,
+)
+from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of, with_rates
+from dutlab.interop.iperf3_text import reports_of
 from dutlab.methods.ports import Measured, Row
+from dutlab.spec.workloads.setting import Value
+from dutlab.subject import back_of
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
-from dutlab.tools.json_text import UnreadableError, member, number, read_object
+from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, pieces_of
 from dutlab.units import si
+
+_FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
+_TEXT_OF_SERVER = "Server JSON output:"
+"""What `--get-server-output` prints before a report of the same test."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name` as a trial: its name without ending stands for the device. Raises InputError."""
+    """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
     del options
-    if is_text(data):
-        return _of_text(name, data)
     try:
-        document, repairs = _document(data)
-        result = json_output.result_of(document, repairs)
-        back = json_output.result_of(document, (), back=True) if json_output.has_back(document) else None
+        reports, faults, around = _reports(data)
     except UnreadableError as error:
-        raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
-    start = member(document, "start")
-    test = member(start, "test_start")
+        reports, faults, around = [], [str(error)], []
+    if not reports:
+        why = faults[0] if faults else "it holds neither JSON nor lines of iperf3"
+        raise InputError(f"{name}: {why}", remedy="only a test that reached its end has a result")
+    left_out = (*left_out_of("tests", Omission.UNFINISHED, faults), *left_out_of("lines", Omission.UNREADABLE, around))
+    trials = [
+        _trial(name, report, [*faults, *around] if n == 0 else [], left_out if n == 0 else ())
+        for n, report in enumerate(with_rates(reports))
+    ]
+    return told_apart(once_each(trials))
+
+
+def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Sequence[LeftOut]) -> Imported:
+    asked, notes = report.asked, list[str]()
+    doubts = list(mended([*report.repairs, *faults]))
+    if report.below_zero:
+        doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, LINK))
+    if asked["direction"] == "bidir":
+        ways = ((LINK, FORWARD), (back_of(LINK), REVERSE))
+        rates = [f"{si(report.figures[place]['goodput_bps'], 'bit/s')} {way}" for place, way in ways if place in report.figures]
+        notes = [f"both directions at once: {', '.join(rates)}"]
     measured = Measured(
-        figures={LINK: _figures(result)} if back is None else both_ways(LINK, _figures(result), _figures(back)),
-        doubts=mended([*result.repairs, *(back.repairs if back else ())]),
-        facts={"iperf3_version": result.version},
-        notes=[f"both directions at once: {si(result.received_bps, 'bit/s')} forward, {si(back.received_bps, 'bit/s')} back"]
-        if back
-        else [],
-        tables={"seconds": [_row(i, sent=i.of_sender and result.jitter_ns is not None) for i in result.intervals]},
+        figures=report.figures,
+        doubts=tuple(doubts),
+        facts=report.facts,
+        notes=notes,
+        tables={"seconds": list(report.seconds)},
     )
-    params = {
+    return Imported(
+        imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=asked),
+        measured,
+        started=report.started,
+        apart=report.apart,
+        test_ids=report.test_ids,
+        is_second=report.is_server,
+        datagram_bytes=float(size) if asked["protocol"] == "udp" and (size := asked.get("length_bytes")) else None,
+        left_out=(*left_out, *((LeftOut("seconds", Omission.WARM_UP, report.omitted),) if report.omitted else ())),
+    )
+
+
+def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
+    """Every report in a file, in its order, what is wrong with others, and text that is none. Raises UnreadableError."""
+    reports, faults, stream = list[Iperf3Report](), list[str](), _Stream()
+    around, idle, after_server = list[str](), list[str](), False
+
+    def take(document: Mapping[str, Any], repairs: Sequence[str]) -> None:
+        try:
+            reports.append(_report(document, repairs))
+        except UnreadableError as error:
+            # A server that is ended between two tests reports one that never began.
+            (idle if "test_start" not in member(document, "start") and _is_cut_short(str(document.get("error"))) else faults).append(
+                str(error)
+            )
+
+    for piece in pieces_of(data, again=json_output.BACK):
+        if stream.takes(piece):
+            for document, repairs in stream.ended():
+                take(document, repairs)
+        elif piece.document is None:
+            of_text, wrong = reports_of(piece.text)
+            reports += of_text
+            faults += [f"line {piece.line}: {piece.fault}"] if piece.fault else wrong
+            if not (piece.fault or of_text or wrong) and (rest := _FRAME.sub("", piece.text).strip()):
+                around.append(f"text around the report, line {piece.line}: {rest[:80]!r}")
+        elif not after_server:
+            take(piece.document, piece.repairs)
+        after_server = piece.text.endswith(_TEXT_OF_SERVER)
+    for document, repairs in stream.rest():
+        take(document, repairs)
+    return reports, faults if reports else [*faults, *idle], around
+
+
+def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report:
+    """Of one object as `-J` prints it. Raises UnreadableError."""
+    start, end = member(document, "start"), member(document, "end")
+    test, is_server = member(start, "test_start"), "accepted_connection" in start
+    error = str(document.get("error") or "")
+    if _is_cut_short(error):
+        document = {key: value for key, value in document.items() if key != "error"}
+    results, faults = _results(document, repairs)
+    if not results or (_is_cut_short(error) and not all(result.received_bps for result in results.values())):
+        raise UnreadableError(f"it reports: {error}" if error else "; ".join(faults))
+    is_both = len(results) + len(faults) > 1
+    figures = {way: result.figures for way, result in results.items()}
+    first = next(iter(results.values()))
+    asked: dict[str, Value] = {
         "protocol": str(test.get("protocol", "TCP")).lower(),
+        "direction": "bidir" if is_both else next(iter(results)),
         "streams": _whole(test, "num_streams"),
         "omit_s": _whole(test, "omit"),
         "duration_s": _whole(test, "duration"),
     }
-    cell = imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=params)
-    return [Imported(cell, measured, started=moment(number(member(start, "timestamp"), "timesecs")))]
+    asked |= {name: value for name, key in _ALSO.items() if (value := _whole(test, key) or _whole(start, key))}
+    whys = [repair for result in results.values() for repair in result.repairs]
+    whys += [f"half of a test in both directions is missing: {fault}" for fault in faults]
+    whys += [f"it was cut short: {error}"] if error else []
+    return Iperf3Report(
+        figures=both_ways(LINK, figures.get(FORWARD), figures.get(REVERSE)) if is_both else {LINK: figures[next(iter(results))]},
+        asked=asked,
+        is_server=is_server,
+        test_ids=ids_of(start.get("cookie"), _ends(start)),
+        seconds=[_row(i, way, result, is_both=is_both) for way, result in results.items() for i in result.intervals],
+        repairs=tuple(dict.fromkeys(whys)),
+        below_zero="; ".join(result.below_zero for result in results.values() if result.below_zero),
+        facts={"iperf3_version": first.version},
+        started=moment(number(member(start, "timestamp"), "timesecs")),
+        apart=_apart(start, end, is_server=is_server),
+        omitted=json_output.omitted(document),
+    )
 
 
-def _of_text(name: str, data: bytes) -> list[Imported]:
-    try:
-        results = results_of(data)
-    except UnreadableError as error:
-        raise InputError(f"{name}: {error}", remedy="only a test that reached its end has a result") from error
-    return [
-        Imported(
-            imported_cell(PurePath(name).stem, workload="iperf3", tool="iperf3", params=dict(r.params)),
-            Measured(figures={LINK: dict(r.figures)}, doubts=mended(r.repairs), tables={"seconds": r.seconds}),
-        )
-        for r in results
-    ]
+_ALSO = {
+    "rate_bps": "target_bitrate",
+    "length_bytes": "blksize",
+    "bytes": "bytes",
+    "blocks": "blocks",
+    "tos": "tos",
+    "window_bytes": "sock_bufsize",
+}
+"""What else makes a test, where it was asked for: our name → iperf3's."""
 
 
-def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The one object of `-J`, or the lines of `--json-stream` put together as that object would have been. Raises UnreadableError."""
-    events = []
-    lines = data.decode("utf-8", "replace").splitlines()
-    if not any('"event"' in line[:20] for line in lines[:3]):
-        return read_object(data)
-    cut = []
-    for at, line in enumerate(lines, 1):
+def _results(document: Mapping[str, Any], repairs: Sequence[str]) -> tuple[dict[str, Iperf3Result], list[str]]:
+    """Direction → its result, in the client's words, and why another has none."""
+    is_reverse = json_output.is_reverse(document)
+    ways = {FORWARD: False, REVERSE: True} if json_output.has_back(document) else {REVERSE if is_reverse else FORWARD: False}
+    results, faults = dict[str, Iperf3Result](), list[str]()
+    for way, back in ways.items():
         try:
-            said = json.loads(line)
-            events.append((said["event"], said["data"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            cut += [f"line {at} is not an event"] if line.strip() else []
-    whole: dict[str, Any] = {"intervals": [data for event, data in events if event == "interval"]}
-    whole |= {event: data for event, data in events if event in ("start", "end", "error")}
-    if "start" not in whole:
-        raise UnreadableError("its stream has no start")
-    return whole, cut
+            results[way] = json_output.result_of(document, repairs, back=back)
+        except UnreadableError as error:
+            faults.append(f"{way}: {error}" if len(ways) > 1 else str(error))
+    return results, faults
 
 
-def _figures(result: Iperf3Result) -> dict[str, float]:
-    of_udp = {"loss_ratio": result.loss_ratio, "jitter_ns": result.jitter_ns if result.loss_ratio is not None else None}
-    return result.figures | {name: value for name, value in of_udp.items() if value is not None}
+def _ends(start: Mapping[str, Any]) -> list[tuple[object, object]]:
+    """Address and port of both ends of the first stream."""
+    connected = start.get("connected")
+    first = connected[0] if isinstance(connected, list) and connected and isinstance(connected[0], Mapping) else {}
+    ends = [(first[f"{end}_host"], first.get(f"{end}_port")) for end in ("local", "remote") if f"{end}_host" in first]
+    return ends if len(ends) == 2 else []  # noqa: PLR2004 -- both
 
 
-def _row(interval: Iperf3Interval, *, sent: bool) -> Row:
-    """`sent`: the rate is that of datagrams sent, of which some were lost."""
-    rate = "sent_bps" if sent else "goodput_bps"
-    return {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
+def _apart(start: Mapping[str, Any], end: Mapping[str, Any], *, is_server: bool) -> dict[str, str]:
+    own, far = (str(address).removeprefix("::ffff:") for address, _ in (_ends(start) or [("", ""), ("", "")]))
+    far = str(member(start, "connecting_to").get("host") or member(start, "accepted_connection").get("host") or far).removeprefix("::ffff:")
+    found = {"client": far if is_server else own, "server": own if is_server else far}
+    found["congestion"] = str(end.get("sender_tcp_congestion") or "")
+    return {key: value for key, value in found.items() if value}
+
+
+def _row(interval: Iperf3Interval, way: str, result: Iperf3Result, *, is_both: bool) -> Row:
+    """Of UDP at its sender the rate is that of datagrams sent, of which some were lost."""
+    rate = "sent_bps" if interval.of_sender and result.jitter_ns is not None else "goodput_bps"
+    row: Row = {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
+    return {**row, "direction": LINK if way == FORWARD else back_of(LINK)} if is_both else row
+
+
+def _is_cut_short(error: str) -> bool:
+    return "has terminated" in error or error.startswith("interrupt")
 
 
 def _whole(of: Mapping[str, Any], key: str) -> int | None:
     found = number(of, key)
     return None if found is None else int(found)
+
+
+class _Stream:
+    """Lines of `--json-stream`, put together as the objects that `-J` would have printed."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Any] | None = None
+        self._cut: list[str] = []
+        self._ended: list[tuple[dict[str, Any], list[str]]] = []
+
+    def takes(self, piece: JsonPiece) -> bool:
+        """Whether the piece is an event, or a line between events that is none."""
+        document = piece.document
+        if document is None:
+            if self._whole is None or not (piece.fault or not reports_of(piece.text)[0]):
+                return False
+            self._cut.append(f"line {piece.line} is not an event")
+            return True
+        event = document.get("event")
+        if not isinstance(event, str) or "data" not in document:
+            if self._whole is not None and member(self._whole, "start") == member(document, "start"):
+                self._whole = None  # --json-stream-full-output reports the test again, as one object
+            return False
+        if event == "start" or self._whole is None:
+            self._end()
+            self._whole = {"intervals": []}
+        if event == "interval":
+            self._whole["intervals"].append(document["data"])
+        elif event in {"start", "end", "error"}:
+            self._whole[event] = document["data"]
+        return True
+
+    def ended(self) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
+        """Those that are complete since the last call."""
+        while self._ended:
+            yield self._ended.pop(0)
+
+    def rest(self) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
+        """The last one too."""
+        self._end()
+        yield from self.ended()
+
+    def _end(self) -> None:
+        if self._whole is not None:
+            self._ended.append((self._whole, self._cut))
+        self._whole, self._cut = None, []

@@ -1,125 +1,305 @@
-"""What iperf3 prints for people, of a client or of a server, as trials: of Linux, the BSDs and Windows, of one stream and of several.
+"""What iperf3 prints for people, of a client or of a server, as reports: of Linux, the BSDs and Windows, of one stream and of several.
 
 What differs between versions and systems is read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not tell them
 (Windows), UDP before 3.2, whose summary names no receiver and has the rate that was sent. Servers before 3.2 print 0 for the other side,
-which they do not know. A record holds rates as they were printed, in three digits.
+which they do not know. `-V` tells what was asked for, and so does the command where a terminal has it. Lines may begin with a time
+(`--timestamps`). A record holds rates as they were printed, in three digits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 
+from dutlab.interop.imported_run import LINK
+from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of
 from dutlab.methods.ports import Row
-from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps
+from dutlab.spec.workloads.setting import Value
+from dutlab.subject import back_of
+from dutlab.tools.iperf3.json_output import both_ways
+from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, unstamped
 from dutlab.tools.json_text import UnreadableError
 
-_TEST = re.compile(r"^(?=Connecting to host |Accepted connection from )", re.MULTILINE)
-_STREAM = re.compile(r"^\[ *(\d+)\] local \S+ port \d+ connected to ", re.MULTILINE)
-_ERROR = re.compile(r"^iperf3(?:\.exe)?: (?:error - |interrupt - )(.*)$", re.MULTILINE)
+_TEST = re.compile(
+    r"^(?:iperf 3\.\S+[^\n]*\n[^\n]*\n)?(?:Control connection MSS[^\n]*\n)?(?:Time: [^\n]*\n)?"
+    r"(?:Connecting to host |Accepted connection from |-{20,}$)",
+    re.MULTILINE,
+)
+_SERVER_OUTPUT = re.compile(r"^Server output:\n.*?(?=^iperf Done\.|^Connecting to host |\Z)", re.MULTILINE | re.DOTALL)
+_STREAM = re.compile(r"^\[ *(\d+)\](?:\[\S+\])? local (\S+) port (\d+) connected to (\S+) port (\d+)", re.MULTILINE)
+_ERROR = re.compile(r"^iperf3(?:\.exe)?: (?:error - |interrupt - |(?=the (?:client|server) has ))(?P<what>.*)$", re.MULTILINE)
+_COMMAND = re.compile(r"\biperf3(?:\.exe)?[ \t]+((?:\S+[ \t]+)*(?:-c|--client)\b[^\n]*)$", re.MULTILINE)
+_COMMAND_IS_WITHIN = 600
+_VERBOSE = re.compile(
+    r"^Starting Test: protocol: (?P<protocol>\w+), (?P<streams>\d{1,9}) streams, (?P<length>\d{1,9}) byte blocks, "
+    r"omitting (?P<omit>\d{1,9}) seconds, "
+    r"(?P<seconds>\d{1,9}) second test",
+    re.MULTILINE,
+)
+_SAID = {
+    name: re.compile(rf"^[ \t]*{form}", re.MULTILINE)
+    for name, form in {
+        "version": r"(iperf 3\.\S+)", "time": r"Time: (\S[^\n]*)", "cookie": r"Cookie: (\S+)", "rate": r"Target Bitrate: (\d{1,18})",
+        "congestion": r"snd_tcp_congestion (\S+)", "server": r"Connecting to host (\S+?), port",
+        "client": r"Accepted connection from (\S+?), port",
+        "sender_cpu": r"CPU Utilization: .*?(?:local|remote)/sender (\d+(?:\.\d+)?)%",
+        "receiver_cpu": r"CPU Utilization: .*?(?:local|remote)/receiver (\d+(?:\.\d+)?)%",
+    }.items()
+}  # fmt: skip
+_OPTIONS = {
+    "-b": "rate_bps", "--bitrate": "rate_bps", "--bandwidth": "rate_bps", "-l": "length_bytes", "--length": "length_bytes",
+    "-C": "congestion", "--congestion": "congestion", "--linux-congestion": "congestion", "-w": "window", "--window": "window",
+    "-S": "tos", "--tos": "tos", "-M": "mss_bytes", "--set-mss": "mss_bytes",
+}  # fmt: skip
+_POWERS = "_kmgt"
+_MEGABIT_A_SECOND = 1048576
+"""What UDP sends where `-b` is not said (iperf.h, UDP_RATE)."""
 
 
 @dataclass(frozen=True)
-class TextResult:
-    """One test: figures by our names, a row a second, and what was asked for as far as the text tells."""
+class _Total:
+    """The summary of one side, of all streams together."""
 
-    figures: Mapping[str, float]
-    seconds: list[Row]
-    params: Mapping[str, str | int | None]
-    repairs: tuple[str, ...]
-
-
-def is_text(data: bytes) -> bool:
-    """Whether this is not JSON: what is printed for people holds no brace."""
-    return b"{" not in data
+    bps: float
+    to_s: float
+    retransmits: int | None
+    jitter_ns: float | None
+    counted_lost: int = 0
+    datagrams: int = 0
 
 
-def results_of(data: bytes) -> list[TextResult]:
-    """Every test of a file, in its order: several in one file are repeats. Raises UnreadableError when none has a result."""
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    parts = [part for part in _TEST.split(text) if any(lines_of(part)) or _ERROR.search(part)]
-    found, faults = [], []
-    for part in parts:
+def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
+    """Every test of a text in its order, and why others have no result."""
+    text = unstamped(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _SERVER_OUTPUT.sub("", text)
+    early = _ERROR.match(text)  # standard error of the one test of a file is before its lines where both went into the file
+    begins = [found.start() for found in _TEST.finditer(text)]
+    begins = [0, *begins] if not begins or begins[0] > 0 else begins
+    parts = [(before, begin, text[begin:end]) for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False)]
+    whole = {begin for _, begin, part in parts if any(lines_of(part))}
+    found, faults = list[Iperf3Report](), list[str]()
+    for before, begin, part in parts:
+        if begin not in whole:
+            # A server that is ended between two tests cuts none short.
+            faults += [f"it reports: {e['what'].strip()}" for e in [_ERROR.search(part)] if e and not (whole and _is_cut_short(e))]
+            continue
+        commands = _COMMAND.findall(text[max(before, begin - _COMMAND_IS_WITHIN) : begin])
+        error = early if early and len(whole) == 1 and _is_cut_short(early) else _ERROR.search(part)
         try:
-            found.append(_result(part))
-        except UnreadableError as error:
-            faults.append(str(error))
-    if not found:
-        raise UnreadableError(faults[0] if faults else "it holds neither JSON nor lines of iperf3")
-    if faults:
-        found[0] = TextResult(found[0].figures, found[0].seconds, found[0].params, (*found[0].repairs, *faults))
-    return found
+            found.append(_report(part, _options(commands[-1]) if commands else {}, error))
+        except UnreadableError as unreadable:
+            faults.append(str(unreadable))
+    return found, faults
 
 
-def _result(text: str) -> TextResult:
-    if (error := _ERROR.search(text)) is not None:
-        raise UnreadableError(f"it reports: {error[1].strip()}")
-    if "[TX-" in text or "[RX-" in text:
-        raise UnreadableError("it measured both directions at once (--bidir), which its text does not separate; use `iperf3 -J`")
-    lines = list(lines_of(text))
-    streams = len(set(_STREAM.findall(text)))
-    whole = SUM if any(line.stream == SUM for line in lines) else None
-    if whole is None and streams > 1:
-        raise UnreadableError("it has several streams and no line of their sum")
-    ours = [line for line in lines if whole is None or line.stream == whole]
-    sums = list(_summaries(text, ours))
-    sent = next((line for line in reversed(sums) if line.side == "sender"), None)
-    came = next((line for line in reversed(sums) if line.side == "receiver"), None)
-    last = came or next((line for line in reversed(sums) if line.datagrams is not None), None)
-    if last is None:
-        why = "it says nothing of what was received" if sent is not None else "it ended early: it has no summary"
-        raise UnreadableError(why)
-    intervals = [line for line in ours if line not in sums and not line.is_omitted]
+def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None) -> Iperf3Report:
+    lines, said = list(lines_of(text)), {name: found[1] for name, form in _SAID.items() if (found := form.search(text))}
     is_server = "Accepted connection from " in text
-    if came is not None and came.bps == 0 and sent is not None and sent.bps > 0 and is_server:
-        raise UnreadableError("it is of a server that sent, which is not told what was received; use the client's output")
-    figures = _figures(sent, last, intervals, of_receiver=came is not None)
-    seconds = [_row(line, sent=last.datagrams is not None and line.datagrams is None) for line in intervals]
-    omitted = sum(line.is_omitted for line in ours)
-    udp = any(line.datagrams is not None for line in sums)
-    params: dict[str, str | int | None] = {
-        "protocol": "udp" if udp else "tcp",
-        "streams": streams or None,
+    if error is not None and not _is_cut_short(error):
+        raise UnreadableError(f"it reports: {error['what'].strip()}")
+    sums = set(map(id, _summaries(text, lines)))
+    streams = {stream for stream, *_ in _STREAM.findall(text)}
+    ways = _ways(text, lines, sums, is_server=is_server)
+    is_both = any(line.role for line in lines)
+    figures, seconds, repairs, faults = dict[str, dict[str, float]](), list[Row](), list[str](), list[str]()
+    below, totals = "", list[_Total]()
+    for way, own in ways.items():  # of both, one may have no lines
+        try:
+            of = _Way(own, sums, is_server=is_server)
+            figures[way] = of.figures()
+        except UnreadableError as fault:
+            faults.append(f"{way}: {fault}" if is_both else str(fault))
+            continue
+        totals += [total for total in (of.sent, of.last) if total]
+        below = below or of.below_zero
+        seconds += [{**row, "direction": LINK if way == FORWARD else back_of(LINK)} if is_both else row for row in of.rows]
+    if error is not None and (faults or not any(of["goodput_bps"] for of in figures.values())):
+        raise UnreadableError(f"it reports: {error['what'].strip()}")
+    if not figures:
+        raise UnreadableError("; ".join(faults))
+    repairs += [f"it was cut short: {error['what'].strip()}"] if error is not None else []
+    repairs += [f"half of a test in both directions is missing: {fault}" for fault in faults]
+    direction = "bidir" if is_both else next(iter(ways))
+    first = next(own for own in ways.values() if own)
+    cpu = {f"{side}_cpu_percent": float(percent) for side in ("sender", "receiver") if (percent := said.get(f"{side}_cpu"))}
+    each = {way: of | cpu for way, of in figures.items()}
+    whole = both_ways(LINK, each.get(FORWARD), each.get(REVERSE)) if is_both else {LINK: next(iter(each.values()))}
+    omitted = len({line.to_s for line in first if line.is_omitted})
+    asked = {
+        "protocol": "udp" if any(total.jitter_ns is not None for total in totals) else "tcp",
+        "direction": direction,
+        "streams": len(streams) // len(ways) or None,
         "omit_s": omitted,
-        "duration_s": round((sent or last).to_s),
-    }
-    return TextResult(figures, seconds, params, _below_zero(last))
+        "duration_s": round(min(total.to_s for total in totals)),
+    } | _said_of(text, said, options)
+    ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
+    return Iperf3Report(
+        whole, asked, is_server, ids_of(said.get("cookie"), ends), seconds, tuple(repairs), below,
+        facts={"iperf3_version": said["version"]} if "version" in said else {},
+        started=_moment(said.get("time")),
+        apart={k: v for k in ("client", "server", "congestion") if (v := said.get(k) or str(options.get(k) or ""))},
+        omitted=omitted,
+    )  # fmt: skip
 
 
-def _summaries(text: str, lines: list[TextLine]) -> Iterator[TextLine]:
+class _Way:
+    """The lines of one direction."""
+
+    def __init__(self, lines: Sequence[TextLine], of_sums: Collection[int], *, is_server: bool) -> None:
+        """`of_sums` has the ids of those that are sums."""
+        self._intervals = [line for line in lines if id(line) not in of_sums and not line.is_omitted]
+        sums = [line for line in lines if id(line) in of_sums]
+        self._is_server = is_server
+        self._streams = max(1, len({line.stream for line in lines if line.stream != SUM}))
+        self.sent = self._total([line for line in sums if line.side == "sender"])
+        self.came = self._total([line for line in sums if line.side == "receiver"])
+        self._one_line = None if self.came else self._total([line for line in sums if line.datagrams is not None and not line.side])
+        self.last = self.came or self._one_line
+        self.below_zero = f"{self.last.counted_lost} datagrams" if self.last and self.last.counted_lost < 0 else ""
+
+    def figures(self) -> dict[str, float]:
+        """Raises UnreadableError."""
+        last, sent, came = self.last, self.sent, self.came
+        if last is None:
+            why = "it says nothing of what was received" if sent is not None else "it ended early: it has no summary"
+            raise UnreadableError(why)
+        one_line_sent = came is None and last.bps > 0
+        if self._is_server and (one_line_sent or (came is not None and came.bps == 0 and sent is not None and sent.bps > 0)):
+            raise UnreadableError("it is of a server that sent, which is not told what was received; use the client's output")
+        lost = max(0, last.counted_lost)
+        loss = lost / last.datagrams if last.datagrams else None
+        if came is not None:
+            found = {"goodput_bps": came.bps}
+            if sent is not None and (sent.bps > 0 or came.bps == 0):  # a server of 3.1 prints 0 for what it does not know
+                found["sent_bps"] = sent.bps
+        elif last.bps == 0 and last.datagrams > lost:  # before 3.2, a server that received
+            found = {"goodput_bps": self._mean()}
+        else:  # before 3.2, the one line of UDP has the rate that was sent, and what the receiver told of datagrams
+            found = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
+        if sent is not None and sent.retransmits is not None:
+            found["retransmits"] = float(sent.retransmits)
+        if loss is not None and last.jitter_ns is not None:
+            found |= {"loss_ratio": loss, "jitter_ns": last.jitter_ns}
+        return found
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row an interval, of all streams together, without the sliver that a server may have at the end."""
+        least_s = max((line.to_s - line.from_s for line in self._intervals), default=0.0) / 2
+        intervals = [line for line in self._intervals if line.to_s - line.from_s >= least_s]
+        whole = [line for line in intervals if line.stream == SUM]
+        groups: dict[float, list[TextLine]] = {}
+        for line in whole or intervals:
+            groups.setdefault(line.to_s, []).append(line)
+        of_udp = self.last is not None and self.last.jitter_ns is not None
+        return [_row(to_s, of, sent=of_udp and of[0].datagrams is None) for to_s, of in groups.items() if whole or len(of) == self._streams]
+
+    def _total(self, lines: Sequence[TextLine]) -> _Total | None:
+        """Of the line of the sum, or else of those of all streams."""
+        whole = [line for line in lines if line.stream == SUM][-1:]
+        if not whole:
+            whole = list({line.stream: line for line in lines}.values())
+            if not whole or len(whole) < self._streams:
+                return None
+        told = [line.datagrams for line in whole if line.datagrams is not None]
+        again = [line.retransmits for line in whole if line.retransmits is not None] if not told else []
+        return _Total(
+            sum(line.bps for line in whole),
+            max(line.to_s for line in whole),
+            sum(again) if again else None,
+            sum(d.jitter_ns for d in told) / len(told) if told else None,
+            sum(d.counted_lost for d in told),
+            sum(d.total for d in told),
+        )
+
+    def _mean(self) -> float:
+        rows = [(float(row["goodput_bps"] or 0.0), float(row["at_s"] or 0.0)) for row in self.rows if "goodput_bps" in row]
+        if not rows:
+            raise UnreadableError("it says nothing of what was received")
+        spans = [at - before for (_, at), before in zip(rows, [0.0, *(at for _, at in rows)], strict=False)]
+        return sum(bps * s for (bps, _), s in zip(rows, spans, strict=True)) / sum(spans)
+
+
+def _summaries(text: str, lines: Sequence[TextLine]) -> Iterator[TextLine]:
     """Lines below the last rule of dashes and a headline; between seconds of several streams there are rules, but no headlines."""
     below = text.rfind("- - - - -")
-    is_end = below >= 0 and "[ ID] Interval" in text[below:]
+    is_end = below >= 0 and "[ ID]" in text[below:]
     yield from [line for line in lines if line.side] or [line for line in lines if is_end and line.at > below]
 
 
-def _figures(sent: TextLine | None, last: TextLine, intervals: Sequence[TextLine], *, of_receiver: bool) -> dict[str, float]:
-    datagrams = last.datagrams
-    loss = datagrams.lost / datagrams.total if datagrams and datagrams.total else None
-    if of_receiver:
-        found = {"goodput_bps": last.bps}
-        if sent is not None and (sent.bps > 0 or last.bps == 0):  # a server of 3.1 prints 0 for what it does not know
-            found["sent_bps"] = sent.bps
-    elif last.bps == 0 and datagrams and datagrams.total > datagrams.lost:  # before 3.2, a server that received
-        if (came := mean_bps(intervals)) is None:
-            raise UnreadableError("it says nothing of what was received")
-        found = {"goodput_bps": came}
-    else:  # before 3.2, the one line of UDP has the rate that was sent, and what the receiver told of datagrams
-        found = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
-    if sent is not None and sent.retransmits is not None:
-        found["retransmits"] = float(sent.retransmits)
-    if datagrams and loss is not None:
-        found |= {"loss_ratio": loss, "jitter_ns": datagrams.jitter_ns}
-    return found
+def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bool) -> dict[str, list[TextLine]]:
+    """Direction → its lines, in the client's words: forward is from client to server."""
+    if any(line.role for line in lines):
+        ways: dict[str, list[TextLine]] = {FORWARD: [], REVERSE: []}
+        for line in lines:
+            if line.role:
+                ways[FORWARD if line.role.startswith("TX") != is_server else REVERSE].append(line)
+        return ways
+    sides = {line.side: line for line in lines if id(line) in sums}
+    if is_server:
+        came = sides.get("receiver")
+        back = ("sender" in sides and (came is None or came.bps == 0 < sides["sender"].bps)) or ("" in sides and sides[""].bps > 0)
+    else:
+        back = "Reverse mode, remote host " in text
+    return {REVERSE if back else FORWARD: list(lines)}
 
 
-def _below_zero(last: TextLine) -> tuple[str, ...]:
-    counted = last.datagrams.counted_lost if last.datagrams is not None else 0
-    return (f"its count of lost datagrams is below zero ({counted}): some arrived twice or late",) if counted < 0 else ()
+def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
+    """What was asked for: by the command, and better by `-V`."""
+    asked: dict[str, Value] = {k: v for k, v in options.items() if k != "congestion"}
+    if found := _VERBOSE.search(text):
+        asked |= {
+            "protocol": found["protocol"].lower(), "streams": int(found["streams"]), "length_bytes": int(found["length"]),
+            "omit_s": int(found["omit"]), "duration_s": int(found["seconds"]),
+        }  # fmt: skip
+    if rate := float(said.get("rate", 0)):
+        asked["rate_bps"] = rate
+    return asked
 
 
-def _row(line: TextLine, *, sent: bool) -> Row:
+def _options(command: str) -> dict[str, Value]:
+    """Of a command what makes the test, `-b 1G` and `-b1G` alike."""
+    words, found = command.split(), dict[str, Value]()
+    for n, word in enumerate(words):
+        name, is_long, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
+        if key := _OPTIONS.get(name):
+            value = value if is_long or value else words[n + 1] if n + 1 < len(words) else ""
+            with suppress(ValueError):
+                found[key] = _value(key, value)
+        if word == "--sctp":
+            found["protocol"] = "sctp"
+    if "-u" in words or "--udp" in words:
+        found.setdefault("rate_bps", float(_MEGABIT_A_SECOND))
+    return {key: value for key, value in found.items() if value}  # -b 0: as fast as it can
+
+
+def _value(key: str, value: str) -> Value:
+    """Rates count in thousands, sizes in 1024 (units.c). Raises ValueError."""
+    if key not in {"rate_bps", "length_bytes", "mss_bytes"}:
+        return value
+    value = value.partition("/")[0].lower()  # -b 1G/10: bursts
+    power = max(0, _POWERS.find(value[-1:]))
+    found = float(value.rstrip(_POWERS)) * (1e3 if key == "rate_bps" else 1024.0) ** power
+    return found if key == "rate_bps" else int(found)
+
+
+def _row(to_s: float, lines: Sequence[TextLine], *, sent: bool) -> Row:
     """`sent`: of UDP at the sender, whose last column is a count of datagrams."""
+    again = [line.retransmits for line in lines if line.retransmits is not None]
     rate = "sent_bps" if sent else "goodput_bps"
-    return {"at_s": line.to_s, rate: line.bps, "retransmits": None if sent else line.retransmits}
+    return {"at_s": to_s, rate: sum(line.bps for line in lines), "retransmits": sum(again) if again and not sent else None}
+
+
+def _is_cut_short(error: re.Match[str]) -> bool:
+    return "has terminated" in error["what"]
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text) if text else None
+    except (ValueError, TypeError, OverflowError):
+        return None

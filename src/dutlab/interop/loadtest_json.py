@@ -105,7 +105,7 @@ def from_bytes(data: bytes, name: str) -> LoadtestFile:
     """What a file called `name` says. Raises InputError with all that is wrong with it, to a limit."""
     try:
         found = json.loads(data)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise _refused(name, [f"not JSON: {e}"]) from e
     parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("vars", "stats")}
     faults = [f"{key}: missing, or no object" for key, value in parts.items() if not isinstance(value, dict)]

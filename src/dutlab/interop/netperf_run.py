@@ -1,11 +1,23 @@
-"""What netperf prints for people, as trials of ours."""
+"""What netperf prints, for people or as omni output, as trials of ours."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell
+from dutlab.interop.imported_run import (
+    LINK,
+    AssumedUnit,
+    Imported,
+    ImportOptions,
+    Omission,
+    imported_cell,
+    left_out_of,
+    mended,
+    told_apart,
+)
 from dutlab.methods.ports import Measured
 from dutlab.tools.netperf_text import NetperfTest, tests_of
 
@@ -14,14 +26,32 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
     del options
     tests = tests_of(data.decode("utf-8", "replace").replace("\r", ""))
-    if not tests:
+    whole, cut = [test for test in tests if test.figures], [test.name for test in tests if not test.figures]
+    if not whole:
         raise InputError(
             f"{name}: no test of netperf in it reached its end", remedy="keep what netperf prints, its headline included (without -P 0)"
         )
-    return [_trial(name, test) for test in tests]
+    left_out = left_out_of("tests", Omission.UNFINISHED, cut)
+    repairs = [f"of {len(tests)} tests {len(cut)} did not reach their end: {', '.join(cut)}"] if cut else []
+    trials = [_trial(name, test) for test in whole]
+    first = replace(
+        trials[0], measured=replace(trials[0].measured, doubts=(*mended(repairs), *trials[0].measured.doubts)), left_out=left_out
+    )
+    return told_apart([first, *trials[1:]])
 
 
 def _trial(name: str, test: NetperfTest) -> Imported:
-    params: dict[str, str | float | int | None] = {"test": test.name, **test.sizes, "duration_s": round(test.duration_s)}
-    cell = imported_cell(PurePath(name).stem, workload="netperf", tool="netperf", params=params)
-    return Imported(cell, Measured(figures={LINK: test.figures}))
+    cell = imported_cell(PurePath(name).stem, workload="netperf", tool="netperf", params={"test": test.name, **test.asked})
+    notes = []
+    if test.confidence_percent is not None:
+        notes.append(f"{test.name}: netperf's repeats did not reach the confidence that was asked for: ±{test.confidence_percent:g} %")
+    doubts = [Doubt(DoubtKind.NEGATIVE_LOSS, f"{-test.lost:.0f} messages more came than were sent", LINK)] if test.lost < 0 else []
+    tables = {"seconds": list(test.seconds)} if test.seconds else {}
+    size = test.asked.get("message_bytes")
+    return Imported(
+        cell,
+        Measured(figures={LINK: test.figures}, doubts=tuple(doubts), notes=notes, tables=tables),
+        apart={"server": test.host} if test.host else {},
+        datagram_bytes=float(size) if test.name.startswith("UDP") and size else None,
+        assumed=(AssumedUnit("goodput_bps", test.assumed, "the file names none; it is netperf's own"),) if test.assumed else (),
+    )

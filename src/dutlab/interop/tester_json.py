@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, as_number, found_at, reader
+from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, as_number, found_at, reader
 from dutlab.interop.imported_run import LINK, AssumedUnit, LeftOut, Omission, mended
 from dutlab.stats.summary import median
 
@@ -58,7 +58,9 @@ def _trex(result: Document, figures: Mapping[str, float]) -> Derived:
     notes = ["its rates are of the moment when it was read, its loss of all frames since the counters were cleared"]
     frame = {"frame_size": round(sent_bytes / sent)} if sent and sent_bytes else {}
     kept = {name: value for name, value in figures.items() if name not in idle}
-    return Derived(kept | more, settings=frame, notes=notes, left_out=left_out, directions=max(1, _ports_that_sent(result)), replaces=True)
+    return Derived(
+        kept | more, settings=frame, notes=notes, left_out=left_out, place=BOTH if _ports_that_sent(result) > 1 else LINK, replaces=True
+    )
 
 
 _STL = ResultForm(
@@ -100,7 +102,7 @@ def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
     doubts = mended([f"TRex counts errors: {'; '.join(map(str, faults))[:300]}"] if faults else [])
     # Frames that TCP sends and acknowledges are not those that a port is to bring back.
     kept = {name: value for name, value in found.figures.items() if name != "loss_ratio"}
-    return Derived(kept | more, doubts=doubts, notes=found.notes[:1], left_out=found.left_out, directions=2, replaces=True)
+    return Derived(kept | more, doubts=doubts, notes=found.notes[:1], left_out=found.left_out, place=BOTH, replaces=True)
 
 
 _ASTF = ResultForm(
@@ -145,10 +147,11 @@ def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
     """Where a search found nothing all its fields are 0."""
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
     kept = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
-    both = _at(result, "run_config.direction-reverse.orig.rate_pps")
-    doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", LINK) for name in none]
+    paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
+    place = BOTH if any(_at(result, path) for path in paths) else LINK
+    doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
     warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
-    return Derived(kept, doubts=(*doubts, *mended(warnings)), directions=2 if both else 1, replaces=True)
+    return Derived(kept, doubts=(*doubts, *mended(warnings)), place=place, replaces=True)
 
 
 _NFVBENCH = ResultForm(
@@ -199,14 +202,15 @@ def _uti_bounds(path: str, part: str) -> list[TableField]:
     ]
 
 
-def _uti_latency(way: str) -> list[TableField]:
+def _uti_latency(way: str, place: str) -> list[TableField]:
     words = {"avg": "mean", "min": "min", "max": "max"}
     return [
         TableField(
             f"result.latency_{way}.{load}.{theirs}",
-            f"{load}-{way}/latency_{ours}_ns",
+            f"{load}/latency_{ours}_ns",
             units=_UTI_TIME,
             unit_at=f"result.latency_{way}.{load}.unit",
+            place=place,
         )
         for load in ("pdr_0", "pdr_10", "pdr_50", "pdr_90")
         for theirs, ours in words.items()
@@ -229,7 +233,7 @@ def _uti(result: Document, figures: Mapping[str, float]) -> Derived:
         why = "" if kept else f"a test of type {_text_at(result, 'result.type')[:40]} has no figures"
     said = "a lower bound is the median of what was forwarded in long trials; frames that were not sent count as lost"
     left_out = [LeftOut("trials", Omission.COMPUTED, len(rates), "the median is the figure")] if len(rates) > 1 else []
-    return Derived(kept, settings=testbed, why=why, notes=[said] if kept else [], directions=2, replaces=True, left_out=left_out)
+    return Derived(kept, settings=testbed, why=why, notes=[said] if kept else [], place=BOTH, replaces=True, left_out=left_out)
 
 
 def _renamed(name: str) -> str:
@@ -245,8 +249,8 @@ _UTI = ResultForm(
         *_uti_bounds("result.ndr", "ndr/"),
         *_uti_bounds("result.pdr", "pdr/"),
         *_uti_bounds("result.critical_rate", "critical/"),
-        *_uti_latency("forward"),
-        *_uti_latency("reverse"),
+        *_uti_latency("forward", LINK),
+        *_uti_latency("reverse", BACK),
         TableField("result.bandwidth.value", "goodput_bps", units=_UTI_BITS, unit_at="result.bandwidth.unit"),
         TableField("result.retransmits.value", "retransmits"),
         TableField("result.rate.value", "completed_per_s", units={"rps": 1.0, "cps": 1.0}, unit_at="result.rate.unit"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
+from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, as_number, reader
 from dutlab.interop.imported_run import LeftOut, Omission
 from dutlab.tools.json_text import UnreadableError
 
@@ -18,18 +18,17 @@ _COUNT, _SIZE = (
     {f"{p}B": 8 * 1024.0**n for n, p in enumerate(("", "K", "M", "G", "T", "P"))},
 )
 _TIME = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
-_BEGIN = re.compile(r"^Running (?P<time>[\d.]+)(?P<time_unit>us|ms|s|m|h) test @ (?P<url>\S+)", re.MULTILINE)
+_BEGIN = re.compile(r"^Running (?P<time>[\d.]{1,30})(?P<time_unit>us|ms|s|m|h) test @ (?P<url>\S+)", re.MULTILINE)
+_LATENCY = r"(?P<{0}>[\d.]{{1,30}})(?P<{0}_unit>us|ms|s|m|h)"
 _PARTS = (
-    r"(?P<threads>\d+) threads and (?P<connections>\d+) connections",
-    r"^ +Latency +(?P<mean>[\d.]+)(?P<mean_unit>us|ms|s|m|h) +(?P<stdev>[\d.]+)(?:us|ms|s|m|h) +(?P<max>[\d.]+)(?P<max_unit>us|ms|s|m|h)",
-    r"^ +50(?:\.0+)?% +(?P<p50>[\d.]+)(?P<p50_unit>us|ms|s|m|h)",
-    r"^ +90(?:\.0+)?% +(?P<p90>[\d.]+)(?P<p90_unit>us|ms|s|m|h)",
-    r"^ +99(?:\.0+)?% +(?P<p99>[\d.]+)(?P<p99_unit>us|ms|s|m|h)",
-    r"^ +(?P<requests>\d+) requests in [\d.]+\w+, [\d.]+\w+ read",
-    r"^Requests/sec: +(?P<rate>[\d.]+)(?P<rate_unit>[kMGT]?)",
-    r"^Transfer/sec: +(?P<bytes>[\d.]+)(?P<bytes_unit>[KMGTP]?B)",
-    r"Socket errors: connect (?P<connect>\d+), read (?P<read>\d+), write (?P<write>\d+), timeout (?P<timeout>\d+)",
-    r"Non-2xx or 3xx responses: (?P<refused>\d+)",
+    r"(?P<threads>\d{1,18}) threads and (?P<connections>\d{1,18}) connections",
+    rf"^ +Latency +{_LATENCY.format('mean')} +[\d.]+(?:us|ms|s|m|h) +{_LATENCY.format('max')}",
+    *(rf"^ +{percent}(?:\.0+)?% +{_LATENCY.format(f'p{percent}')}" for percent in (50, 90, 99)),
+    r"^ +(?P<requests>\d{1,18}) requests in [\d.]+\w+, [\d.]+\w+ read",
+    r"^Requests/sec: +(?P<rate>[\d.]{1,30})(?P<rate_unit>[kMGT]?)",
+    r"^Transfer/sec: +(?P<bytes>[\d.]{1,30})(?P<bytes_unit>[KMGTP]?B)",
+    r"Socket errors: connect (?P<connect>\d{1,18}), read (?P<read>\d{1,18}), write (?P<write>\d{1,18}), timeout (?P<timeout>\d{1,18})",
+    r"Non-2xx or 3xx responses: (?P<refused>\d{1,18})",
 )
 _SOCKETS = ("connect", "read", "write", "timeout")
 
@@ -65,7 +64,7 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     said = ", ".join(f"{name} {count}" for name, count in errors.items() if count)
     return Derived(
         figures={"failed_ratio": refused / requests} if requests else {},
-        settings={"duration_s": result["time"] * _TIME[result["time_unit"]] / 1e9},
+        settings={} if (time := as_number(result["time"])) is None else {"duration_s": time * _TIME[str(result["time_unit"])] / 1e9},
         notes=["its rate counts answers of any status"] if refused else [],
         left_out=[LeftOut("socket errors", Omission.NO_MEASURE, sum(errors.values()), said)] if said else [],
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from dutlab.analysis import doctor
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.errors import HostError
+from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE
@@ -21,6 +22,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
 from dutlab.systems.sample_names import IDLE, STEAL, core_of
 from dutlab.systems.watched import POLLING_CORES
+from dutlab.tools.iperf3.program import version_of
 from dutlab.tools.ping import Ping
 
 WATCH_S = 0.5
@@ -50,7 +52,7 @@ async def examine(
             if port.host in hosts:  # there is no way into a black box
                 ports[port.host].append(port.interface)
     with_drives = {name for name, spec in testbed.hosts.items() if spec.drives}
-    read = await asyncio.gather(*(collect_facts(host, ports[name], of_drives=name in with_drives) for name, host in hosts.items()))
+    read = await asyncio.gather(*(_facts(host, ports[name], of_drives=name in with_drives) for name, host in hosts.items()))
     patient = doctor.Inventory(
         facts=dict(zip(hosts, read, strict=True)),
         links=links_of(testbed),
@@ -86,8 +88,16 @@ async def polling_cores(host: Host) -> tuple[int, ...]:
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
     """One machine without a testbed. Raises HostError when it is gone."""
     watched = await _watch({host.name: host})
-    facts = {host.name: await collect_facts(host, interfaces)}
+    facts = {host.name: await _facts(host, interfaces)}
     return Examined(facts, doctor.examine(doctor.Inventory(facts, watched=watched)))
+
+
+async def _facts(host: Host, interfaces: Sequence[str], *, of_drives: bool = False) -> dict[str, Any]:
+    """The host's facts, and the versions of programs that may count differently. Raises HostError."""
+    facts = await collect_facts(host, interfaces, of_drives=of_drives)
+    with suppress(ToolMissing):
+        facts["programs"] = {"iperf3": await version_of(host)}
+    return facts
 
 
 def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:

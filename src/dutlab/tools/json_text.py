@@ -1,4 +1,4 @@
-"""The one JSON object in what another program wrote, whole or broken.
+"""JSON objects in what another program wrote, whole or broken: the one of a report, or all of a text with several.
 
 Seen in the wild and read here: `-nan` as a number (esnet/iperf#613), text before or after the object (#1143), one that was cut (#1776).
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dutlab.bounds import LARGEST_NUMBER, OUTPUT_BYTES
@@ -23,6 +24,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _CLOSER = {"{": "}", "[": "]"}
+_OPENS = re.compile(r'\{\s*["}]')
+_NEXT = re.compile(r'^\{\s*["}]', re.MULTILINE)
+"""Where an object begins behind one that cannot be read."""
 
 
 class Unreadable(enum.Enum):
@@ -45,17 +49,68 @@ class UnreadableError(Exception):
         self.why = why
 
 
-def read_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
+@dataclass(frozen=True)
+class JsonPiece:
+    """A stretch of a text: an object, an object that cannot be read, or what is between objects."""
+
+    line: int
+    """Where it begins, from 1."""
+    document: Mapping[str, Any] | None = None
+    repairs: Sequence[str] = ()
+    fault: str = ""
+    """Why the object cannot be read."""
+    text: str = ""
+
+
+def read_object(output: bytes, *, again: str = "") -> tuple[dict[str, Any], list[str]]:
     """The one JSON object in `output`, and what was mended to get at it.
 
-    Raises UnreadableError.
+    `again` is put behind a key that comes a second time in its object; without it the last one counts. Raises UnreadableError.
     """
-    return _read(output, cut="refused")
+    return _read(output, cut="refused", again=again)
 
 
 def read_cut_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
     """The same, but of an object that breaks off, or has garbage inside, all that is whole before that line. Raises UnreadableError."""
     return _read(output, cut="kept")
+
+
+def pieces_of(output: bytes, *, again: str = "") -> Iterator[JsonPiece]:
+    """All of `output` in its order: every object, and the text around them; `again` as in read_object(). Raises UnreadableError."""
+    if len(output) > OUTPUT_BYTES:
+        raise UnreadableError(f"it has {len(output)} bytes, more than any report", Unreadable.TOO_LARGE)
+    text = output.decode("utf-8", "replace")
+    at, line = 0, 1
+    while opens := _OPENS.search(text, at):
+        begin = opens.start()
+        if between := text[at:begin].strip("\ufeff \t\r\n,[]"):
+            yield JsonPiece(line, text=between)
+        line += text.count("\n", at, begin)
+        piece, at = _piece(text, begin, line, again)
+        yield piece
+        line += text.count("\n", begin, at)
+    if rest := text[at:].strip("\ufeff \t\r\n,[]"):
+        yield JsonPiece(line, text=rest)
+
+
+def _piece(text: str, begin: int, line: int, again: str) -> tuple[JsonPiece, int]:
+    """The object at `begin`, and where it ends."""
+    try:
+        document, end = _decode(text, begin, again)
+        return JsonPiece(line, document), end
+    except (ValueError, UnreadableError):
+        after = _NEXT.search(text, begin + 1)
+        end = after.start() if after else len(text)
+        mended = _without_nan(text[begin:end])
+    try:
+        document, length = _decode(mended, 0, again)
+    except ValueError:
+        return JsonPiece(line, fault=str(_not_json(mended.rstrip()))), end
+    except UnreadableError as error:
+        return JsonPiece(line, fault=str(error)), end
+    repairs = ["invalid numbers (nan, inf) were left out"]
+    repairs += [f"text after the report: {rest[:80]!r}"] if (rest := mended[length:].strip()) else []
+    return JsonPiece(line, document, repairs), end
 
 
 def member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -76,7 +131,7 @@ def number(document: Mapping[str, Any], key: str) -> float | None:
     return found if 0 <= found <= LARGEST_NUMBER else None
 
 
-def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, Any], list[str]]:
+def _read(output: bytes, *, cut: Literal["refused", "kept"], again: str = "") -> tuple[dict[str, Any], list[str]]:
     if len(output) > OUTPUT_BYTES:
         raise UnreadableError(f"it printed {len(output)} bytes, more than any report has", Unreadable.TOO_LARGE)
     text = output.decode("utf-8", "replace").strip()
@@ -88,11 +143,11 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, 
     repairs = [f"text before the report: {text[:begin].strip()[:80]!r}"] if begin else []
     text = text[begin:]
     try:
-        document, length = _decode(text)
+        document, length = _decode(text, 0, again)
     except ValueError:
         mended = _without_nan(text)
         try:
-            document, length = _decode(mended)
+            document, length = _decode(mended, 0, again)
         except ValueError:
             if cut == "refused":
                 raise _not_json(mended) from None
@@ -105,17 +160,24 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"]) -> tuple[dict[str, 
     return document, repairs
 
 
-def _decode(text: str) -> tuple[dict[str, Any], int]:
-    """The object that `text` begins with and its length. Raises ValueError, also for NaN and Infinity, which are not JSON."""
+def _decode(text: str, at: int = 0, again: str = "") -> tuple[dict[str, Any], int]:
+    """The object that begins at `at`, and where it ends. Raises ValueError, also for NaN and Infinity, which are not JSON."""
 
     def refuse(word: str) -> None:
         raise ValueError(word)
 
+    def named(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            found[f"{key}{again}" if key in found else key] = value
+        return found
+
     try:
-        document, length = json.JSONDecoder(parse_constant=refuse, parse_int=_whole_number).raw_decode(text)
+        decoder = json.JSONDecoder(parse_constant=refuse, parse_int=_whole_number, object_pairs_hook=named if again else None)
+        document, end = decoder.raw_decode(text, at)
     except RecursionError:
         raise UnreadableError("its report is nested too deep to be one", Unreadable.TOO_LARGE) from None
-    return document, length  # an object, because `text` begins with `{`
+    return document, end  # an object, because `text` begins with `{`
 
 
 def _whole_number(digits: str) -> int | float:
@@ -151,6 +213,8 @@ def _not_json(text: str) -> UnreadableError:
         json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as e:
         where = f" ({e.msg} at line {e.lineno}, character {e.pos})"
+    except RecursionError:
+        return UnreadableError("its report is nested too deep to be one", Unreadable.TOO_LARGE)
     return UnreadableError(f"its report is not valid JSON{where}", Unreadable.INVALID)
 
 

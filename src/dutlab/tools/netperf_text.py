@@ -1,60 +1,166 @@
-"""What netperf prints for people: TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, and the request/response tests.
+"""What netperf prints: streams and requests for people, with or without CPU (`-c -C`), and omni output (netperf_omni.py).
 
 The forms are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c prints the same, behind `MIGRATED`). A test of UDP has two lines,
 of what was sent and of what came. Throughput is in 10^6 bits a second unless `-f` asked for another unit, which the headline names: bits in
-powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()).
+powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). What was not measured is -1. `-D` prints a rate now and then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_TEST = re.compile(r"^(?:MIGRATED )?(?P<kind>TCP|UDP|SCTP)[ _](?P<what>[A-Z/ ]+?) (?:TEST )?(?:from|to) ", re.MULTILINE)
-_UNIT = re.compile(r"(10\^3|10\^6|10\^9)bits */sec|([KMG]?)Bytes */sec|per sec")
-_NUMBERS = re.compile(r"^ *(\d+(?:\.\d+)?(?: +\d+(?:\.\d+)?)*) *$", re.MULTILINE)
+from dutlab.bounds import LARGEST_NUMBER
+from dutlab.methods.ports import Row
+from dutlab.tools.netperf_omni import omni_number, omni_of
+
+_TEST = re.compile(
+    r"^(?:MIGRATED )?(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
+    r"(?:from [^\n]*?\s+)?to (?P<host>\S+)(?P<rest>[^\n]*)",
+    re.MULTILINE,
+)
+_UNIT = re.compile(r"(10\^3|10\^6|10\^9)bits */s(?:ec)?\b|([KMG]?)Bytes */s(?:ec)?\b|per sec|Trans/s")
+_NUMBERS = re.compile(r"^ *-?\d{1,18}(?:\.\d+)?(?: +-?\d{1,18}(?:\.\d+)?)*(?= |$)", re.MULTILINE)
+_INTERIM = re.compile(r"^Interim result: +(\d+(?:\.\d+)?) +(\S+) over (\d+(?:\.\d+)?) seconds.*\n?", re.MULTILINE)
+_CONFIDENCE = re.compile(r"^!!! Confidence intervals: Throughput *: *(\d+(?:\.\d+)?)%", re.MULTILINE)
 _SCALES = {"10^3": 1e3, "10^6": 1e6, "10^9": 1e9, "": 8.0, "K": 1024 * 8.0, "M": 1024**2 * 8.0, "G": 1024**3 * 8.0}
 _STREAM, _SENT, _CAME, _PAIRS = 5, 6, 4, 6
 """How many numbers the line of a stream has, that of what UDP sent, that of what came of it, and that of requests."""
+_WORDS = {"REQUEST/RESPONSE": "RR", "Connect/Request/Response": "CRR", "Connect/Close": "CC", "UNIDIRECTIONAL SEND": "STREAM"}
+_DIRECTIONS = {"Send": "STREAM", "Receive": "MAERTS", "Recv": "MAERTS", "Send|Recv": "RR", "Send|Receive": "RR"}
+_LATENCIES = {"MIN": "min", "MEAN": "mean", "P50": "p50", "P90": "p90", "P99": "p99", "MAX": "max"}
 
 
 @dataclass(frozen=True)
 class NetperfTest:
-    """A test that reached its end: its figures by our names, and the sizes that were asked for."""
+    """A test: its figures by our names, and what was asked for. One that was cut has no figures."""
 
     name: str
     """As `-t` has it: TCP_STREAM, UDP_STREAM, TCP_RR."""
     figures: Mapping[str, float]
-    sizes: Mapping[str, int]
-    duration_s: float
+    asked: Mapping[str, str | int]
+    host: str = ""
+    lost: float = 0.0
+    """Messages of UDP, below zero where more came than were sent."""
+    confidence_percent: float | None = None
+    """Half the width of its interval, where netperf warns that it is wider than was asked for."""
+    seconds: Sequence[Row] = ()
+    assumed: str = ""
+    """The unit that was taken since the text has none."""
 
 
 def tests_of(text: str) -> list[NetperfTest]:
-    """Every whole test in a text, in its order; one without its headline (`-P 0`) is not recognised."""
+    """Every test in a text, in its order. One for people without its headline (`-P 0`) is not recognised."""
     heads = list(_TEST.finditer(text))
+    before = text[: heads[0].start()] if heads else text
+    found = [_omni("", columns, "") for columns in omni_of(before)]
     ends = [*(head.start() for head in heads), len(text)][1:]
-    return [test for head, end in zip(heads, ends, strict=True) if (test := _test(head, text[head.end() : end])) is not None]
+    for head, end in zip(heads, ends, strict=True):
+        found += _tests(head, text[head.end() : end])
+    return found
 
 
-def _test(head: re.Match[str], body: str) -> NetperfTest | None:
-    name = f"{head['kind']}_{head['what'].strip()}".replace(" ", "_").replace("REQUEST/RESPONSE", "RR")
+def _tests(head: re.Match[str], body: str) -> list[NetperfTest]:
+    name, host = _name(head["name"]), head["host"]
+    body, seconds = _INTERIM.sub("", body), list(_rows(body))
+    if omni := omni_of(body):
+        return [_omni(name, columns, host, seconds) for columns in omni]
+    width = float(found[1]) if (found := _CONFIDENCE.search(body)) else None
+    figures, asked, lost = _figures(name, body)
+    if head["rest"].count("AF_INET6"):
+        asked = {**asked, "ip": "6"}
+    return [NetperfTest(name, figures, asked, host, lost, width, seconds)]
+
+
+def _name(words: str) -> str:
+    words = re.sub(r" (?:TEST|Test)$", "", words.strip())
+    for long, short in _WORDS.items():
+        words = words.replace(long, short)
+    return words.replace(" ", "_")
+
+
+def _figures(name: str, body: str) -> tuple[dict[str, float], dict[str, str | int], float]:
+    """Figures, what was asked for, and lost messages; no figures of a test that was cut."""
     lines = [[float(word) for word in line.split()] for line in _NUMBERS.findall(body)]
+    lines = [line for line in lines if max(map(abs, line)) <= LARGEST_NUMBER]
     unit = _UNIT.search(body)
     if not lines or unit is None:
-        return None
-    first, rest = lines[0], lines[1:]
-    if len(first) < (_PAIRS if unit[0] == "per sec" else _SENT if head["kind"] == "UDP" else _STREAM):
-        return None
-    if unit[0] == "per sec":
+        return {}, {}, 0.0
+    first, rest, is_udp, is_pairs = lines[0], lines[1:], name.startswith("UDP"), unit[0] == "per sec"
+    if len(first) < (_PAIRS if is_pairs else _SENT if is_udp else _STREAM):
+        return {}, {}, 0.0
+    if is_pairs:
         sizes = {"request_bytes": int(first[2]), "response_bytes": int(first[3])}
-        return NetperfTest(name, {"transactions_per_s": first[5]}, sizes, first[4])
-    scale = _SCALES[unit[1] or unit[2]]
-    if head["kind"] != "UDP":
-        return NetperfTest(name, {"goodput_bps": first[4] * scale}, {"message_bytes": int(first[2])}, first[3])
+        return {"transactions_per_s": first[5]}, {**sizes, "duration_s": round(first[4])}, 0.0
+    scale = _SCALES[unit[1] or unit[2] or ""]
+    if not is_udp:
+        return {"goodput_bps": first[4] * scale}, {"message_bytes": int(first[2]), "duration_s": round(first[3])}, 0.0
     if not rest or len(rest[0]) < _CAME:
-        return None
+        return {}, {}, 0.0
     sent, came = first[3], rest[0][2]
     figures = {"sent_bps": first[5] * scale, "goodput_bps": rest[0][3] * scale}
     figures |= {"loss_ratio": max(0.0, (sent - came) / sent)} if sent else {}
-    return NetperfTest(name, figures, {"message_bytes": int(first[1])}, first[2])
+    return figures, {"message_bytes": int(first[1]), "duration_s": round(first[2])}, sent - came
+
+
+def _omni(name: str, columns: Mapping[str, str], host: str, seconds: Sequence[Row] = ()) -> NetperfTest:
+    """`name` and `host` are those of the headline, empty where there is none."""
+    direction = _DIRECTIONS.get(columns.get("DIRECTION", ""), "")
+    protocol = columns.get("PROTOCOL", "")
+    if not name or name.startswith("OMNI"):
+        name = "_".join(filter(None, (protocol, direction))) or "OMNI"
+    is_pairs = name.endswith(("RR", "CC")) or "Trans" in columns.get("THROUGHPUT_UNITS", "")
+    figures, assumed = _omni_rates(name, columns, is_pairs=is_pairs)
+    if is_pairs:
+        figures |= {
+            f"latency_{of}_ns": us * 1e3 for word, of in _LATENCIES.items() if (us := omni_number(columns, f"{word}_LATENCY")) is not None
+        }
+        if "latency_mean_ns" not in figures and (us := omni_number(columns, "RT_LATENCY")) is not None:
+            figures["latency_mean_ns"] = us * 1e3
+    own, far = ("REMOTE", "LOCAL") if "MAERTS" in name else ("LOCAL", "REMOTE")
+    again = [n for end in ((own, far) if is_pairs else (own,)) if (n := omni_number(columns, f"{end}_TRANSPORT_RETRANS")) is not None]
+    figures |= {"retransmits": sum(again)} if again and name.startswith("TCP") else {}
+    sizes = {
+        "request_bytes": "REQUEST_SIZE", "response_bytes": "RESPONSE_SIZE", "burst": "BURST_SIZE", "message_bytes": f"{own}_SEND_SIZE",
+        "duration_s": "ELAPSED_TIME",
+    }  # fmt: skip
+    wanted = {k: column for k, column in sizes.items() if (k in {"request_bytes", "response_bytes", "burst"}) <= is_pairs}
+    asked: dict[str, str | int] = {k: round(n) for k, column in wanted.items() if (n := omni_number(columns, column)) is not None}
+    if congestion := columns.get("LOCAL_CONG_CONTROL"):
+        asked["congestion"] = congestion
+    return NetperfTest(name, figures, asked, host or columns.get("DEST_ADDR", ""), seconds=seconds, assumed=assumed)
+
+
+def _omni_rates(name: str, columns: Mapping[str, str], *, is_pairs: bool) -> tuple[dict[str, float], str]:
+    rate, units = omni_number(columns, "THROUGHPUT"), columns.get("THROUGHPUT_UNITS", "")
+    if is_pairs:
+        rate = rate if rate is not None and (not units or "Trans" in units) else omni_number(columns, "TRANSACTION_RATE")
+        return ({} if rate is None else {"transactions_per_s": rate}), ""
+    found = _UNIT.match(units)
+    scale = _SCALES[found[1] or found[2] or ""] if found else 1e6
+    ways = {"sent_bps": ("LOCAL_SEND", "REMOTE_SEND"), "goodput_bps": ("REMOTE_RECV", "LOCAL_RECV")}
+    if "MAERTS" in name:
+        ways = {key: (b, a) for key, (a, b) in ways.items()}
+    figures: dict[str, float] = {}
+    for key, ends in ways.items():
+        known = [n for end in ends if (n := omni_number(columns, f"{end}_THROUGHPUT"))]
+        figures |= {key: known[0] * scale} if known else {}
+    if rate is not None:
+        figures.setdefault("goodput_bps", rate * scale)
+    if name == "UDP_STREAM" and (sent := figures.get("sent_bps")) and "goodput_bps" in figures:
+        figures["loss_ratio"] = 1 - figures["goodput_bps"] / sent
+    return figures, "" if found or not figures else "10^6bits/s"
+
+
+def _rows(body: str) -> Iterator[Row]:
+    at_s = 0.0
+    for found in _INTERIM.finditer(body):
+        at_s = round(at_s + float(found[3]), 3)
+        unit = _UNIT.match(found[2])
+        if unit is not None:
+            rates = unit[0] == "Trans/s"
+            yield {
+                "at_s": at_s,
+                "transactions_per_s" if rates else "goodput_bps": float(found[1]) * (1 if rates else _SCALES[unit[1] or unit[2] or ""]),
+            }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from dutlab.analysis.doctor import cable, card, loads, memory, path, processor, queues, router, slot, system, tracking, windows
+from dutlab.analysis.doctor import cable, card, loads, memory, path, processor, programs, queues, router, slot, system, tracking, windows
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, by_price
 from dutlab.analysis.doctor.inventory import CoreShare, Inventory, InventoryLink, InventoryPort, PassedMtu, Streams, WatchedCores
 from dutlab.analysis.doctor.kinds import KINDS, FindingKind, FindingProof
@@ -19,6 +19,7 @@ CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
     system.firewall, system.pf, system.pool_debug, system.kernel_relinking,
     windows.windows_firewall, windows.adapter_moderation, windows.driver_age, windows.power_scheme,
     tracking.conntrack_full, tracking.conntrack_hash, loads.one_stream, loads.both_ways,
+    programs.iperf3_versions, programs.iperf3_threads,
 )  # fmt: skip
 
 __all__ = [

@@ -83,6 +83,8 @@ KINDS: Mapping[str, FindingKind] = {
     "conntrack-hash": FindingKind(_TRACKED),
     "pool-debug": FindingKind(_FRAMES),
     "kernel-relinking": FindingKind(_FRAMES),
+    "iperf3-versions": FindingKind(_STREAMS),
+    "iperf3-one-thread": FindingKind(_STREAMS),
     "one-stream": FindingKind(FindingProof("iperf3", _TIMES, levels=("streams", (1, 4)))),
     "both-ways": FindingKind(FindingProof("iperf3", _STREAM.settings, levels=("direction", ("forward", "reverse", "bidir")))),
 }

@@ -12,6 +12,7 @@ from dutlab.analysis.compare import compare
 from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import NotKnown, RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
+from dutlab.analysis.iperf3_changes import CountChange, changes_between
 from dutlab.analysis.together import Together, together
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
@@ -31,6 +32,8 @@ from dutlab.report.model.contests import (
 from dutlab.report.questions.sides import ComparedRun, apart_by_version, side_names, without_mode
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, figure_names, key_of, name_words
+from dutlab.store.record import TrialRecord
+from dutlab.subject import figure_name
 
 FEWEST_RUNS = 4
 """In all, from which on runs are the unit; below that the newest of a side stands for it."""
@@ -54,6 +57,8 @@ class ComparedPair:
     """Cells that the other side has not."""
     differences: tuple[ValueDifference, ...]
     faults: tuple[str, ...]
+    count_changes: tuple[CountChange, ...] = ()
+    """Between the versions of iperf3 on either side."""
     runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """The folders of either side; empty where modes of one run are compared."""
 
@@ -124,6 +129,7 @@ def compare_runs(
         only_second=_labels(there, here, own),
         differences=found,
         faults=tuple(faults),
+        count_changes=_count_changes(_records(first), _records(second), comparisons),
         runs=(tuple(run.name for run in first), tuple(run.name for run in second)),
     )
 
@@ -161,9 +167,30 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
             only_second=_labels(cells[m], cells[base], own),
             differences=(),
             faults=run.faults,
+            count_changes=_count_changes(_records([run], base), _records([run], m), of_mode[m]),
         )
         for m in others
     )
+
+
+def _count_changes(
+    ours: Sequence[TrialRecord], theirs: Sequence[TrialRecord], comparisons: Sequence[Comparison]
+) -> tuple[CountChange, ...]:
+    measures = {figure_name(c.pair.figure).measure for c in comparisons}
+    return changes_between(_versions(ours), _versions(theirs), measures, [_setting(r) for r in (*ours, *theirs)])
+
+
+def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
+    """Of all modes where none is named."""
+    return [r for run in side for r in run.records if mode in ("", r.cell.mode)]
+
+
+def _versions(records: Sequence[TrialRecord]) -> set[str]:
+    return {of for r in records if (of := r.tool_facts.get("iperf3_version") or r.tool_facts.get("iperf3"))}
+
+
+def _setting(record: TrialRecord) -> Mapping[str, object]:
+    return {"protocol": "udp"} | dict(record.cell.params) if record.cell.workload == "datagrams" else record.cell.params
 
 
 def _design_of(found: Sequence[Comparison]) -> RunOrder:
@@ -274,8 +301,8 @@ def _where(ours: Sequence[Mapping[CellKey, CellFigures]], theirs: Sequence[Mappi
     asked = [[{**cell.factors, **cell.params, "link": cell.link_label} for cell in side] for side in sides]
     names = [name for name in dict.fromkeys(chain.from_iterable(chain(*asked))) if name != "mode"]
     values = {name: [list(dict.fromkeys(_plain(of[name]) for of in side if name in of)) for side in asked] for name in names}
-    apart = [(name, a, b) for name, (a, b) in values.items() if a and b and not set(a) & set(b)]
-    return "; ".join(f"{name}: {', '.join(a)} and {', '.join(b)}" for name, a, b in apart[:_MOST_REASONS])
+    apart = [(name, a, b) for name, (a, b) in values.items() if not set(a) & set(b)]
+    return "; ".join(f"{name}: {', '.join(a) or 'not told'} and {', '.join(b) or 'not told'}" for name, a, b in apart[:_MOST_REASONS])
 
 
 def _plain(value: object) -> str:

@@ -45,6 +45,8 @@ def compared_words(pair: ComparedPair) -> Iterator[str]:
     for c in pair.comparisons:
         for flag in c.flags:
             yield f"note: {printable(c.pair.label)}, {flag}"
+    for change in pair.count_changes:
+        yield f"note: iperf3 counts differently since {change.since}, which is between these versions: before, {change.words}"
     for fault in pair.faults:
         yield f"note: {printable(fault)}"
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -34,8 +35,10 @@ TOOL = "ipgen"
 INSTALL = "build it from github.com/iij/ipgen"
 _ENDS_S = 30.0
 _VERSION = re.compile(r"ipgen v(\S+)")
-_BEGIN = re.compile(r"Packet generation benchmark\. pktsize=(\d+)( with MEMCPY)?( with CKSUM test)? start")
-_SECOND = re.compile(r"(\d+) pkt generated\. totally (\d+) packet generated in (\d+) second\. average: \d+ pps, pktsize (\d+),")
+_BEGIN = re.compile(r"Packet generation benchmark\. pktsize=(\d{1,9})( with MEMCPY)?( with CKSUM test)? start")
+_SECOND = re.compile(
+    r"(?<!\d)(\d{1,18}) pkt generated\. totally (\d{1,18}) packet generated in (\d{1,9}) second\. average: \d+ pps, pktsize (\d{1,9}),"
+)
 
 
 @dataclass
@@ -59,27 +62,25 @@ class BenchmarkProcess:
 def parse_benchmark(text: str) -> tuple[list[list[BenchmarkProcess]], list[str]]:
     """Processes that ran at once (their lines are mixed) with the same size and work, in the order of the file; and what cannot be read."""
     begun, faults = list[BenchmarkProcess](), list[str]()
+    waiting: dict[tuple[int, int, int], list[BenchmarkProcess]] = defaultdict(list)  # by size, frames so far and seconds
     for number, line in enumerate(text.splitlines(), 1):
         if found := _BEGIN.search(line):
             work = FrameWork.CHECKSUMS if found[3] else FrameWork.COPIES if found[2] else FrameWork.FRAMES
             begun.append(BenchmarkProcess(int(found[1]) + L2_BYTES, work, [number]))
+            waiting[begun[-1].frame_bytes, 0, 0].append(begun[-1])
         elif found := _SECOND.search(line):
             now, total, second, packet = map(int, found.groups())
-            if (own := _whose(begun, packet + L2_BYTES, total - now, second - 1)) is None:
+            if not (of_it := waiting[packet + L2_BYTES, total - now, second - 1]):
                 faults.append(f"line {number} continues no benchmark that began above it")
             else:
+                own = of_it.pop(0)
                 own.made.append(now)
                 own.lines.append(number)
+                waiting[own.frame_bytes, total, second].append(own)
         elif "pkt generated" in line or "generation benchmark" in line:
             faults.append(f"line {number} is like one of the benchmark and cannot be read")
     faults += [f"line {p.lines[0]} begins a benchmark that printed no second" for p in begun if not p.made]
     return list(_at_once([p for p in begun if p.made])), faults
-
-
-def _whose(begun: Sequence[BenchmarkProcess], frame_bytes: int, before: int, seconds: int) -> BenchmarkProcess | None:
-    """The process that had made `before` frames of the size in so many seconds; the first of several."""
-    same = (p for p in begun if p.frame_bytes == frame_bytes and len(p.made) == seconds and sum(p.made) == before)
-    return next(same, None)
 
 
 def _at_once(processes: Sequence[BenchmarkProcess]) -> Iterator[list[BenchmarkProcess]]:

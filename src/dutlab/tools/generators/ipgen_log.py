@@ -16,12 +16,12 @@ Known traps, and what is done about them here (line numbers of gen.c):
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dutlab.outside import json_of
 from dutlab.spec.generators.ipgen import L2_BYTES
 
 LATENCY_TRUSTED_BELOW_MS = 999.0
@@ -71,10 +71,10 @@ def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
         if not line.strip():
             continue
         try:
-            out.append(_second(json.loads(line)))
+            out.append(_second(json_of(line.encode())))
         except KeyError as error:
             faults.append(f"line {number}: no {error.args[0]}")
-        except (ValueError, TypeError, IndexError) as error:
+        except (ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
             faults.append(f"line {number}: {type(error).__name__}: {error}")
     return out, faults
 
@@ -93,9 +93,9 @@ def tests_of(seconds: Sequence[IpgenSecond]) -> list[list[IpgenSecond]]:
 def parse_answer(text: str) -> list[IpgenThroughput]:
     """Sizes in rising order; every value of the file is a text. Raises ValueError that says what is wrong."""
     try:
-        sizes = json.loads(text)["framesize"]
+        sizes = json_of(text.encode())["framesize"]
         found = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"])) for size, of in sizes.items()]
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"is not an answer of ipgen's RFC 2544 test: {error!r}") from error
     return sorted(found, key=lambda a: a.frame_bytes)
 

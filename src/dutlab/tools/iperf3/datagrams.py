@@ -4,6 +4,9 @@ From 3.11 on, what arrived is taken from the payload that the server counted: it
 that what was lost at the end is missing in it. Before 3.11 a server prints 0 bytes. What arrived is then what was sent less what the server
 missed: the gaps in the numbers, and all after the highest number, unless they were sent in the last 10 ms. The server stops reading when
 the client is done, so these may have arrived unread.
+
+With a warm-up (-O) both ends leave out other seconds, and up to 3.13 a client counts what was lost in its own as lost. What arrived is then
+the share of those sent that the server did not miss.
 """
 
 from __future__ import annotations
@@ -95,11 +98,28 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
     total, received = member(end, "sum_sent"), member(end, "sum_received")
     if not total and not received:
         older = _before_3_11(document, server, length)
-        return replace(older, out_of_order=out_of_order, raw=raw, repairs=[*repairs, *older.repairs])
+        found = replace(older, out_of_order=out_of_order, raw=raw, repairs=[*repairs, *older.repairs])
+        return _after_warm_up(found, document, server)
     sent, came, seconds = total.get("packets"), received.get("bytes"), total.get("seconds")
     if not isinstance(sent, int) or not isinstance(came, int) or not isinstance(seconds, int | float) or seconds <= 0:
         raise UnreadableError("its report does not say what was sent and received (end.sum_sent.packets, end.sum_received.bytes)")
-    return Sent(sent, came // length, out_of_order, float(seconds), raw, repairs)
+    return _after_warm_up(Sent(sent, came // length, out_of_order, float(seconds), raw, repairs), document, server)
+
+
+def _after_warm_up(found: Sent, document: Mapping[str, Any], server: Done) -> Sent:
+    seen = _seen_by(server) if number(member(member(document, "start"), "test_start"), "omit") else {}
+    packets, missed = number(seen, "packets"), seen.get("lost_packets")
+    if not packets or not isinstance(missed, int):
+        return found
+    return replace(found, received=round(found.sent * (1 - min(1.0, max(0, missed) / packets))))
+
+
+def _seen_by(server: Done) -> Mapping[str, Any]:
+    """The sum that the server reports; empty where its report cannot be read."""
+    try:
+        return member(member(read_object(server.stdout)[0], "end"), "sum")
+    except UnreadableError:
+        return {}
 
 
 def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent:
@@ -108,11 +128,8 @@ def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent
     if size is None or came is None or not seconds:
         raise UnreadableError("its report does not say what was sent and received (end.sum.bytes, packets, lost_packets)")
     sent = int(size // length)
-    repairs = list(sums.repairs)
-    try:
-        seen = member(member(read_object(server.stdout)[0], "end"), "sum")
-    except UnreadableError:
-        seen = {}
+    repairs = [*sums.repairs, *([f"its count of lost datagrams is below zero: {sums.below_zero}"] if sums.below_zero else [])]
+    seen = _seen_by(server)
     highest, missed = number(seen, "packets"), number(seen, "lost_packets")
     if highest is None or missed is None:
         repairs.append("the server's report cannot be read: datagrams lost at the end of the test are not counted as lost")

@@ -53,6 +53,8 @@ class Iperf3Result:
     """What had to be mended or left out before the output could be read."""
     loss_ratio: float | None = None
     jitter_ns: float | None = None
+    below_zero: str = ""
+    """Of UDP: how many datagrams were counted as lost, where that is below zero."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -63,6 +65,8 @@ class Iperf3Result:
             "retransmits": self.retransmits,
             "sender_cpu_percent": self.sender_cpu_percent,
             "receiver_cpu_percent": self.receiver_cpu_percent,
+            "loss_ratio": self.loss_ratio,
+            "jitter_ns": self.jitter_ns if self.loss_ratio is not None else None,
         }
         return {name: float(value) for name, value in known.items() if value is not None}
 
@@ -77,19 +81,31 @@ class Sums:
     """Of UDP: lost datagrams among those sent."""
     jitter_ns: float | None = None
     repairs: tuple[str, ...] = ()
+    below_zero: str = ""
 
 
-def both_ways(link: str, forward: Mapping[str, float], back: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Those of the link in each direction, and both together. An end's processor works for both: `sender` is the client's."""
+def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
+    """Those of the link in each direction, and both together. An end's processor works for both: `sender` is the client's.
+
+    None is a direction that the report does not tell; then there is no sum.
+    """
+    ways = {place: of for place, of in ((link, forward), (back_of(link), back)) if of is not None}
+    if len(ways) == 1 or forward is None or back is None:
+        return {place: dict(of) for place, of in ways.items()}
     counted = {name: forward[name] + back[name] for name in ("goodput_bps", "sent_bps", "retransmits") if name in forward and name in back}
     whole = {name: value for name, value in forward.items() if name in _OF_PROCESSOR} | counted
-    there, here = ({name: value for name, value in of.items() if name not in _OF_PROCESSOR} for of in (forward, back))
-    return {joined((link, back_of(link))): whole, link: there, back_of(link): here}
+    each = {place: {name: value for name, value in of.items() if name not in _OF_PROCESSOR} for place, of in ways.items()}
+    return {joined(ways): whole, **each}
 
 
 _OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
-_BACK = "_bidir_reverse"
-"""What the sums of the other direction have behind their name (iperf_api.c, since 3.11)."""
+BACK = "_bidir_reverse"
+"""What the sums of the other direction have behind their name (iperf_api.c, since 3.11), and here those of 3.7 to 3.10, which come twice.
+
+At both ends the sums without it are from client to server.
+"""
+_APART = 0.05
+"""Both ends leave out other seconds of a warm-up, which differ by some tens of milliseconds."""
 _LONGEST_DATAGRAM = 65535
 """RFC 768: the length field has 16 bits."""
 
@@ -99,12 +115,17 @@ def parse(output: bytes, *, back: bool = False) -> Iperf3Result:
 
     Raises UnreadableError when it holds none.
     """
-    return result_of(*read_object(output), back=back)
+    return result_of(*read_report(output), back=back)
+
+
+def read_report(output: bytes) -> tuple[dict[str, Any], list[str]]:
+    """The object that `-J` printed, and what was mended in it. Raises UnreadableError."""
+    return read_object(output, again=BACK)
 
 
 def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool = False) -> Iperf3Result:
     """The result in a report that was read; `repairs` is what was mended in it. Raises UnreadableError when it holds none."""
-    suffix = _BACK if back else ""
+    suffix = BACK if back else ""
     if (error := document.get("error")) is not None:
         raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}", Unreadable.REPORTED)
     start, end = member(document, "start"), member(document, "end")
@@ -114,7 +135,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
     received, sent = sums.received, sums.sent
     cpu = member(end, "cpu_utilization_percent")
     is_server = "accepted_connection" in start
-    ours, theirs = ("host_total", "remote_total") if is_server == _is_reverse(start) else ("remote_total", "host_total")
+    ours, theirs = ("host_total", "remote_total") if is_server == is_reverse(document) else ("remote_total", "host_total")
     if is_server:  # it does not know the client's processor either, and says 0
         cpu = {key: value for key, value in cpu.items() if key != "remote_total"}
     if not isinstance(intervals := document.get("intervals", []), list):
@@ -140,42 +161,59 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
         repairs=(*repairs, *sums.repairs),
         loss_ratio=sums.loss_ratio,
         jitter_ns=sums.jitter_ns,
+        below_zero=sums.below_zero,
     )
 
 
 def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
     """What was sent and received in a report that was read; `back` as in parse().
 
-    Raises UnreadableError for one of 3.7 to 3.10 of both directions, which has the sums of both under one name.
+    Raises UnreadableError where it has the sums of both directions under one name.
     """
-    start, end, suffix = member(document, "start"), member(document, "end"), _BACK if back else ""
+    start, end, suffix = member(document, "start"), member(document, "end"), BACK if back else ""
     sent, received, both = (member(end, f"{name}{suffix}") for name in ("sum_sent", "sum_received", "sum"))
     if _is_both_ways(end) and not has_back(document):
         raise UnreadableError("it measured both directions at once (--bidir), and before 3.11 its report has the sum of only one")
     packets, counted, jitter_ms = number(both, "packets"), both.get("lost_packets"), number(both, "jitter_ms")
     is_below = isinstance(counted, int) and counted < 0
     lost = 0.0 if is_below else number(both, "lost_packets")
-    repairs = [f"its count of lost datagrams is below zero ({counted}): some arrived twice or late"] if is_below else []
     is_server = "accepted_connection" in start
-    sends = is_server == (_is_reverse(start) != back)
+    sends = is_server == (is_reverse(document) != back)
     loss = min(1.0, lost / packets) if packets and lost is not None else None
+    omits = number(member(start, "test_start"), "omit")
+    repairs = [] if omits else _more_than_all(packets, lost)
     if not sent and not received and packets is not None and lost is not None:
         came = max(0.0, packets - lost)
         if not is_server:
             sent, received, loss = _before_3_11(both, _datagram_bytes(start), came)
-            if lost and sends and number(member(start, "test_start"), "omit"):
+            if lost and sends and omits:
                 repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost")
         elif sends:
             sent = both
         else:
             received = _received_by_server(document, came)
+    elif not is_server and omits and loss is not None and abs((of_payload := _lost_payload(sent, received)) - loss) > _APART:
+        loss = of_payload  # 3.11 to 3.13: a client counts what was lost in the warm-up, too
+        repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost: the loss is that of the payload")
     elif is_server and sends:
         received = received if number(received, "bytes") else {}
     elif is_server:
         sent = sent if number(sent, "bytes") else {}
     if not received:
         loss = jitter_ms = None
-    return Sums(sent, received, loss, None if jitter_ms is None else jitter_ms * 1e6, tuple(repairs))
+    below_zero = f"{counted} of {packets or 0:.0f} datagrams" if is_below else ""
+    return Sums(sent, received, loss, None if jitter_ms is None else jitter_ms * 1e6, tuple(repairs), below_zero)
+
+
+def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float:
+    """The share of bytes that did not come."""
+    size = number(sent, "bytes")
+    return max(0.0, 1 - (number(received, "bytes") or 0.0) / size) if size else 0.0
+
+
+def _more_than_all(packets: float | None, lost: float | None) -> list[str]:
+    """What is wrong with a count of lost datagrams above that of all."""
+    return [f"it counts {lost:.0f} datagrams as lost of {packets:.0f}"] if packets and lost is not None and lost > packets else []
 
 
 def _before_3_11(both: Mapping[str, Any], length: float | None, came: float) -> tuple[Mapping[str, Any], Mapping[str, Any], float | None]:
@@ -207,8 +245,9 @@ def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
     return found if found is not None and 1 <= found <= _LONGEST_DATAGRAM else None
 
 
-def _is_reverse(start: Mapping[str, Any]) -> bool:
-    return member(start, "test_start").get("reverse") == 1
+def is_reverse(document: Mapping[str, Any]) -> bool:
+    """Whether the client receives (`-R`)."""
+    return member(member(document, "start"), "test_start").get("reverse") == 1
 
 
 def _is_both_ways(end: Mapping[str, Any]) -> bool:
@@ -220,7 +259,7 @@ def _is_both_ways(end: Mapping[str, Any]) -> bool:
 
 def has_back(document: Mapping[str, Any]) -> bool:
     """Whether it is of a test in both directions whose report tells them apart."""
-    return any(key.endswith(_BACK) for key in member(document, "end"))
+    return any(key.startswith("sum") and key.endswith(BACK) for key in member(document, "end"))
 
 
 def error_in(output: bytes) -> str | None:
@@ -241,14 +280,21 @@ def is_whole(output: bytes) -> bool:
         return False
 
 
+def omitted(document: Mapping[str, Any]) -> int:
+    """How many intervals of the warm-up (-O) it has."""
+    raw = document.get("intervals")
+    return sum(member(entry, "sum").get("omitted") is True for entry in raw if isinstance(entry, Mapping)) if isinstance(raw, list) else 0
+
+
 def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
-    """Those that count: not omitted, at least half a second long (the last may be a sliver), with a rate."""
+    """Those that count: not omitted, at least half as long as the longest (the last may be a sliver), with a rate."""
     intervals, begun_s = [], 0.0
-    for entry in raw:
-        total = member(entry, name) if isinstance(entry, Mapping) else {}
+    totals = [member(entry, name) if isinstance(entry, Mapping) else {} for entry in raw]
+    least_s = max((number(total, "seconds") or 0.0 for total in totals), default=0.0) / 2
+    for total in totals:
         seconds, rate = number(total, "seconds"), number(total, "bits_per_second")
         begun_s += seconds or 0.0
-        if seconds is not None and rate is not None and seconds >= 0.5 and not total.get("omitted"):  # noqa: PLR2004 - see above
+        if seconds is not None and rate is not None and seconds >= least_s and not total.get("omitted"):
             intervals.append(Iperf3Interval(begun_s, rate, _count(total, "retransmits"), number(total, "jitter_ms") is None))
     return tuple(intervals)
 

@@ -17,6 +17,7 @@ from dutlab.tools.iperf3 import json_output
 
 TOOL = PROGRAM = "iperf3"
 OLDEST = (3, 1)  # esnet/iperf release notes: 3.1 brought -1 that can be relied on and server-side JSON with every field read here
+BOTH_WAYS = (3, 7)  # the same: 3.7 brought --bidir
 FIRST_PORT = 5201
 PORTS_TRIED = 8
 LISTEN_TRIES, LISTEN_PAUSE_S = 100, 0.05
@@ -25,8 +26,8 @@ SERVER_ENDS_S, SERVER_FAILS_S = 60.0, 5.0
 _VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
 
 
-async def version_of(host: Host) -> str:
-    """`3.12`. Raises ToolMissing."""
+async def version_of(host: Host, oldest: tuple[int, int] = OLDEST, why: str = "") -> str:
+    """`3.12`. Raises ToolMissing; `why` says what needs `oldest`."""
     done = await host.run([PROGRAM, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
@@ -35,9 +36,9 @@ async def version_of(host: Host) -> str:
         raise ToolMissing(
             f"`iperf3 --version` says {said!r}, which reports no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
         )
-    if (int(found[1]), int(found[2])) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise ToolMissing(f"iperf3 {found[1]}.{found[2]} is too old", tool=TOOL, host=host.name, remedy=f"install {oldest} or later")
+    if (int(found[1]), int(found[2])) < oldest:
+        what = f"iperf3 {found[1]}.{found[2]} is too old{f' for {why}' if why else ''}"
+        raise ToolMissing(what, tool=TOOL, host=host.name, remedy=f"install {'.'.join(map(str, oldest))} or later")
     return f"{found[1]}.{found[2]}"
 
 

@@ -34,7 +34,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
 from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, both_ways
-from dutlab.tools.iperf3.program import FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
+from dutlab.tools.iperf3.program import BOTH_WAYS, FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 from dutlab.tools.live import received_rate
 
 GRACE_S = 15.0
@@ -79,7 +79,9 @@ def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
     hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
-    return versions_of(dict(zip(hosts, await all_there(version_of(site.hosts[host]) for host in hosts), strict=True)))
+    both = {host for cell in cells if getattr(cell.setting, "direction", "") == "bidir" for host in hosts_of(cell, site.testbed)}
+    found = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
+    return versions_of(dict(zip(hosts, found, strict=True)))
 
 
 class Iperf3:

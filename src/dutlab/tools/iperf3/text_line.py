@@ -11,13 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _LINE = re.compile(
-    r"^\[ *(?P<id>\d+|SUM)\](?:\[(?P<role>[TR]X-[CS])\])? +(?P<from>\d+\.\d+)- *(?P<to>\d+\.\d+) +sec +[\d.]+ [KMGT]?Bytes +"
-    r"(?P<rate>\d+(?:\.\d+)?) (?P<prefix>[KMGT]?)(?P<unit>bits|Bytes)/sec(?P<rest>.*)$",
+    r"^\[ *(?P<id>\d+|SUM)\](?:\[(?P<role>[TR]X-[CS])\])? +(?P<from>\d+[.,]\d+)- *(?P<to>\d+[.,]\d+) +sec +[\d.,]+ [KMGTPE]?Bytes +"
+    r"(?P<rate>\d+(?:[.,]\d+)?) (?P<prefix>[KMGTPE]?)(?P<unit>bits|Bytes)/sec(?P<rest>.*)$",
     re.MULTILINE,
 )
-_DATAGRAMS = re.compile(r"(?P<jitter>\d+(?:\.\d+)?) ms +(?P<lost>-?\d+)/ *(?P<total>\d+) +\(")
-_RETRANSMITS = re.compile(r"^ +(\d+)(?= |$)")
-_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_STAMP = re.compile(
+    r"^(?=[^\n]*\[ *(?:\d+|SUM|ID)\])[^\n]*?(?=\[ *(?:\d+|SUM|ID)\](?:\[(?:[TR]X-[CS]|Role)\])? )"
+    r"|^[^\n]*?(?=Connecting to host |Accepted connection from |Reverse mode, remote host |- - - - -|-{20}|iperf3: |Server output:"
+    r"|Time: |Cookie: |Starting Test: |Test Complete|Target Bitrate: |CPU Utilization: |snd_tcp_congestion )",
+    re.MULTILINE,
+)
+_DATAGRAMS = re.compile(r"(?<![\d.,])(?P<jitter>\d{1,18}(?:[.,]\d{1,18})?) ms +(?P<lost>-?\d{1,18})/ *(?P<total>\d{1,18}) +\(")
+_RETRANSMITS = re.compile(r"^ +(\d{1,18})(?= |$)")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 SUM = "SUM"
 
 
@@ -64,7 +70,7 @@ class TextLine:
     def datagrams(self) -> ReceivedDatagrams | None:
         """None of TCP, and of an interval of who sends."""
         found = _DATAGRAMS.search(self.rest)
-        return ReceivedDatagrams(float(found["jitter"]) * 1e6, int(found["lost"]), int(found["total"])) if found else None
+        return ReceivedDatagrams(_number(found["jitter"]) * 1e6, int(found["lost"]), int(found["total"])) if found else None
 
     @property
     def retransmits(self) -> int | None:
@@ -73,12 +79,22 @@ class TextLine:
         return int(found[1]) if found else None
 
 
+def unstamped(text: str) -> str:
+    """Without what stands before the lines: times (`--timestamps`, ts), names of a log."""
+    return _STAMP.sub("", text)
+
+
+def _number(digits: str) -> float:
+    """With the point of any language: never more than two digits follow it but of times."""
+    return float(digits.replace(",", "."))
+
+
 def lines_of(text: str) -> Iterator[TextLine]:
     """Every such line of a text, in its order."""
     for m in _LINE.finditer(text):
         is_bits = m["unit"] == "bits"
-        bps = float(m["rate"]) * (1e3 if is_bits else 1024.0) ** _POWERS[m["prefix"]] * (1 if is_bits else 8)
-        yield TextLine(m.start(), m["id"], m["role"] or "", float(m["from"]), float(m["to"]), bps, m["rest"])
+        bps = _number(m["rate"]) * (1e3 if is_bits else 1024.0) ** _POWERS[m["prefix"]] * (1 if is_bits else 8)
+        yield TextLine(m.start(), m["id"], m["role"] or "", _number(m["from"]), _number(m["to"]), bps, m["rest"])
 
 
 def mean_bps(lines: Sequence[TextLine]) -> float | None:

@@ -15,9 +15,9 @@ step has the figure of each, as `goodput_bps`, `run_2/goodput_bps`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from statistics import fmean
 from typing import Any
@@ -25,9 +25,10 @@ from typing import Any
 from dutlab.subject import Way, part_figure, run_part, way_figure
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
+from dutlab.tools.iperf3.json_output import BACK as OF_BACK
 from dutlab.tools.iperf3.json_output import has_back, sums_of
-from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps
-from dutlab.tools.json_text import UnreadableError, number, read_object
+from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, mean_bps, unstamped
+from dutlab.tools.json_text import UnreadableError, number, pieces_of
 
 Found = tuple[str, float]
 
@@ -76,25 +77,10 @@ def _iperf_json(text: str) -> Iterator[Found]:
     """Each report in the text, of which a server may print one a client."""
     if '"end"' not in text:
         return
-    decoder, at = json.JSONDecoder(), text.find("{")
-    while at >= 0:
-        try:
-            document, until = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            yield from _mended_report(text[at:])  # as of an iperf3 that prints -nan
-            at = text.find("\n{", at + 1)
-            continue
-        if isinstance(document, dict):
-            yield from _iperf_report(document)
-        at = text.find("{", until)
-
-
-def _mended_report(text: str) -> Iterator[Found]:
-    try:
-        document, _ = read_object(text.encode())
-    except UnreadableError:
-        return
-    yield from _iperf_report(document)
+    with suppress(UnreadableError):
+        for piece in pieces_of(text.encode(), again=OF_BACK):
+            if piece.document is not None:
+                yield from _iperf_report(piece.document)
 
 
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
@@ -118,6 +104,7 @@ def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
 
 def _iperf_text(text: str) -> Iterator[Found]:
     """The summary of each test: the sum of its streams, and of one stream its own."""
+    text = unstamped(text) if "bits/sec" in text or "Bytes/sec" in text else text
     names_sides, has_rules = any(line.side for line in lines_of(text)), "- - - -" in text
     is_server, intervals = False, list[TextLine]()
     for part in _BREAK.split(text):
@@ -130,13 +117,13 @@ def _iperf_text(text: str) -> Iterator[Found]:
             if line.side or (not names_sides and (is_end if has_rules else _covers_all(line))):
                 test.setdefault((line.role, line.side), []).append(line)
         if is_end and not names_sides and any(line.datagrams for line in lines):
-            yield from _one_line_of_udp(lines, intervals)
+            yield from _one_line_of_udp(lines, intervals, is_server=is_server)
         else:
             yield from _iperf_summary(test, is_server=is_server)
         intervals += [line for line in lines if not line.side and not line.is_omitted]
 
 
-def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine]) -> Iterator[Found]:
+def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is_server: bool) -> Iterator[Found]:
     """iperf3 before 3.2: the summary has the rate that was sent, and what the receiver counted; a server does not know what was sent."""
     whole = [line for line in lines if line.stream == SUM] or lines
     of_streams = {line.stream for line in whole}
@@ -144,6 +131,8 @@ def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine]) -
     total, lost, sent_bps = sum(d.total for d in told), sum(d.lost for d in told), sum(line.bps for line in whole)
     if sent_bps > 0:
         yield "sent_bps", sent_bps
+        if is_server:  # one that sends is not told what came
+            return
         yield "goodput_bps", sent_bps * (1 - lost / total) if total else 0.0
     elif (came := [mean_bps([i for i in intervals if i.stream == stream]) for stream in of_streams]) and None not in came:
         yield "goodput_bps", sum(bps for bps in came if bps is not None)

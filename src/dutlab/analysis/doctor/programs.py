@@ -1,0 +1,49 @@
+"""Versions of programs that measure: hosts whose iperf3 count differently, and an iperf3 that serves all streams with one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, unknown_price
+from dutlab.analysis.doctor.inventory import Inventory
+from dutlab.analysis.iperf3_changes import CHANGES, changes_between
+
+_READ = "iperf3 --version"
+_THREADS = next(change for change in CHANGES if change.setting == "streams")
+
+
+def iperf3_versions(p: Inventory) -> Iterator[Finding]:
+    """Which end counts depends on the direction, so that results of two directions or two pairs of hosts differ by the versions too."""
+    found = _found(p)
+    measures = {name for change in CHANGES for name in change.measures}
+    settings: list[Mapping[str, object]] = [{"protocol": "udp"}, {"omit_s": 1}, *({"streams": load.streams} for load in p.loads)]
+    if changes := changes_between(found.values(), found.values(), measures, settings):
+        words = "; ".join(f"since {change.since} (before, {change.words})" for change in changes)
+        yield Finding(
+            "iperf3-versions", "the hosts have versions of iperf3 that count differently", unknown_price(f"what changed: {words}"),
+            tuple(found), tuple(Evidence(host, _READ, version) for host, version in found.items()),
+            tuple(CureStep(host, "by hand: install the same version of iperf3 on all hosts") for host in found),
+            tuple(CureStep(host, "by hand: install the version that was there") for host in found),
+        )  # fmt: skip
+
+
+def iperf3_threads(p: Inventory) -> Iterator[Finding]:
+    """Several streams on one core."""
+    settings = [{"streams": load.streams} for load in p.loads]
+    found = {
+        host: version
+        for host, version in _found(p).items()
+        if _THREADS in changes_between([version], [_THREADS.since], _THREADS.measures, settings)
+    }
+    if found:
+        yield Finding(
+            "iperf3-one-thread", f"iperf3 before {_THREADS.since} serves all streams of a test with one thread",
+            unknown_price("nothing where one core is enough for all streams"),
+            tuple(found), tuple(Evidence(host, _READ, version) for host, version in found.items()),
+            tuple(CureStep(host, f"by hand: install iperf3 {_THREADS.since} or later") for host in found),
+            tuple(CureStep(host, "by hand: install the version that was there") for host in found),
+        )  # fmt: skip
+
+
+def _found(p: Inventory) -> dict[str, str]:
+    return {host: version for host in p.facts if (version := p.text(host, "programs", "iperf3"))}

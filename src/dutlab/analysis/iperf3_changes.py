@@ -1,0 +1,69 @@
+"""What changed in how iperf3 counts: results of two versions differ also by each change between them (esnet/iperf, RELNOTES.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+_VERSION = re.compile(r"\b(\d+)\.(\d+)(?:\.(\d+))?")
+_Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CountChange:
+    """A change of what some figures are."""
+
+    since: str
+    """The first version that has it."""
+    measures: tuple[str, ...]
+    words: str
+    """What it was before."""
+    setting: str = ""
+    """Only tests count whose setting of this name is above `least`; empty for all."""
+    least: int = 0
+
+
+CHANGES = (
+    CountChange("3.2", ("loss_ratio", "goodput_bps"), "datagrams that came out of order were counted as lost", "datagrams"),
+    CountChange("3.8", ("jitter_ns",), "jitter had the drift between the clocks of both ends in it"),
+    CountChange("3.10", ("sender_cpu_percent", "receiver_cpu_percent"), "the processor's share was calculated wrong"),
+    CountChange("3.14", ("goodput_bps", "sent_bps", "loss_ratio"), "sums of a test with a warm-up (-O) were wrong", "omit_s"),
+    CountChange("3.16", ("goodput_bps", "sent_bps"), "one thread served all streams of a test", "streams", 1),
+    CountChange("3.18", ("sender_cpu_percent", "receiver_cpu_percent"), "the processor's share was too high at limited rates"),
+    CountChange("3.18", ("sent_bps", "loss_ratio"), "datagrams that the sender could not send were counted as sent", "datagrams"),
+)
+
+
+def changes_between(
+    first: Iterable[str], second: Iterable[str], measures: Collection[str], settings: Iterable[Mapping[str, object]] = ()
+) -> tuple[CountChange, ...]:
+    """Changes between any version of one side and any of the other, as far as they concern `measures` of tests with these settings.
+
+    A version may have words around it, and a text with none is left out.
+    """
+    ours, theirs = _versions(first), _versions(second)
+    tests = list(settings)
+    return tuple(
+        change
+        for change in CHANGES
+        if any((a < _since(change)) != (b < _since(change)) for a in ours for b in theirs)
+        and any(name in measures for name in change.measures)
+        and (not change.setting or any(_has(change, test) for test in tests))
+    )
+
+
+def _has(change: CountChange, test: Mapping[str, object]) -> bool:
+    if change.setting == "datagrams":
+        return test.get("protocol") == "udp"
+    value = test.get(change.setting)
+    return isinstance(value, int | float) and value > change.least
+
+
+def _since(change: CountChange) -> _Version:
+    (found,) = _versions([change.since])
+    return found
+
+
+def _versions(texts: Iterable[str]) -> set[_Version]:
+    return {(int(m[1]), int(m[2]), int(m[3] or 0)) for text in texts for m in _VERSION.finditer(text)}

@@ -1,0 +1,62 @@
+"""What one end of a test of iperf3 reports, whatever the form; which tests are not repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+
+from dutlab.methods.ports import Row
+from dutlab.spec.workloads.setting import Value
+
+FORWARD, REVERSE = "forward", "reverse"
+"""Directions in the client's words."""
+SEVERAL_RATES = 1.1
+"""Tests of UDP in one file that sent at rates so far apart were not asked for the same rate."""
+
+
+@dataclass(frozen=True)
+class Iperf3Report:
+    """Figures by our names, a row a second, and what was asked for as far as the report tells."""
+
+    figures: Mapping[str, Mapping[str, float]]
+    """Place → figures, that of the whole test first."""
+    asked: Mapping[str, Value]
+    is_server: bool = False
+    test_ids: tuple[str, ...] = ()
+    """As of `Imported`."""
+    seconds: Sequence[Row] = ()
+    repairs: tuple[str, ...] = ()
+    below_zero: str = ""
+    """What of the count of lost datagrams is below zero."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    omitted: int = 0
+    """Seconds of the warm-up (-O)."""
+    started: datetime | None = None
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """Client, server and congestion control."""
+
+
+def ids_of(cookie: object, ends: Sequence[tuple[object, object]]) -> tuple[str, ...]:
+    """Names of a test: addresses and ports of its first stream, which NAT changes, and the cookie that the client made."""
+    of_stream = " ".join(sorted(f"{str(address).removeprefix('::ffff:')} {port}" for address, port in ends))
+    return tuple(filter(None, (of_stream, str(cookie or ""))))
+
+
+def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
+    """The same; where tests of UDP that do not say what rate was asked for sent at several, the rate in two digits is part of each."""
+    open_ = {n: rate for n, r in enumerate(reports) if r.asked.get("rate_bps") is None and (rate := _sent_bps(r))}
+    rates = sorted(open_.values())
+    if all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
+        return list(reports)
+    return [replace(r, asked={**r.asked, "rate_bps": float(f"{open_[n]:.1e}")}) if n in open_ else r for n, r in enumerate(reports)]
+
+
+def _sent_bps(report: Iperf3Report) -> float | None:
+    """Of UDP: a server knows what came, and what share that is."""
+    if report.asked.get("protocol") != "udp":
+        return None
+    whole = next(iter(report.figures.values()))
+    came, loss = whole.get("goodput_bps"), whole.get("loss_ratio", 0.0)
+    return whole.get("sent_bps") or (came / (1 - loss) if came and loss < 1 else None)

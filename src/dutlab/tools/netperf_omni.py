@@ -1,0 +1,109 @@
+"""netperf's omni output (`-k`, `-o`, `-O`): the columns that were asked for, as KEY=value, as CSV with a head, or as columns for people.
+
+A column has a name (`-k`) and a title of up to four lines, which CSV has in one (nettest_omni.c: print_omni_init_list(), print_omni_csv(),
+print_omni_keyword(), print_omni_human()). THROUGHPUT is of what came (send_omni_inner(): of a test
+that only sends, the bytes of the other end).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from dutlab.bounds import LARGEST_NUMBER
+
+_TITLES = {
+    "Throughput": "THROUGHPUT", "Throughput Units": "THROUGHPUT_UNITS", "Throughput Confidence Width (%)": "THROUGHPUT_CONFID",
+    "Elapsed Time (sec)": "ELAPSED_TIME", "Protocol": "PROTOCOL", "Direction": "DIRECTION", "Transaction Rate Tran/s": "TRANSACTION_RATE",
+    "Round Trip Latency usec/tran": "RT_LATENCY", "Minimum Latency Microseconds": "MIN_LATENCY",
+    "Maximum Latency Microseconds": "MAX_LATENCY", "Mean Latency Microseconds": "MEAN_LATENCY",
+    "50th Percentile Latency Microseconds": "P50_LATENCY", "90th Percentile Latency Microseconds": "P90_LATENCY",
+    "99th Percentile Latency Microseconds": "P99_LATENCY", "Stddev Latency Microseconds": "STDDEV_LATENCY",
+    "Request Size Bytes": "REQUEST_SIZE", "Response Size Bytes": "RESPONSE_SIZE", "Initial Burst Requests": "BURST_SIZE",
+    "Local Send Size": "LOCAL_SEND_SIZE", "Remote Send Size": "REMOTE_SEND_SIZE",
+    "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
+    "Remote Transport Retransmissions": "REMOTE_TRANSPORT_RETRANS", "Local Send Throughput": "LOCAL_SEND_THROUGHPUT",
+    "Local Recv Throughput": "LOCAL_RECV_THROUGHPUT", "Remote Send Throughput": "REMOTE_SEND_THROUGHPUT",
+    "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT", "Destination Address": "DEST_ADDR",
+    "Local Congestion Control Algorithm": "LOCAL_CONG_CONTROL",
+}  # fmt: skip
+"""Title → name, of the columns that are read."""
+_KEY = re.compile(r"^([A-Z][A-Z0-9_]+)=(.*)$")
+_HEAD_LINES = 4
+_MOST_COLUMNS = 300
+
+
+def omni_of(text: str) -> list[dict[str, str]]:
+    """Of each test in a text the columns that are read, by their names; none where the text has no omni output."""
+    lines = text.split("\n")
+    return list(_of_keys(lines)) or list(_of_csv(lines)) or list(_of_columns(lines))
+
+
+def _of_keys(lines: Sequence[str]) -> Iterator[dict[str, str]]:
+    """A name that comes again begins another test."""
+    known, found = set(_TITLES.values()), dict[str, str]()
+    for line in lines:
+        match = _KEY.match(line.strip())
+        if match is None or match[1] not in known:
+            continue
+        if match[1] in found:
+            yield found
+            found = {}
+        found[match[1]] = match[2].strip()
+    if found:
+        yield found
+
+
+def _of_csv(lines: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Every line with as many values as the head before it."""
+    names: list[str | None] = []
+    for line in lines:
+        if len(line) > 2**16 or not line.strip():
+            continue
+        (row,) = csv.reader([line])
+        heads = [_TITLES.get(title.strip(), title.strip() if title.strip() in _TITLES.values() else None) for title in row]
+        if any(heads) and "=" not in line:
+            names = heads
+        elif names and len(row) == len(names):
+            yield {name: value.strip() for name, value in zip(names, row, strict=True) if name}
+        else:
+            names = []
+
+
+def _of_columns(lines: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Blocks of a head of four lines and one line of values, of which a test may have several (`;` between selectors)."""
+    found, at = dict[str, str](), 0
+    while at + _HEAD_LINES < len(lines):
+        titles = _columns(lines[at : at + _HEAD_LINES + 1])
+        named = {name: value for title, value in titles if (name := _TITLES.get(title)) and value}
+        if named:
+            if found.keys() & named.keys():
+                yield found
+                found = {}
+            found |= named
+            at += _HEAD_LINES
+        at += 1
+    if found:
+        yield found
+
+
+def _columns(block: Sequence[str]) -> list[tuple[str, str]]:
+    """Title and value of each column: where every line has a blank, one ends."""
+    width = max(map(len, block))
+    if width > _MOST_COLUMNS * 20 or not block[0].strip():
+        return []
+    rows = [line.ljust(width) for line in block]
+    blank = [all(row[n] == " " for row in rows) for n in range(width)]
+    edges = [n for n in range(width) if not blank[n] and (n == 0 or blank[n - 1])]
+    spans = list(zip(edges, [*edges[1:], width], strict=True))
+    return [(" ".join(" ".join(row[a:b] for row in rows[:-1]).split()), rows[-1][a:b].strip()) for a, b in spans]
+
+
+def omni_number(columns: Mapping[str, str], name: str) -> float | None:
+    """A count or rate from 0 on; below that netperf says that it does not know."""
+    try:
+        found = float(columns[name])
+    except (KeyError, ValueError):
+        return None
+    return found if 0 <= found <= LARGEST_NUMBER else None

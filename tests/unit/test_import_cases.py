@@ -1,0 +1,236 @@
+"""Public cases of iperf3, netperf and flent: each a file as people post it, with the figures worked out by hand (tests/data/cases, a README each)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from dutlab.analysis.limited import LimitCause
+from dutlab.choices import IMPORTS
+from dutlab.cli.import_files import import_files
+from dutlab.doubts import DoubtKind
+from dutlab.errors import InputError
+from dutlab.hosts.host import Done
+from dutlab.interop.imported_run import ImportOptions, Omission
+from dutlab.interop.importers import read_files
+from dutlab.report.gather import gather
+from dutlab.report.model.contests import CompareRequest
+from dutlab.report.questions.compared import compare_modes
+from dutlab.report.questions.sides import open_run
+from dutlab.subject import whole_of
+from dutlab.tools.iperf3.datagrams import read_ends
+from import_files import CASES, DATA
+from outputs import output
+
+INCOMPLETE, NEGATIVE = DoubtKind.TOOL_INCOMPLETE, DoubtKind.NEGATIVE_LOSS
+
+
+def named(figures):
+    """Those of the whole by their names, those of one way of a test in both by place and name."""
+    whole = whole_of(figures)
+    return {name if place == whole else f"{place} {name}": value for place, of in figures.items() for name, value in of.items()}
+
+
+@pytest.mark.parametrize(
+    ("command", "trials", "doubts"),
+    [
+        ("flent 01-flent-socket-stats/tcp_2up.flent.gz", [{"goodput_bps": 8e6, "rtt_mean_ns": 20e6}], []),
+        ("flent 03-flent-udp-ping-raw/rrul.flent.gz", [{f"rtt_{what}_ns": 50e6 for what in ("min", "mean", "p50", "p99", "max")}], []),
+        (
+            "flent 05-flent-http/http.flent.gz",
+            [{f"latency_{what}_ns": 1.05e6 for what in ("min", "mean", "p99")} | {"rtt_mean_ns": None}],
+            [],
+        ),
+        (
+            "iperf3 06-iperf3-udp-before-3.11/udp.json",
+            [{"sent_bps": 1e9, "goodput_bps": 750e6, "loss_ratio": 0.25, "jitter_ns": 21e3, "protocol": "udp", "length_bytes": 1460}],
+            [],
+        ),
+        (
+            "iperf3 07-iperf3-bidir/fw.json",
+            [
+                {
+                    "a goodput_bps": 9.39e9,
+                    "a.back goodput_bps": 4.09e9,
+                    "goodput_bps": 13.48e9,
+                    "a.back retransmits": 900,
+                    "direction": "bidir",
+                }
+            ],
+            [],
+        ),
+        (
+            "iperf3 10-iperf3-text-then-reverse/nas.txt",
+            [{"goodput_bps": 9.39e9, "direction": "forward"}, {"goodput_bps": 3.02e9, "retransmits": 188, "direction": "reverse"}],
+            [],
+        ),
+        (
+            "iperf3 12-iperf3-negative-loss/udp.txt",
+            [{"goodput_bps": 811e6, "loss_ratio": 0, "protocol": "udp", "direction": "reverse"}],
+            [NEGATIVE],
+        ),
+        (
+            "netperf 21-netperf-cpu/vxlan.txt",
+            [{"goodput_bps": 3919.03e6, "message_bytes": 16384, "test": "TCP_STREAM"}, {"goodput_bps": 2205.32e6, "message_bytes": 8192}],
+            [INCOMPLETE],
+        ),
+        ("iperf3 40-iperf3-tcp-server-text-3.1/server.txt", [{"goodput_bps": 3.31e9, "sent_bps": None}], []),
+        (
+            "iperf3 41-iperf3-10g-into-1g/odroid.json",
+            [{"goodput_bps": 956e6, "sent_bps": 2.86e9, "loss_ratio": 822000 / 1234500, "streams": 40, "rate_bps": 250_000_000}],
+            [],
+        ),
+        (
+            "netperf 43-netperf-omni/rr.csv",
+            [{"transactions_per_s": 3313.49, "latency_p50_ns": 295e3, "latency_p99_ns": 406e3, "test": "UDP_RR"}],
+            [],
+        ),
+        ("netperf 43-netperf-omni/stream.kv", [{"goodput_bps": 4935.1e6, "retransmits": 12, "test": "TCP_STREAM", "duration_s": 10}], []),
+        (
+            "iperf3 47-iperf3-verbose/v.txt",
+            [{"goodput_bps": 50.3e6, "sender_cpu_percent": 2.2, "rate_bps": 50e6, "length_bytes": 131072, "direction": "forward"}],
+            [],
+        ),
+    ],
+)
+def test_a_public_case_has_its_right_figures(command, trials, doubts):
+    """`trials` has of each what must be among its figures and what was asked; None: is not there."""
+    kind, path = command.split(" ", 1)
+    found, faults = read_files(kind, [CASES / path], ImportOptions())
+    said = [{**trial.cell.params, **named(trial.measured.figures)} for trial in found]
+    assert [{name: of.get(name) for name in trial} for of, trial in zip(said, trials, strict=True)] == [pytest.approx(t) for t in trials]
+    assert [doubt.kind for trial in found for doubt in trial.measured.doubts] == doubts
+    assert faults == []
+    assert len({trial.cell.model_dump_json() for trial in found}) == len(found), "no two are repeats"
+
+
+def test_the_case_of_datagrams_by_iperf3_3_9():
+    """51: of its client's and server's report."""
+    ends = [
+        Done(end, ("iperf3",), 0, (CASES / f"51-datagrams-iperf3-3.9/{end}.json").read_bytes(), b"", 0.0, 1.0)
+        for end in ("client", "server")
+    ]
+    found = read_ends(*ends, 1460, {})
+    assert (found.sent, found.received) == (1711, 1668)
+
+
+VERSIONS = ("3.1.3", "3.5", "3.7", "3.9", "3.10.1", "3.12", "3.16", "3.21")
+RECORDED = DATA / "iperf3" / "versions"
+
+
+def recorded(version, of):
+    return json.loads((RECORDED / f"{version}-{of}.json").read_text())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_datagrams_of_each_version_are_counted_and_both_ends_reports_are_one_test(version):
+    """100 Mbit/s into a socket of 8 KiB, which loses some: datagrams are 1400 bytes."""
+    paths = [RECORDED / f"{version}-udp-{end}.json" for end in ("client", "server")]
+    client, server = (json.loads(path.read_text())["end"] for path in paths)
+    sent, lost = client["sum"]["bytes"] // 1400, server["sum"]["lost_packets"]
+    assert 0 < lost < sent
+    found = read_ends(*(Done("x", ("iperf3",), 0, path.read_bytes(), b"", 0.0, 1.0) for path in paths), 1400, {})
+    assert (found.sent, found.received) == (sent, pytest.approx(sent - lost, abs=3))
+    (trial,), faults = read_files("iperf3", paths, ImportOptions())
+    figures = trial.measured.figures["a"]
+    assert figures["loss_ratio"] == pytest.approx(lost / sent, abs=0.002)
+    assert figures["goodput_bps"] == pytest.approx(figures["sent_bps"] * (1 - lost / sent), rel=0.005)
+    assert ([out.why for out in trial.left_out], sorted(trial.raw), faults) == (
+        [Omission.SAME_TEST],
+        sorted(path.name for path in paths),
+        [],
+    )
+    (alone,), _ = read_files("iperf3", paths[1:], ImportOptions())
+    assert alone.measured.figures["a"]["loss_ratio"] == pytest.approx(lost / sent, abs=0.002)
+
+
+@pytest.mark.parametrize("version", VERSIONS[2:])
+def test_both_directions_of_each_version_that_has_them(version):
+    (trial,), _ = read_files("iperf3", [RECORDED / f"{version}-bidir-client.json"], ImportOptions())
+    forward, back = (stream["receiver"]["bits_per_second"] for stream in recorded(version, "bidir-client")["end"]["streams"])
+    figures = trial.measured.figures
+    rates = [figures[place]["goodput_bps"] for place in ("a", "a.back", "a+a.back")]
+    assert rates == pytest.approx([forward, back, forward + back], rel=1e-3)
+    assert trial.cell.params["direction"] == "bidir"
+    assert {row["direction"] for row in trial.measured.tables["seconds"]} == {"a", "a.back"}
+
+
+def test_a_text_of_the_client_and_one_of_the_server_are_one_test(tmp_path):
+    stream = "local {0} port {1} connected to {2} port {3}"
+    ends = ("192.0.2.1", 45424, "192.0.2.2", 5101)
+    server = (CASES / "40-iperf3-tcp-server-text-3.1/server.txt").read_text()
+    assert stream.format(*ends[2:], *ends[:2]) in server
+    client = server.replace("Accepted connection from", "Connecting to host").replace(
+        stream.format(*ends[2:], *ends[:2]), stream.format(*ends)
+    )
+    for name, text in (("client", client), ("server", server), ("other", server.replace("45424", "45426"))):
+        (tmp_path / f"{name}.txt").write_text(text)
+    trials, _ = read_files("iperf3", [tmp_path / f"{name}.txt" for name in ("server", "client", "other")], ImportOptions())
+    assert [(trial.cell.mode, sorted(trial.raw)) for trial in trials] == [
+        ("client", ["client.txt", "server.txt"]),
+        ("other", ["other.txt"]),
+    ]
+
+
+def events(document):
+    parts = [("start", document["start"]), *(("interval", i) for i in document["intervals"]), ("end", document["end"])]
+    return "".join(json.dumps({"event": event, "data": data}) + "\n" for event, data in parts)
+
+
+@pytest.mark.parametrize(
+    ("make", "count", "doubts", "left_out"),
+    [
+        (lambda a, b: a + "\n" + b, 2, [], []),
+        (lambda a, b: f"[{a},\n{b}]", 2, [], []),
+        (lambda a, b: json.dumps(json.loads(a)) + "\n" + json.dumps(json.loads(b)), 2, [], []),
+        (lambda a, b: events(json.loads(a)) + events(json.loads(b)), 2, [], []),
+        (lambda a, b: events(json.loads(a)) + a + b, 2, [], []),  # --json-stream-full-output, and another
+        (lambda a, b: a[:900] + "\n" + b, 1, [INCOMPLETE], [Omission.UNFINISHED]),
+        (lambda a, b: a + "\n" + b[:900], 1, [INCOMPLETE], [Omission.UNFINISHED]),
+        (lambda a, b: f"{a}\niperf Done.\n{b}\n" + '{"start": {"version": "iperf 3.21"}, "error": "interrupt - the server has terminated"}', 2, [], []),
+        (lambda a, b: output("step_figures", "iperf3") + "\nServer JSON output:\n" + a + "\niperf Done.\n", 1, [], []),
+        (lambda a, b: a + "\nready\n" + b, 2, [INCOMPLETE], [Omission.UNREADABLE]),
+        (lambda a, b: a.replace('"jitter_ms":\t', '"jitter_ms":\t-nan, "x":') + "\n" + b, 2, [INCOMPLETE], []),
+        (lambda a, _: a + "\nConnecting to host 192.0.2.2, port 5201\niperf3: error - unable to connect\n", 1, [INCOMPLETE], [Omission.UNFINISHED]),
+    ],
+)  # fmt: skip
+def test_every_document_of_a_file_is_a_test_and_what_is_none_is_said(make, count, doubts, left_out):
+    one, other = (json.dumps(recorded(version, "udp-client"), indent="\t", separators=(",", ":\t")) for version in ("3.12", "3.16"))
+    trials = IMPORTS["iperf3"].importer("x.json", make(one, other).encode(), ImportOptions())
+    assert len(trials) == count
+    assert [doubt.kind for trial in trials for doubt in trial.measured.doubts] == doubts
+    assert [out.why for trial in trials for out in trial.left_out] == left_out
+
+
+def test_a_report_that_was_cut_short_counts_where_it_is_of_the_end_that_received():
+    document = recorded("3.12", "udp-server") | {"error": "the client has terminated"}
+    (trial,) = IMPORTS["iperf3"].importer("x.json", json.dumps(document).encode(), ImportOptions())
+    assert [doubt.kind for doubt in trial.measured.doubts] == [INCOMPLETE]
+    document["error"] = "unable to receive results"
+    with pytest.raises(InputError):
+        IMPORTS["iperf3"].importer("x.json", json.dumps(document).encode(), ImportOptions())
+
+
+def imported(tmp_path, *arguments):
+    done = CliRunner().invoke(import_files, [*arguments, "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 0, done.output
+    return next(path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize(("line", "is_limit"), [((), False), (("--line-rate", "1G"), True)])
+def test_the_line_is_a_limit_where_it_is_known_and_a_lossy_import_tells_nothing_of_a_dut(tmp_path, line, is_limit):
+    run = imported(tmp_path, "iperf3", str(CASES / "41-iperf3-10g-into-1g/odroid.json"), *line)
+    (limit,) = gather(run, run).limits
+    assert (LimitCause.LINE.value in limit.words, bool(limit.confidence)) == (is_limit, is_limit)
+
+
+def test_a_comparison_says_what_changed_between_two_versions_of_iperf3(tmp_path):
+    for version in ("3.7", "3.16"):
+        (tmp_path / f"of-{version[2:]}.json").write_bytes((RECORDED / f"{version}-bidir-client.json").read_bytes())
+    run = imported(tmp_path, "iperf3", *(str(tmp_path / f"of-{minor}.json") for minor in (7, 16)))
+    (pair,) = compare_modes(open_run(run), asked=CompareRequest(figures=("sender_cpu_percent",), better={"sender_cpu_percent": "lower"}))
+    assert [change.since for change in pair.count_changes] == ["3.10"]
+    (pair,) = compare_modes(open_run(run))
+    assert pair.count_changes == (), "one stream and no warm-up: goodput is what it was"
