@@ -94,7 +94,7 @@ class Imported:
     why: str = ""
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """As in a record. An importer leaves it empty: the user's line rate fills it, by the two fields below."""
+    """As in a record. An importer leaves it empty: the user's line rate fills it, which each direction has (`a`, `a.back`)."""
     apart: Mapping[str, str] = field(default_factory=dict)
     """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
     test_ids: Sequence[str] = ()
