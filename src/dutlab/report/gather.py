@@ -92,7 +92,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     records, planned, faults = read.records, read.planned, list(read.faults)
     modes = {cell.mode for cell in (*planned.values(), *(r.cell for r in records))}
     found_sections = sections(read)
-    aside, facts, watched = read.aside, read.facts, sample_means(run, groups, faults)
+    aside, facts, watched = read.aside, read.facts, sample_means(groups)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
     busy = nearly_nothing_left(records, aside)

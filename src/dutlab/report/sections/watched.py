@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from dutlab.errors import StoreError
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
@@ -18,7 +18,7 @@ from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.samples import damaged_samples, query_samples
+from dutlab.store.samples import query_samples
 
 KINDS = ("softirq", "irq", "system", "user", "steal")
 """Kinds of work, in the order in which they are drawn; `nice` counts as user, and what is none of these is idle."""
@@ -26,12 +26,6 @@ _OF_CORE = re.compile(r"cpu(?P<core>\d+)_(?P<kind>[a-z]+)_percent")
 _OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
 """(label, core) → kind of work → mean percentage, of each trial."""
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
-_MEANS = """
-SELECT file, host, sensor, name, unit,
-CASE WHEN count(*) > 1 THEN (sum(value) - arg_min(value, t_s)) / (count(*) - 1) ELSE avg(value) END
-FROM samples WHERE isfinite(value) GROUP BY ALL ORDER BY ALL
-"""
-"""Without the first sample where there are more: it begins before the load does."""
 _OVER_TIME = """
 SELECT file, host, sensor, unit, floor(t_s), avg(value)
 FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL ORDER BY ALL
@@ -61,16 +55,21 @@ CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
 _SHARE = Unit("%", 1.0, 2)
 
 
-def sample_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> SampleMeans:
-    """The mean of every sample in each trial, made where the samples lie (in DuckDB), so that a million of them cost no time.
-
-    A trial whose samples are damaged is reported without them, and `faults` says so.
-    """
-    of_file = _files(run, groups)
-    found: dict[int, dict[WatchedKey, float]] = defaultdict(dict)
-    for file, where, sensor, name, unit, mean in _rows_of(of_file, faults):
-        found[of_file[file][0]][WatchedKey(sensor, where, name, unit)] = mean
-    return found
+def sample_means(groups: Sequence[Group]) -> SampleMeans:
+    """The mean of every sample in each trial that counts, as the records have it."""
+    key = cache(WatchedKey)
+    return {
+        r.trial: {
+            key(sensor, where, name, unit): mean
+            for sensor, of_sensor in r.watched.items()
+            for where, of_place in of_sensor.items()
+            for unit, of_unit in of_place.items()
+            for name, mean in of_unit.items()
+        }
+        for g in groups
+        for r in g.measured
+        if r.watched
+    }
 
 
 def core_means(means: SampleMeans) -> CoreMeans:
@@ -154,18 +153,6 @@ def _mean(group: Group, watched: WatchedKey, means: SampleMeans) -> Value:
 
 def _files(run: RunFolder, groups: Sequence[Group]) -> list[tuple[int, Path]]:
     return [(r.trial, path) for g in groups for r in g.measured if (path := run.samples_path(r.trial))]
-
-
-def _rows_of(of_file: list[tuple[int, Path]], faults: list[str]) -> list[tuple[Any, ...]]:
-    """Drops from `of_file` what cannot be read."""
-    try:
-        return query_samples([path for _, path in of_file], _MEANS)
-    except StoreError:
-        damaged = damaged_samples([path for _, path in of_file])
-    faults += [f"{path}: its samples cannot be read, trial {trial} is reported without them: {damaged[path]}" for trial, path in of_file
-               if path in damaged]  # fmt: skip
-    of_file[:] = [(trial, path) for trial, path in of_file if path not in damaged]
-    return query_samples([path for _, path in of_file], _MEANS)
 
 
 def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str], dut: str) -> tuple[Cpu, ...]:
