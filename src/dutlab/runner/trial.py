@@ -102,7 +102,11 @@ async def carry_out(
         ceilings=Figures(trial.ceilings),
         doubts=[DoubtRecord.of(d) for d in dict.fromkeys(found_doubts)],
         checks=[asdict(c) for c in checks],
-        counters={host: of for host, of in watched.counters.items() if not (stage.device.restarted and host == stage.dut.name)},
+        counters={
+            host: {name: growth for name, growth in of.items() if growth}
+            for host, of in watched.counters.items()
+            if not (stage.device.restarted and host == stage.dut.name)
+        },
         interference={} if undisturbed else watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )

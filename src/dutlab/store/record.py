@@ -147,7 +147,7 @@ class TrialRecord(_Strict):
     checks: list[dict[str, Any]] = []
     """What verify of the mode found: what, passed, found."""
     counters: dict[str, dict[str, float]] = {}
-    """Host → counter → difference over the trial (softirqs, drops)."""
+    """Host → counter → difference over the trial (softirqs, drops); a counter that is as it was is left out."""
     interference: dict[str, Interference] = {}
     """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
     not there."""

@@ -44,6 +44,7 @@ from dutlab.store.read import CHANGED, read_json, reading
 from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
 from dutlab.store.samples import SampleRow, columns, means_of, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
+from dutlab.store.shared_parts import SharedParts
 from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_all, sync_directory, write_once
 from dutlab.subject import Figures
 
@@ -262,10 +263,10 @@ class RunFolder:
         self, faults: list[str], *, keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
     ) -> Iterator[TrialRecord]:
         """The same, but a damaged record is passed over and told in `faults`; of each is held what `keep` makes of it. Raises NewerRun."""
-        found = []
+        found, shared = [], SharedParts()
         for trial in sorted(self.finished()):
             try:
-                found.append(keep(self.record(trial)))
+                found.append(shared.of(keep(self.record(trial))))
             except NewerRun:
                 raise
             except StoreError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -182,19 +182,26 @@ def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
 def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...]:
     """Counters that grew in any trial, by mode: the median over trials of their growth."""
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    trials = Counter[tuple[str, str]]()
     for group in groups:
         for record in group.measured:
             for host, of_host in record.counters.items():
+                trials[host, group.label] += 1
                 for counter, growth in of_host.items():
-                    found[host, counter][group.label].append(growth)
+                    if growth:
+                        found[host, counter][group.label].append(growth)
     rows = [
-        Row("", (*place, *(median(of[label]) if label in of else "" for label in labels)))
-        for place, of in sorted(found.items())
-        if any(growth for grown in of.values() for growth in grown)
+        Row("", (host, counter, *(_growth(of[label], trials[host, label]) if trials[host, label] else "" for label in labels)))
+        for (host, counter), of in sorted(found.items())
     ]
     columns = (Column("host"), Column("counter"), *(Column(label, unit=COUNT) for label in labels))
     title = f"{plural(len(rows), 'counter')} that grew over a trial, median over all trials of a mode"
     return (Table("counters", title, columns, tuple(rows), first="", folded=True),) if rows else ()
+
+
+def _growth(grown: Sequence[float], trials: int) -> float:
+    """The median over so many trials; in the others the counter did not change."""
+    return median([*grown, *[0.0] * (trials - len(grown))])
 
 
 def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
