@@ -229,7 +229,7 @@ def test_a_damaged_record_is_named_and_one_of_a_newer_version_stops_the_report(b
     assert "A file of the run cannot be read" in page.text
     assert "trials/0003/record.json" in page.text
     path.write_text(json.dumps(whole | {"schema_version": 9}))
-    with pytest.raises(NewerRun, match="reads up to 3"):
+    with pytest.raises(NewerRun, match="reads up to 4"):
         report(run, tmp_path / "out")
 
 

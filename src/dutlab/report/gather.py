@@ -69,7 +69,7 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
     return ReadRun(
-        run, resolved, experiment, testbed, plan, planned, records,
+        run, resolved, experiment, testbed, {name: of for name, of in plan.items() if name != "trials"}, planned, records,
         [record for _, record in attempts], [record for reason, record in attempts if reason is AttemptReason.HOST_LOST],
         facts, findings_of(run, faults), groups, order, book, faults,
     )  # fmt: skip

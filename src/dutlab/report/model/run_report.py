@@ -35,6 +35,7 @@ class ReadRun:
     experiment: Mapping[str, Any]
     testbed: Mapping[str, Any]
     plan: Mapping[str, Any]
+    """plan.json without its trials, which `planned` has."""
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
     aside: list[TrialRecord]

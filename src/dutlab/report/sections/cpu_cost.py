@@ -16,7 +16,7 @@ from dutlab.doubts import DoubtKind
 from dutlab.report.model.contests import CellsOfRun, CompareRequest, Place, between_modes, contests_of, decided, overall_of, place_of
 from dutlab.report.model.run_report import CpuCost, ModeCost
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import cells_of
+from dutlab.store.cell_figures import cells_of, counts
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 
@@ -29,7 +29,7 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
     """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
     attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
     for figures in (FORWARDING, ALL_THREADS):
-        having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
+        having = [r if counts(r) else r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
         if modes := _modes(cells_of(compared), figures):
