@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from cells import setting_of
 from dutlab.choices import Benchmark
-from dutlab.methods.ports import Outcome, PowerCut, ResetKind
+from dutlab.methods.dut_ports import PowerCut, ResetKind
+from dutlab.methods.ports import Outcome
 from dutlab.methods.rfc2544 import throughput
 from dutlab.methods.rfc2544.context import Paced, SuiteContext
 from dutlab.spec.mixes import Mix

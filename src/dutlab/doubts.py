@@ -295,7 +295,7 @@ class DoubtKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Doubt:
-    """One doubt about one trial. `about` names the figure or link it touches; empty means all of them. `detail` has the numbers."""
+    """One doubt about one trial. `about` names the figure or link it touches; empty, or a host, means all. `detail` has the numbers."""
 
     kind: DoubtKind
     detail: str = ""

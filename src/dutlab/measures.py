@@ -47,6 +47,7 @@ class MeasureUnit(Enum):
     J_PER_MPKT = ("j_per_mpkt", "J/Mpkt", MeasureKind.EFFICIENCY)
     PER_FRAME = ("per_frame", "/frame", MeasureKind.COUNT)
     PER_CPU_S = ("per_cpu_s", "/CPU s", MeasureKind.RATE)
+    PER_WORK = ("per_work", "/piece of work", MeasureKind.COUNT)
     BYTES_PER_S = ("bytes_per_s", "bytes/s", MeasureKind.RATE)
     BPS_L1 = ("bps_l1", "bit/s", MeasureKind.RATE)
     BPS_L2 = ("bps_l2", "bit/s", MeasureKind.RATE)
@@ -119,11 +120,6 @@ def _counted(words: str, names: str) -> Iterator[Measure]:
     return (Measure(name, MeasureUnit.PER_FRAME, "lower", words, is_exact=True) for name in names.split())
 
 
-def _of_drives(ending: str) -> str:
-    """Of what was read, written, trimmed, and of reads and writes that were measured together."""
-    return " ".join(f"{way}_{ending}" for way in ("read", "write", "trim", "mixed"))
-
-
 _U = MeasureUnit
 _OFFERED = "what was asked of the generator, what it offered, or a load between"
 _GOODPUT = "payload that the program at the other end got"
@@ -187,15 +183,15 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.BPS, "higher", "a rate of somebody else's table", "bps rate_bps", speed=True),
     *_all(_U.BPS_L1, "higher", "a rate of somebody else's table", "bps_l1 rate_bps_l1", speed=True),
     *_all(_U.BPS_L2, "higher", "a rate of somebody else's table", "bps_l2 rate_bps_l2", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "a rate of somebody else's table", "bytes_per_s rate_bytes_per_s", speed=True),
-    *_all(_U.IOPS, "higher", "requests of a drive that were answered", f"iops least_iops {_of_drives('iops')}", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "bytes of a drive", _of_drives("bytes_per_s"), speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "bytes of drives, or of somebody else's table", "bytes_per_s rate_bytes_per_s", speed=True),
+    *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops least_iops", speed=True),
     *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s", speed=True),
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
     # More is better, and nothing is faster for it.
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
     *_all(_U.PER_CPU_S, "higher", _BY_FORWARDER, "forwarded_frames_per_cpu_s forwarded_bits_per_cpu_s"),
+    *_all(_U.PER_WORK, "higher", "the same, in the CPU time of a fixed piece of work", "forwarded_frames_per_work forwarded_bits_per_work"),
     *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
     *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
     *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio received_line_ratio max_line_ratio saturation_line_ratio"),
@@ -214,9 +210,9 @@ MEASURES: Sequence[Measure] = (
     # Times that somebody waits.
     *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns", speed=True),
     *_all(_U.NS, "lower", _LATENCY, "rtt_{p}_ns", speed=True),
-    *_all(_U.NS, "lower", "how long a drive took in all", f"lat_{{p}}_ns {_of_drives('lat_{p}_ns')}", speed=True),
-    *_all(_U.NS, "lower", "the same, from when it had the request", f"clat_{{p}}_ns {_of_drives('clat_{p}_ns')}", speed=True),
-    *_all(_U.NS, "lower", "the same, until it had the request", f"slat_{{p}}_ns {_of_drives('slat_{p}_ns')}", speed=True),
+    *_all(_U.NS, "lower", "how long a drive took in all", "lat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "the same, from when it had the request", "clat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "the same, until it had the request", "slat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "how long a connection's parts took", "handshake_{p}_ns first_byte_{p}_ns response_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns", speed=True),
     *_all(_U.NS, "lower", "how long a command took", "command_ns", speed=True),
@@ -282,10 +278,17 @@ def measure_unit(name: str) -> MeasureUnit:
     return MeasureUnit.ends(figure_name(name).measure) if measure is None else measure.unit
 
 
+def in_unit(figure: str, unit: MeasureUnit) -> str:
+    """The figure that is the same in another unit: `ndr/lower_bps_l1` of `ndr/lower_pps`."""
+    name = figure_name(figure)
+    return str(name._replace(measure=f"{name.measure.removesuffix(measure_unit(figure).ending)}{unit.ending}"))
+
+
 def bare_name(figure: str) -> str:
-    """`read_clat_mean` of `read_clat_mean_ns`: a figure's part and measure without any unit; empty of a measure that is its unit alone."""
-    (part, measure), ending = figure_name(figure), measure_unit(figure).ending
-    return "_".join(filter(None, (part, "" if measure == ending else measure.removesuffix(f"_{ending}"))))
+    """`read_clat_mean` of `clat_mean_ns.read`: part, way and measure without any unit; empty of a measure that is its unit alone."""
+    (part, measure, way), ending = figure_name(figure), measure_unit(figure).ending
+    bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
+    return "_".join(filter(None, (part, way.value if way else "", bare)))
 
 
 class UnknownDirection(ValueError):

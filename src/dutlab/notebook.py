@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dutlab.errors import InputError
 from dutlab.events import Event
 from dutlab.extras import how_to_add
+from dutlab.printable import value_text
 from dutlab.store.cell_figures import counts
 from dutlab.store.find import is_running, run_names
 from dutlab.store.read import reading
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from dutlab.analysis.compare import Comparison
+    from dutlab.analysis.comparison import Comparison
     from dutlab.measures import Better
     from dutlab.report.model.run_report import RunReport
     from dutlab.report.questions.compared import ComparedPair
@@ -89,7 +90,7 @@ class DataTable:
     def _repr_html_(self) -> str:
         """For Jupyter: the first rows."""
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(_shown(value))}</td>' for value in row)}</tr>" for row in self.rows[:_SHOWN])
+        body = "".join(f"<tr>{''.join(f'<td>{escape(value_text(value))}</td>' for value in row)}</tr>" for row in self.rows[:_SHOWN])
         more = f"<p>and {len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
@@ -304,7 +305,3 @@ class _Heard:
 
 def _plain(value: object) -> Value:
     return value if isinstance(value, str | int | float) or value is None else str(value)
-
-
-def _shown(value: Value) -> str:
-    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)

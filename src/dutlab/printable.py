@@ -35,3 +35,8 @@ def about_address(address: str, error: Exception) -> str:
     """An address and what is wrong with it. Of one with a login its place alone is said: the error may quote a part of the password."""
     shown = without_login(address)
     return f"{shown}: {error}" if shown == address else shown
+
+
+def value_text(value: object) -> str:
+    """A value of a table as a cell of it."""
+    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -5,7 +5,7 @@ The measure says how to read the number, the subject what it was taken of; neith
 
     places     the links that were driven; of storage the drives or the array; of steps of a user's own the hosts. Which of these they
                are is said by the workload (`WorkloadPlug.place`). Of several places the figure is their sum.
-    way        where frames go in two directions: whether it is of those from source to sink, of those back, or of both together
+    way        which way data goes: of a link from source to sink, back, or both together; of drives what was read, written or trimmed
     part       which part of the measurement: a goal of a search (`ndr`), a stream, a job of fio, a phase (`rebuilding`), a state of
                drives (`steady`), a share of the load (`50%`), a step (`measurement/01`). Empty: the whole of it
 
@@ -13,9 +13,9 @@ A record keeps these three as fields. People, tables and options need words, and
 
     a+b                 places together; frames that go back have `.back` behind the name: `a+a.back` has both directions of a
     ndr/lower_pps       a figure: its part before the measure; a figure of the whole is the measure alone
-    a+b/ndr             a subject whole
+    seq/iops.read       a figure of what was read: the way behind the measure, since reads and writes of a drive are columns of one table
 
-`--figure`, claims and the columns `link` and `figure` of the index and of exports have the first two.
+`--figure`, claims and the columns `link` and `figure` of the index and of exports have these.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import NamedTuple, Self
 
-_TOGETHER, _BACK, _PART = "+", ".back", "/"
+_TOGETHER, _BACK, _PART, _WAY, _RUN = "+", ".back", "/", ".", "run_"
 _KEPT = 4096
 """Texts whose meaning is remembered: runs of other people may have any."""
 EACH = "*"
@@ -35,15 +35,21 @@ EACH = "*"
 
 
 class Way(Enum):
-    """Which frames are meant, where they go in two directions."""
+    """Which way the data goes that is meant."""
 
     FORWARD = "forward"
-    """From source to sink; also where there is no other."""
+    """From source to sink; also where there is no other, and where reads and writes are counted together."""
     BACK = "back"
     BOTH = "both"
+    READ = "read"
+    WRITE = "write"
+    TRIM = "trim"
 
 
 _BACKS = {Way.FORWARD: (False,), Way.BACK: (True,), Way.BOTH: (False, True)}
+_OF_DRIVES = (Way.READ, Way.WRITE, Way.TRIM)
+WAYS_OF_DRIVES: Mapping[str, Way] = {way.value: way for way in _OF_DRIVES}
+"""By their words, in the order of tables."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +68,28 @@ class Subject:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The subject of a text as `str()` gives it. Raises ValueError for any other text."""
-        flows, _, part = text.partition(_PART)
-        names = [_flow(flow) for flow in flows.split(_TOGETHER)]
+        """The subject of the words of `place`. Raises ValueError for any other text."""
+        names = [(flow.removesuffix(_BACK), flow.endswith(_BACK)) for flow in apart(text)]
         backs = tuple(sorted({back for _, back in names}))
         way = next(way for way, of in _BACKS.items() if of == backs)
-        found = cls(tuple(dict.fromkeys(name for name, _ in names)), way, part)
-        if str(found) != text:
+        found = cls(tuple(dict.fromkeys(name for name, _ in names)), way)
+        if found.place != text:
             raise ValueError(f"{text!r} is not what figures are of: places joined by {_TOGETHER}, each with the same directions")
         return found
 
     @property
     def flows(self) -> tuple[str, ...]:
         """Each place and direction alone, as the flows of a trial are called: `a`, `a.back`, `b`, `b.back`."""
-        return tuple(back_of(name) if back else name for name in self.places for back in _BACKS[self.way])
+        return tuple(back_of(name) if back else name for name in self.places for back in self._backs)
 
     @property
     def place_of_flows(self) -> tuple[str, ...]:
         """The place of each of its flows: `a`, `a`, `b`, `b`."""
-        return tuple(name for name in self.places for _ in _BACKS[self.way])
+        return tuple(name for name in self.places for _ in self._backs)
+
+    @property
+    def _backs(self) -> tuple[bool, ...]:
+        return _BACKS.get(self.way, (False,))
 
     @property
     def is_sum(self) -> bool:
@@ -92,23 +101,16 @@ class Subject:
         """Whether it is of the frames that go back, and of no others."""
         return self.way is Way.BACK
 
-    @property
+    @cached_property
     def place(self) -> str:
-        """Its words without the part: `a`, `a.back`, `a+a.back`, `a+b`."""
+        """Where its figures are among those of a trial: `a`, `a.back`, `a+a.back`, `a+b`."""
         return joined(self.flows)
-
-    def __str__(self) -> str:
-        return f"{self.place}{_PART}{self.part}" if self.part else self.place
 
 
 @lru_cache(_KEPT)
 def subject_of(text: str) -> Subject:
     """The subject that `text` means. Raises ValueError."""
     return Subject.read(text)
-
-
-def _flow(text: str) -> tuple[str, bool]:
-    return text.removesuffix(_BACK), text.endswith(_BACK)
 
 
 def back_of(place: str) -> str:
@@ -157,26 +159,38 @@ class FigureName(NamedTuple):
     part: str
     """Of the measurement; empty for the whole."""
     measure: str
+    way: Way | None = None
+    """Where the place does not say it: of drives, and of what steps of a user's own print of both directions."""
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The name that `text` means: the measure is what follows the last mark."""
+        """The name that `text` means: the measure is what follows the last mark of a part."""
         part, _, measure = text.rpartition(_PART)
-        return cls(part, measure)
+        bare, _, word = measure.rpartition(_WAY)
+        return cls(part, bare, _IN_NAMES[word]) if bare and word in _IN_NAMES else cls(part, measure)
 
     def __str__(self) -> str:
-        return f"{self.part}{_PART}{self.measure}" if self.part else self.measure
+        own = f"{self.measure}{_WAY}{self.way.value}" if self.way else self.measure
+        return f"{self.part}{_PART}{own}" if self.part else own
+
+
+_IN_NAMES = {**WAYS_OF_DRIVES, Way.BACK.value: Way.BACK}
 
 
 @lru_cache(_KEPT)
 def figure_name(text: str) -> FigureName:
-    """The part and the measure of `ndr/lower_pps`."""
+    """The part, the measure and the way of `seq/iops.read`."""
     return FigureName.read(text)
 
 
 def part_figure(part: str, measure: str) -> str:
     """The text of a figure of one part of a measurement: `ndr/lower_pps`."""
     return str(FigureName(part, measure))
+
+
+def way_figure(way: Way | None, measure: str) -> str:
+    """The text of a figure of one way: `iops.read`."""
+    return str(FigureName("", measure, way))
 
 
 def share_part(percent: float) -> str:
@@ -194,6 +208,18 @@ def is_step(part: str) -> bool:
     return _PART in part
 
 
+def run_part(number: int) -> str:
+    """The part that is a further run of a program in one step: `run_2`."""
+    return f"{_RUN}{number}"
+
+
+def run_of(part: str) -> tuple[int, str]:
+    """Which run of a program in its step a part is of, from 1, and the part of that run: 2 and `x` of `run_2/x`."""
+    run, _, rest = part.partition(_PART)
+    number = run.removeprefix(_RUN)
+    return (int(number), rest) if run.startswith(_RUN) and number.isdecimal() else (1, part)
+
+
 def share_of(part: str) -> float | None:
     """The share in percent that a part has of the load; None where it is another part."""
     try:
@@ -203,9 +229,9 @@ def share_of(part: str) -> float | None:
 
 
 def each_part(figure: str) -> str:
-    """`*/lower_pps` of `ndr/lower_pps`: what stands for the figure of every part; a figure of the whole stands for itself."""
-    part, measure = figure_name(figure)
-    return part_figure(EACH, measure) if part else figure
+    """`*/iops` of `seq/iops.read`: what stands for the figure of every part and way; a figure of the whole has no part there either."""
+    part, measure, _ = figure_name(figure)
+    return part_figure(EACH, measure) if part else measure
 
 
 def of_part(part: str, values: Mapping[str, float]) -> dict[str, float]:
@@ -214,11 +240,11 @@ def of_part(part: str, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Part → measure → value, of the figures of one place."""
+    """Part → measure, with its way → value, of the figures of one place."""
     found: dict[str, dict[str, float]] = {}
     for text, value in values.items():
-        part, measure = figure_name(text)
-        found.setdefault(part, {})[measure] = value
+        name = figure_name(text)
+        found.setdefault(name.part, {})[str(name._replace(part=""))] = value
     return found
 
 
@@ -227,10 +253,17 @@ class Figures(dict[str, dict[str, float]]):
 
     @classmethod
     def of(cls, values: Iterable[tuple[Subject, Mapping[str, float]]]) -> Self:
-        """Those of each subject, by measure."""
+        """Those of each subject, by measure. A measure with `.back` behind it is of what came back to the subject's place."""
         found = cls()
         for subject, by_measure in values:
-            found.setdefault(subject.place, {}).update(of_part(subject.part, by_measure))
+            before = f"{subject.part}{_PART}" if subject.part else ""
+            behind = f"{_WAY}{subject.way.value}" if subject.way in _OF_DRIVES else ""
+            here = found.setdefault(subject.place, {})
+            for text, value in by_measure.items():
+                if text.endswith(_BACK):
+                    found.setdefault(replace(subject, way=Way.BACK).place, {})[before + text.removesuffix(_BACK)] = value
+                else:
+                    here[before + text + behind] = value
         return found
 
     def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
@@ -240,5 +273,7 @@ class Figures(dict[str, dict[str, float]]):
         """
         for place, of in self.items():
             subject = subject_of(place)
-            for part, names in groupby(of, key=lambda name: figure_name(name).part):
-                yield replace(subject, part=part) if part else subject, {figure_name(name).measure: of[name] for name in names}
+            named = [(figure_name(text), value) for text, value in of.items()]
+            for (part, way), same in groupby(named, key=lambda figure: (figure[0].part, figure[0].way)):
+                own = replace(subject, part=part, way=way or subject.way) if part or way else subject
+                yield own, {name.measure: value for name, value in same}

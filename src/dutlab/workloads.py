@@ -54,7 +54,7 @@ USUAL = (
     "*/lower_pps max_ok_pps throughput_pps",
     "received_pps",
     "max_received_pps",
-    "*/iops iops read_iops write_iops trim_iops mixed_iops */read_iops */write_iops */trim_iops */mixed_iops",
+    "*/iops iops",
     "rtt_p50_ns",
     "duration_s",
 )
@@ -90,7 +90,7 @@ class WorkloadPlug:
     figures: tuple[str, ...] = USUAL
     """What its cells are judged by: the first of these of which they have one or more, as figures separated by spaces.
 
-    `*/lower_pps` is that of every part of the measurement: of each goal. Which side is better: dutlab.measures.
+    `*/lower_pps` is that of every part (goal) of the measurement, `iops` that of each way too. Which side is better: dutlab.measures.
     """
     open_without: tuple[tuple[str, str], ...] = ()
     """(measure, upper): a record that lacks `upper` of the same part has only a bound of `measure`, which is so much or more."""
@@ -406,7 +406,7 @@ def main_figures(workload: str, names: Iterable[str]) -> list[str]:
 
 def is_open(workload: str, figure: str, held: Collection[str]) -> bool:
     """Whether a record with the figures `held` has only a bound of `figure`: its method came to no value that is too much."""
-    part, measure = figure_name(figure)
+    part, measure, _ = figure_name(figure)
     return any(of == measure and part_figure(part, upper) not in held for of, upper in plug_of(workload).open_without)
 
 

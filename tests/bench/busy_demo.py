@@ -23,8 +23,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from dutlab.physics.disturbed import machine_too_busy
 from dutlab.report.sections.cpu_cost import cpu_cost
+from dutlab.report.sections.disturbed import nearly_nothing_left
 from dutlab.store.cell_figures import counts
 from dutlab.store.judged import DISTURBED
 from dutlab.store.run_folder import RunFolder
@@ -104,7 +104,7 @@ def shown(title: str, run: RunFolder) -> tuple[Table, tuple[str, ...]]:
     left = sum(r.status == DISTURBED for r in records)
     print(f"\n## {title}\n")
     print(f"{len(records)} trials; {len(aside)} attempts were disturbed and repeated; {left} trials without an undisturbed attempt")
-    busy = machine_too_busy(attempts=len(records) + len(aside), disturbed=left + len(aside))
+    busy = nearly_nothing_left(records, [record for _, record in run.set_aside_records()])
     print(f"the run says: {busy or 'nothing of a machine that is too busy'}\n")
     print(f"| cell | {' | '.join(modes)} |\n|---|{'---|' * len(modes)}")
     for cell, of_mode in table.items():
@@ -112,7 +112,7 @@ def shown(title: str, run: RunFolder) -> tuple[Table, tuple[str, ...]]:
     spreads = [max(v) / min(v) - 1 for of_mode in table.values() for v in of_mode.values() if len(v) > 1 and min(v) > 0]
     if spreads:
         print(f"\nrange of repeats: median {median(spreads):.1%}, {sum(s <= 0.1 for s in spreads)} of {len(spreads)} cells within 10 %")
-    cost = cpu_cost(records, [record for _, record in run.set_aside_records()])
+    cost = cpu_cost(records, [record for _, record in run.set_aside_records()], modes)
     print(f"\n{cost.words if cost else 'no order by processor time per frame'}")
     return table, tuple(mode.mode for mode in cost.modes) if cost else ()
 

@@ -64,6 +64,7 @@ READINGS: Mapping[str, Reading] = {
         i.forwarding and i.forwarding.wait_s / ((i.forwarding.run_s + i.forwarding.wait_s) or 1)
     ),
     "forwarding threads got a CPU, times a second": lambda i: i.forwarding and i.forwarding.switches / i.seconds,
+    "fixed work on the CPUs that forward, µs": lambda i: i.forwarding and i.forwarding.fixed_work_s and i.forwarding.fixed_work_s * 1e6,
     "quarters of a second with waits, of all": lambda i: i.forwarding and i.forwarding.with_waits / (i.forwarding.readings or 1),
     "pressure, of the time": lambda i: None if i.pressure_s is None else i.pressure_s / i.seconds,
     "steal, of the time of all cores": lambda i: i.steal_s / (i.seconds * i.cores),

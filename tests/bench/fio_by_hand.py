@@ -42,7 +42,7 @@ def under_dutlab(drive: FoundDrive) -> float:
     """What the workload does with it, from job file to figures."""
     site = SimpleNamespace(hosts={"server": LocalHost("server")}, tell=nobody)
     ran = asyncio.run(run(site, {"server": {"d1": drive}}, SETTING))  # type: ignore[arg-type] -- its hosts and `tell` are all that is used
-    return ran.whole.figures["read_iops"]
+    return ran.whole.figures["iops.read"]
 
 
 def main() -> None:

@@ -17,11 +17,13 @@ from math import exp, log, sqrt
 import numpy as np
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
-from dutlab.analysis.compare import Comparison, Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.factors import FactorCell, analyse
 from dutlab.analysis.history import HistoryPoint, history
 from dutlab.analysis.together import together
+from dutlab.analysis.verdict import Verdict
 
 SEED = 20261126
 NIGHTS = 90

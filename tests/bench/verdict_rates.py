@@ -20,11 +20,13 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.factors import FactorCell, analyse
 from dutlab.analysis.history import HistoryPoint, history
 from dutlab.analysis.together import together
+from dutlab.analysis.verdict import Verdict
 from dutlab.stats.power import provable
 from dutlab.stats.ratio import ratio_of
 from dutlab.stats.repeats import RepeatRule, decide

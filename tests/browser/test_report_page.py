@@ -61,7 +61,7 @@ def test_no_table_scrolls_on_a_laptop_and_print_has_pages_in_landscape(browser: 
 def pages_of_kinds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Reports with wide tables: one whose sensors have long names and places, as those of fio on drives have, and every published table."""
     runs = tmp_path_factory.mktemp("kinds")
-    names = ("read_bytes_per_s", "read_clat_mean_ns", "read_iops", "write_bytes_per_s", "write_clat_mean_ns", "write_iops")
+    names = ("bytes_per_s.read", "clat_mean_ns.read", "iops.read", "bytes_per_s.write", "clat_mean_ns.write", "iops.write")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             fake_run,

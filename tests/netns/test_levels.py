@@ -38,9 +38,9 @@ levels:
     none: {}
     refuses:
       host: sink
-      apply: [sysctl -w net.ipv4.tcp_no_metrics_save=1]
+      apply: [sysctl -w net.ipv4.tcp_no_metrics_save=0]
       verify: ["echo the sink says no >&2; exit 3"]
-      restore: [sysctl -w net.ipv4.tcp_no_metrics_save=0]
+      restore: [sysctl -w net.ipv4.tcp_no_metrics_save=1]
 """
 )
 

@@ -68,6 +68,8 @@ def assert_accounted(r):
         assert flow["balances"] and flow["sent_frames"] > 0
         assert flow["intended_frames"] == flow["sent_frames"] + flow["refused_frames"]
         assert flow["sent_frames"] + flow["duplicated_frames"] == flow["received_frames"] + flow["lost_frames"]
+    for of_machine in r["interference"].values():
+        assert of_machine["forwarding"] is None or of_machine["forwarding"]["fixed_work_s"] > 0, "the speed of the processor is read"
     if r["cell"]["tool"] == "iperf3":
         assert all(of_link["goodput_bps"] > 1e7 for of_link in r["figures"].values())
 

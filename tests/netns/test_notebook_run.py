@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import dutlab
 from capability import need_program
 from dutlab.cli.publish import publish
-from dutlab.interop.metrics import RunMetrics, metrics_of
+from dutlab.interop.metrics import RunMetrics
 from dutlab.labs import lab as labs
 from notebooks import NOTEBOOKS, cells_run
 
@@ -46,7 +46,7 @@ async def test_a_notebook_runs_an_experiment_and_reads_its_figures(
     done = CliRunner().invoke(publish, [str(run), str(tmp_path / "site"), "--json"], catch_exceptions=False)
     (published,) = json.loads(done.output)["runs"]
     assert published["claims"] and {c["state"] for c in published["claims"]} == {"holds"}  # by iperf3's own output
-    assert 'dutlab_run_trials_done{run="' in metrics_of(run)
+    assert 'dutlab_run_trials_done{run="' in RunMetrics(run).text()
 
 
 async def test_who_leaves_the_loop_early_ends_the_run_in_order(experiment: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import CommandFailed
-from dutlab.methods.ports import Offer, ResetKind
+from dutlab.methods.dut_ports import ResetKind
+from dutlab.methods.ports import Offer
 from dutlab.methods.rfc2544 import reset
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json

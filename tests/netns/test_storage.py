@@ -94,14 +94,14 @@ def test_drives_do_what_they_are_rated_and_bystanders_are_not_touched(dutlab, me
     _, record = measured(EXPERIMENT.replace("WAY", way), "d3", "d4")
     direction = way.removeprefix("rand")
     figures = record["figures"]
-    both = figures["server:d1+server:d2"][f"{direction}_iops"]
-    assert both == pytest.approx(sum(figures[d][f"{direction}_iops"] for d in ("server:d1", "server:d2")))
+    both = figures["server:d1+server:d2"][f"iops.{direction}"]
+    assert both == pytest.approx(sum(figures[d][f"iops.{direction}"] for d in ("server:d1", "server:d2")))
     assert both <= 2 * RATED[way] * 1.1, (
         "no drive is faster than the kernel lets it be; how much slower a busy machine makes it is not held"
     )
-    assert figures["server:d1"][f"{direction}_clat_p50_ns"] > 0
+    assert figures["server:d1"][f"clat_p50_ns.{direction}"] > 0
     assert "/dev/loop" in record["tool_facts"]["server:d1_path"]
-    samples = dutlab("query", "SELECT count(*) AS n FROM samples WHERE name LIKE '%_iops'", "--runs", str(tmp_path / "runs"))
+    samples = dutlab("query", "SELECT count(*) AS n FROM samples WHERE name LIKE 'iops.%'", "--runs", str(tmp_path / "runs"))
     assert samples.returncode == 0 and any(int(w) > 0 for w in samples.stdout.split() if w.isdecimal()), samples.stdout + samples.stderr
 
 
@@ -303,5 +303,5 @@ async def test_whoever_looks_on_is_told_meanwhile_what_fio_does(tmp_path):
         if told:
             break
     assert told and {(where, who) for where, who, _ in told} == {("server", "fio")}, told
-    assert any(values.get("read_iops", 0) > 0 for _, _, values in told), told
-    assert ran.whole.figures["read_iops"] > 0
+    assert any(values.get("iops.read", 0) > 0 for _, _, values in told), told
+    assert ran.whole.figures["iops.read"] > 0

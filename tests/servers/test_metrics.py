@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from capability import need_program
 from dutlab.cli.export import export
-from dutlab.interop.metrics import metrics_of
+from dutlab.interop.metrics import RunMetrics
 from run_events import BEGUN, HOSTILE, begun, ended, reading, tell
 
 
@@ -36,7 +36,7 @@ def test_a_real_prometheus_scrapes_a_run_while_it_goes(tmp_path: Path) -> None:
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            data = metrics_of(tmp_path / "r").encode()
+            data = RunMetrics(tmp_path / "r").text().encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.analysis.compare import Comparison, Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together
-from dutlab.analysis.verdict import Reason
+from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.stats.runs import share_as_far
 
 LOW, HIGH = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0), (200.0, 201.0, 202.0, 203.0, 204.0, 205.0)

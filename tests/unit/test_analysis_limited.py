@@ -11,13 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disturbance import record
+from disturbance import interference, record
 from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, what_limited, what_limited_array
 from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import other_goodputs
+from dutlab.physics.interference import ThreadTime
 from dutlab.report.model.groups import Group
-from dutlab.report.sections.limits import _call_share
+from dutlab.report.sections.limits import _call_share, _cycle_share
+from dutlab.runner.at_rest import always_busy
 from dutlab.store.record import TrialRecord
+from dutlab.systems.polled import parse_polled
+from dutlab.systems.sample_names import CYCLES
 from dutlab.units import BpsL1
 
 DATA = Path(__file__).parents[1] / "data"
@@ -170,6 +174,7 @@ def test_the_other_rungs_of_an_array(facts: ArrayFacts, limit: LimitCause) -> No
 
 TENTH = Facts(value=1e6, unit="pps", line=10e6, pps=1e6, mean_bytes=64)
 HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
+POLLS = {"dut_cores": (COOL, HOT), "polling": frozenset({1})}
 
 
 @pytest.mark.parametrize(
@@ -200,11 +205,18 @@ HOT, COOL = Core(1, {"softirq": 97.0, "user": 2.0}), Core(0, {"system": 20.0})
         ({"unit": "b/s", "streams": 4, "window_bytes": 65535.0, "rtt_s": 2.1}, LimitCause.TCP, Confidence.SHOWN),
         ({"streams": 4, "retransmits_per_s": 5e3, "dut_cores": (COOL,)}, LimitCause.TCP, Confidence.LIKELY),
         ({"unit": "b/s", "pcie_bps": 1.1e6}, LimitCause.PCIE, Confidence.LIKELY),
-        ({"dut_cores": (COOL, HOT), "polling": frozenset({1})}, LimitCause.UNKNOWN, Confidence.NONE),
-        ({"dut_cores": (COOL, HOT), "polling": frozenset({1}), "call_share": 0.1}, LimitCause.UNKNOWN, Confidence.NONE),
-        ({"dut_cores": (COOL, HOT), "polling": frozenset({1}), "call_share": 0.9, "loss_ratio": 0.3}, LimitCause.ONE_CORE, Confidence.SHOWN),
+        ({**POLLS}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({**POLLS, "call_share": 0.1}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({**POLLS, "call_share": 0.9, "loss_ratio": 0.3}, LimitCause.ONE_CORE, Confidence.SHOWN),
         ({"dut_cores": (COOL, HOT), "polling": frozenset({0, 1}), "call_share": 0.9}, LimitCause.ALL_CORES, Confidence.LIKELY),
         ({"dut_cores": (COOL, HOT), "polling": frozenset({0})}, LimitCause.ONE_CORE, Confidence.LIKELY),
+        ({**POLLS, "loss_ratio": 0.3, "places": {"DUT in": 1.0}}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({**POLLS, "loss_ratio": 0.3, "places": {"DUT in": 1.0}, "cycle_share": 0.2}, LimitCause.NIC, Confidence.LIKELY),
+        ({**POLLS, "loss_ratio": 0.3, "places": {"DUT in": 1.0}, "cycle_share": 0.99}, LimitCause.ONE_CORE, Confidence.SHOWN),
+        ({**POLLS, "cycle_share": 0.99, "shared_cores": "all work here"}, LimitCause.SHARED_CORES, Confidence.POSSIBLE),
+        ({**POLLS, "sink_core": 100.0}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({**POLLS, "sink_core": 100.0, "dut_cores": (HOT,)}, LimitCause.UNKNOWN, Confidence.NONE),
+        ({**POLLS, "streams": 1}, LimitCause.UNKNOWN, Confidence.NONE),
         ({}, LimitCause.UNKNOWN, Confidence.NONE),
     ],
 )  # fmt: skip
@@ -315,3 +327,29 @@ def test_what_a_polling_input_found_at_once_is_told_of_the_one_that_found_most()
     trials = [trial(1, 100, 25600 * 0.9), trial(2, 100, 25600), trial(3, 100, 25600 * 0.8)]
     assert _call_share(Group("router", trials[0].cell, [1, 2, 3], trials), "dut") == pytest.approx(0.9)
     assert _call_share(Group("router", trials[0].cell, [1], [record(1)]), "dut") is None
+    pmd = """pmd thread numa_id 0 core_id 1:
+  packets received: 900
+  idle cycles: 1000 (10.00%)
+  processing cycles: 9000 (90.00%)
+pmd thread numa_id 0 core_id 2:
+  polling cycles:500 (100.00%)
+main thread:
+  packets received: 7
+  processing cycles: 70 (100.00%)
+"""
+    lcores = """{"/eal/lcore/usage": {"lcore_ids": [3], "total_cycles": [800], "busy_cycles": [600]}}
+{"/eal/lcore/usage": {"lcore_ids": [], "total_cycles": [], "busy_cycles": []}}
+{"/eal/lcore/usage": null}
+Error connecting to /run/dpdk/other/dpdk_telemetry.v2
+"""
+    cycles = parse_polled(pmd, lcores)
+    whole = {name: cycles[name + CYCLES] for name in ("pmd1", "pmd2", "lcore3")}
+    assert len(cycles) == 5 and whole == {"pmd1": 10000, "pmd2": 500, "lcore3": 800}
+    counted = record(1).model_copy(update={"counters": {"dut": cycles}})
+    assert _cycle_share(Group("router", trials[0].cell, [1], [counted]), "dut") == 0.9
+    assert _cycle_share(Group("router", trials[0].cell, [1], [record(1)]), "dut") is None
+
+
+def test_threads_that_run_or_wait_all_the_time_poll() -> None:
+    threads = {"pmd": ThreadTime(0.2, 0.31), "napi/in-a": ThreadTime(0.5, 0.0), "iperf3": ThreadTime(0.3, 0.1)}
+    assert always_busy(replace(interference(0.0), seconds=0.5, threads=threads)) == ("pmd", "napi/in-a")

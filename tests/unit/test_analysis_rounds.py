@@ -8,8 +8,10 @@ from math import log, sqrt
 
 import pytest
 
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
+from dutlab.analysis.verdict import Verdict
 from dutlab.stats.rounds import FEWEST, changed
 
 Cell = dict[int, tuple[float, float]]

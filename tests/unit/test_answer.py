@@ -229,10 +229,10 @@ def test_a_verdict_is_said_once_and_one_of_some_results_does_not_speak_for_all(o
     def limited_by(*rows: LimitRow) -> Answer:
         return answer_of(replace(report, limits=rows), measured, read.book)
 
-    answer = limited_by(*(replace(row, words="limited by line rate", confidence="shown") for row in report.limits))
+    answer = limited_by(*(replace(row, cause="line rate", confidence="shown") for row in report.limits))
     assert answer.limited == "Limited by line rate (shown)."
     assert all("limited by" not in [t.columns[i].head for i in t.shown] for t in answer.tables)
-    one = replace(report.limits[0], words="limited by line rate", confidence="shown")
+    one = replace(report.limits[0], cause="line rate", confidence="shown")
     assert limited_by(one).limited == f"Limited by line rate (shown): 1 of {len(measured)} results; not judged: {len(measured) - 1}."
     assert limited_by(replace(one, confidence="")).limited == "What limited it is not known."
 

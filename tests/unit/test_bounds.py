@@ -28,7 +28,7 @@ from dutlab.hosts.ssh_command import Head, new_mark
 from dutlab.interop.exports import samples_csv, samples_parquet
 from dutlab.interop.imported_run import ImportOptions
 from dutlab.interop.importers import read_files
-from dutlab.interop.metrics import metrics_of
+from dutlab.interop.metrics import RunMetrics
 from dutlab.outside import AtLink, Unfit, UnfitFile
 from dutlab.publish.site import SiteRequest, merge, publish
 from dutlab.report.gather import read_run
@@ -86,7 +86,7 @@ DOORS = (
     Door("journal", "journal.jsonl", lambda _, file: read_journal(file)),
     Door("manifest", "MANIFEST.sha256", lambda folder, _: RunFolder(folder).verify_manifest()),
     Door("events", EVENTS, lambda folder, _: EventTail(folder).new()),
-    Door("metrics", EVENTS, lambda folder, _: metrics_of(folder)),
+    Door("metrics", EVENTS, lambda folder, _: RunMetrics(folder).text()),
     Door("raw output", "trials/0001/raw/out", lambda folder, _: in_folder(folder, "trials/0001/raw/out")),
     Door("claim card", "report/claim-1.json", lambda _, file: read_card(file)),
     Door("site index", "index.json", site_with),
@@ -214,7 +214,7 @@ def test_an_event_with_a_number_that_nothing_counts_to_is_left_out(tmp_path: Pat
     begun = head + '"run-begun", "folder": "f", "experiment": "e", "trials": 2, "done": 1, "estimate_s": %s, "seed": 1}\n'
     reading = head + '"reading", "trial": 1, "where": "dut", "who": "wall", "values": {"w": %s}}\n'
     (tmp_path / EVENTS).write_text(begun % 60 + begun % number + reading % number + reading % 3)
-    assert "dutlab_run_left_seconds" in metrics_of(tmp_path) and number not in metrics_of(tmp_path)
+    assert "dutlab_run_left_seconds" in RunMetrics(tmp_path).text() and number not in RunMetrics(tmp_path).text()
     drawn = list[RunState]()
     Following(tmp_path, lambda state, *_: drawn.append(state) or "").look()
     assert (drawn[0].left_s, [list(of.values) for of in drawn[0].readings.values()]) == (60.0, [[3.0]])

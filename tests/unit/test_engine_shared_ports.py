@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dutlab.doubts import DoubtKind
+from dutlab.methods.ports import Offer
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -74,7 +75,7 @@ ONE = Clocks(dict.fromkeys(("s1", "s2", "sink"), b"one"), {})
 
 async def carried_out(clocks: Clocks) -> tuple[list[Any], dict[str, Answers]]:
     agents = {host: Answers(host) for host in ("s1", "s2", "sink")}
-    load = EngineLoad(frame_mix(512), Pps(10.0), Seconds(0.0), Seconds(1.0))
+    load = EngineLoad(Offer(("l1", "l2"), frame_mix(512), Pps(10.0), Seconds(1.0), drain=Seconds(0.0)))
     part = Part(agents, [from_host(1), from_host(2)], {"l1": 7, "l2": 8}, load, clocks)  # type: ignore[arg-type]
     return await part.carry_out(), agents
 

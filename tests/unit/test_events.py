@@ -209,7 +209,7 @@ def test_the_rates_of_iperf3_and_fio_are_in_the_line() -> None:
     live.hear(reading("b", "iperf3", wire_bps=4.2e9))
     assert live.words(101.0, 200).endswith(", arriving 8.2 Gb/s")
     live = LiveTrial(begun(), 100.0)
-    live.hear(reading("server", "fio", read_iops=2e3, write_iops=500.0))
+    live.hear(reading("server", "fio", **{"iops.read": 2e3, "iops.write": 500.0}))
     assert live.words(101.0, 200).endswith(", read 2 kIOPS, written 500 IOPS")
 
 

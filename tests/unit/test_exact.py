@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dutlab.analysis.answers import AnswerKind, Contest, Entrant, decide
-from dutlab.analysis.compare import Pair, Verdict, compare
-from dutlab.analysis.verdict import Reason
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
+from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.dut.linux_exact import GUEST, in_words
 from dutlab.errors import LabError, SpecRefused
 from dutlab.hosts.kernels import release_of

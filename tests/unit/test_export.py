@@ -19,7 +19,7 @@ from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.importers import read_files
 from dutlab.interop.loadtest_json import from_bytes, to_bytes
 from dutlab.interop.loadtest_run import imported
-from dutlab.interop.metrics import RunMetrics, metrics_of
+from dutlab.interop.metrics import RunMetrics
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
 from loadtest_files import ramp_file
@@ -58,7 +58,7 @@ def test_metrics_follow_a_run_from_event_to_event(tmp_path: Path) -> None:
     assert of(text, "dutlab_run_ended_trials") == [1, 1, 0, 0] and of(text, "dutlab_run_doubts") == [1, 0, 0]
     tell(tmp_path / "r", RunEnded(at=NOW, status="finished", measured=1, failed=1, refused=0, disturbed=0))
     assert of(found.text(), "dutlab_reading") == [] and of(found.text(), "dutlab_run_left_seconds") == [0]
-    assert found.text() == metrics_of(tmp_path / "r")
+    assert found.text() == RunMetrics(tmp_path / "r").text()
 
 
 def test_events_that_begin_anew_are_read_anew(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ def test_events_that_begin_anew_are_read_anew(tmp_path: Path) -> None:
 
 def test_a_folder_without_events_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no events"):
-        metrics_of(tmp_path)
+        RunMetrics(tmp_path).text()
 
 
 def test_a_file_for_the_textfile_collector_is_there_whole(tmp_path: Path) -> None:
     tell(tmp_path / "r", BEGUN)
     assert said("metrics", tmp_path / "r", "-o", tmp_path / "dutlab.prom", "--follow").exit_code == 0  # nobody carries it out: written once
-    assert (tmp_path / "dutlab.prom").read_text() == metrics_of(tmp_path / "r")
+    assert (tmp_path / "dutlab.prom").read_text() == RunMetrics(tmp_path / "r").text()
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 

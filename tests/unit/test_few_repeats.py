@@ -8,7 +8,8 @@ from itertools import combinations
 
 import pytest
 
-from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.stats.few import shared_spread
 

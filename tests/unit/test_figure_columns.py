@@ -14,7 +14,7 @@ def read(text: str) -> list[Imported]:
 
 def test_operations_watts_and_bytes_a_second_are_figures() -> None:
     (trial,) = read("mode,workload,block,read_iops,idle_watts,read_gbytes_per_s\nnvme,fio,4k,250000,6.5,1.02\n")
-    assert trial.measured.figures["a"] == {"read_iops": 250000.0, "idle_watts": 6.5, "read_bytes_per_s": 1.02e9}
+    assert trial.measured.figures["a"] == {"iops.read": 250000.0, "idle_watts": 6.5, "bytes_per_s.read": 1.02e9}
     assert trial.cell.params == {"block": "4k"}
 
 

@@ -15,7 +15,9 @@ from mutated_imports import whole_files
 
 import dutlab
 from dutlab.analysis.answers import Contest, Entrant, decide
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
+from dutlab.analysis.verdict import Verdict
 from dutlab.choices import IMPORTS
 from dutlab.cli.check import check
 from dutlab.cli.compare import compare as compare_command
@@ -33,15 +35,15 @@ UNITS = re.compile(
     r"|count|depth|flows|connections|retransmits|events|steps|trials|rounds|per_cpu_s|loaded|hit)"
 )
 FIGURES = (
-    *("retransmits", "back/retransmits", "back/jitter_ns", "run_2/goodput_bps", "run_3/real_s", "trials", "rounds", "routes_loaded"),
-    *("read_clat_p9999_ns", "trim_iops", "mixed_lat_mean_ns", "healthy/clat_p99_ns", "degraded/least_iops", "r65_128k/bytes_per_s"),
+    *("retransmits", "retransmits.back", "jitter_ns.back", "run_2/goodput_bps", "run_3/real_s", "trials", "rounds", "routes_loaded"),
+    *("clat_p9999_ns.read", "iops.trim", "lat_mean_ns", "healthy/clat_p99_ns", "degraded/least_iops", "r65_128k/bytes_per_s"),
     *("r0_4k/clat_max_ns", "steady/iops", "unsteady/iops", "fresh/iops", "peak/depth", "knee/clat_mean_ns", "least/bytes_per_s"),
     *("first_byte_p99_ns", "handshake_p50_ns", "response_p99_ns", "90%/loss_ratio", "64/between_bursts_ns", "99.5%/tl_ns"),
     *("50%/wcl_ns", "50%/pdv_ns", "100%/loss_ratio", "half/latency_p999_ns", "back/outage_max_ns", "forward/silence_s"),
     *("voice/received_pps", "voice/loss_ratio", "voice/latency_p99_ns", "full-load/watts", "idle/above_idle_w", "full-load/j_per_gb"),
     *("12.5%/pps_per_w", "erf/critical_pps", "ndr/conditional_bps_l1", "received_step_ratio", "offered_step_ratio", "rtt_p99_ns"),
-    *("upload/goodput_bps", "forward/lossless_ratio", "rate_pps", "gbps", "mbytes_per_s", "cpu_clk_unhalted/count", "rig_received_pps"),
-    *("seq/read_bytes_per_s", "rand/write_iops", "all/trim_clat_p99_ns", "seq/fio_cpu_cores"),
+    *("forward/lossless_ratio", "rate_pps", "gbps", "mbytes_per_s", "cpu_clk_unhalted/count", "rig_received_pps"),
+    *("seq/bytes_per_s.read", "rand/iops.write", "all/clat_p99_ns.trim", "seq/fio_cpu_cores"),
 )
 """Figures whose names are made of several parts, one of each kind."""
 NOT_FIGURES = frozenset(
@@ -230,7 +232,7 @@ def test_frames_that_a_box_must_not_make_are_better_few(figure: str) -> None:
 
 @pytest.mark.parametrize(
     "figure",
-    ["read_clat_p99_ns", "first_byte_p50_ns", "failed_ratio", "failed_steps", "rebuild_s", "forward/silence_s", "handshake_p99_ns"],
+    ["clat_p99_ns.read", "first_byte_p50_ns", "failed_ratio", "failed_steps", "rebuild_s", "forward/silence_s", "handshake_p99_ns"],
 )
 def test_more_of_a_time_or_of_failures_is_worse(figure: str) -> None:
     low, high = (1.0, 1.01, 1.02, 1.03, 1.04, 1.05), (2.0, 2.01, 2.02, 2.03, 2.04, 2.05)
@@ -279,7 +281,7 @@ def ask(command: object, *words: object) -> Result:
 
 
 def test_a_check_fails_where_a_latency_grew(tables: dict[str, Path]) -> None:
-    figure = ("--figure", "read_clat_p99_ns")
+    figure = ("--figure", "clat_p99_ns.read")
     worse = ask(check, tables["slow"], "--baseline", tables["quick"], *figure)
     better = ask(check, tables["quick"], "--baseline", tables["slow"], *figure)
     assert (worse.exit_code, better.exit_code) == (1, 0)
@@ -295,8 +297,8 @@ def test_a_figure_of_the_users_own_has_a_verdict_only_where_its_direction_is_giv
         assert (refused.figures, refused.exit_status) == (("lag_ns",), 2)
         assert "--better lag_ns=lower" in refused.remedy
     assert [ask(check, *words, "--better", said).exit_code for said in ("lower", "lag_ns=lower", "higher")] == [1, 1, 0]
-    for said in ("sideways", "lag_ns", "read_clat_p99_ns=higher"):
-        given = ("--better", said, "--figure", "read_clat_p99_ns")
+    for said in ("sideways", "lag_ns", "clat_p99_ns.read=higher"):
+        given = ("--better", said, "--figure", "clat_p99_ns.read")
         assert isinstance(ask(check, *words, *given).exception, InputError)
 
 

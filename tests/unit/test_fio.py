@@ -189,10 +189,10 @@ def test_seconds_of_several_jobs_are_added_and_latencies_are_not():
     }
     found = {(r.at_s, r.name): r.value for r in readings(logs, "server:d1")}
     assert found == {
-        (1700000001.0, "read_iops"): 250,
-        (1700000002.0, "write_iops"): 90,
-        (1700000001.0, "read_bytes_per_s"): 400 * 1024,
-        (1700000001.0, "read_clat_mean_ns"): 2000,
+        (1700000001.0, "iops.read"): 250,
+        (1700000002.0, "iops.write"): 90,
+        (1700000001.0, "bytes_per_s.read"): 400 * 1024,
+        (1700000001.0, "clat_mean_ns.read"): 2000,
     }
 
 
@@ -204,12 +204,12 @@ def test_our_percentiles_of_a_recorded_report_are_fios_own():
         of_fio = raw["read"]["clat_ns"]["percentile"]
         mine = job.figures
         for name, key in (("p50", "50.000000"), ("p99", "99.000000"), ("p999", "99.900000")):
-            if f"read_clat_{name}_ns" in mine:
-                assert mine[f"read_clat_{name}_ns"] == pytest.approx(of_fio[key], rel=1 / 64)
-        assert mine["read_iops"] == raw["read"]["iops"]
+            if f"clat_{name}_ns.read" in mine:
+                assert mine[f"clat_{name}_ns.read"] == pytest.approx(of_fio[key], rel=1 / 64)
+        assert mine["iops.read"] == raw["read"]["iops"]
     whole = total(jobs).figures
-    assert whole["read_iops"] == pytest.approx(sum(raw["read"]["iops"] for raw in document["jobs"]))
-    assert whole["read_clat_max_ns"] == max(raw["read"]["clat_ns"]["max"] for raw in document["jobs"])
+    assert whole["iops.read"] == pytest.approx(sum(raw["read"]["iops"] for raw in document["jobs"]))
+    assert whole["clat_max_ns.read"] == max(raw["read"]["clat_ns"]["max"] for raw in document["jobs"])
 
 
 def test_what_fio_reports_twice_is_counted_once_and_percentiles_need_bins():
@@ -225,8 +225,8 @@ def test_what_fio_reports_twice_is_counted_once_and_percentiles_need_bins():
     assert (whole.ways["read"].iops, whole.ways["read"].clat.bins, whole.ways["read"].clat.mean_ns) == (10.0, {100: 20}, 2.0)
     # Percentiles of several jobs without bins are not told.
     job = {"jobname": "a", "read": {"total_ios": 10, "iops": 5.0, "clat_ns": {"mean": 2.0, "percentile": {"99.000000": 7}}}}
-    assert total(jobs_of({"jobs": [job]})).figures["read_clat_p99_ns"] == 7
-    assert "read_clat_p99_ns" not in total(jobs_of({"jobs": [job, job]})).figures
+    assert total(jobs_of({"jobs": [job]})).figures["clat_p99_ns.read"] == 7
+    assert "clat_p99_ns.read" not in total(jobs_of({"jobs": [job, job]})).figures
 
 
 @pytest.mark.parametrize(("options", "through_memory"), [
@@ -402,17 +402,17 @@ def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():
 
     quick, slow = {1000: 99_000}, {1000: 500, 8_000_000: 500}
     whole = Ran.of([on("a", quick), on("b", slow)]).whole.figures
-    assert (whole["read_iops"], whole["read_clat_p99_ns"], whole["read_clat_p999_ns"]) == (200.0, 1000, 8_000_000)
-    alone = [on("a", quick).whole.figures["read_clat_p99_ns"], on("b", slow).whole.figures["read_clat_p99_ns"]]
+    assert (whole["iops.read"], whole["clat_p99_ns.read"], whole["clat_p999_ns.read"]) == (200.0, 1000, 8_000_000)
+    alone = [on("a", quick).whole.figures["clat_p99_ns.read"], on("b", slow).whole.figures["clat_p99_ns.read"]]
     assert sum(alone) / 2 > 4e6, "an average of the hosts' percentiles is nobody's"
 
 
 @pytest.mark.parametrize(
     ("line", "rates"),
     [
-        ("Jobs: 1 (f=1): [m(1)][-.-%][r=20.5MiB/s,w=20.7MiB/s][r=5243,w=5302 IOPS][eta 00m:00s]", {"read_iops": 5243, "write_iops": 5302}),
-        ("Jobs: 4 (f=4): [r(4)][50.0%][r=312MiB/s][r=79.9k IOPS][eta 00m:03s]", {"read_iops": 79_900}),
-        ("Jobs: 1 (f=1): [w(1)][10.0%][w=3.1GiB/s][w=1.2M IOPS][eta 01d:03h:00m:03s]", {"write_iops": 1_200_000}),
+        ("Jobs: 1 (f=1): [m(1)][-.-%][r=20.5MiB/s,w=20.7MiB/s][r=5243,w=5302 IOPS][eta 00m:00s]", {"iops.read": 5243, "iops.write": 5302}),
+        ("Jobs: 4 (f=4): [r(4)][50.0%][r=312MiB/s][r=79.9k IOPS][eta 00m:03s]", {"iops.read": 79_900}),
+        ("Jobs: 1 (f=1): [w(1)][10.0%][w=3.1GiB/s][w=1.2M IOPS][eta 01d:03h:00m:03s]", {"iops.write": 1_200_000}),
         ("Jobs: 1 (f=1)", {}),
         ("Jobs: 1 (f=1): [L(1)][100.0%][eta 00m:00s]", {}),
         ("Jobs: 1 (f=1): [r(1)][r=.k IOPS]", {}),

@@ -17,6 +17,7 @@ from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload
 from dutlab.spec.workloads.fio_job import results, stages
+from dutlab.subject import figure_name
 from dutlab.tools.fio import program
 from dutlab.tools.fio.again import fio_again
 from dutlab.tools.fio.drives import FoundDrive
@@ -127,10 +128,10 @@ def test_results_of_stages_are_never_added_up(monkeypatch: pytest.MonkeyPatch) -
     cell = Cell(mode="raw", factors={"mode": "raw"}, tool="fio", links=(DRIVE,), setting=of, repeat=1)
     measured = asyncio.run(measure(None, cell))  # type: ignore[arg-type] -- what asks the site is replaced
     figures = measured.figures[DRIVE]
-    rates = {name: value for name, value in figures.items() if name.endswith("_iops")}
-    expected = {"seq_read/read_iops": 7994.0, "seq_write/write_iops": 5000.0, "rand_read/read_iops": 382.0, "rand_write/write_iops": 100.0}
+    rates = {name: value for name, value in figures.items() if figure_name(name).measure == "iops"}
+    expected = {"seq_read/iops.read": 7994.0, "seq_write/iops.write": 5000.0, "rand_read/iops.read": 382.0, "rand_write/iops.write": 100.0}
     assert rates == expected
-    assert (figures["seq_read/read_clat_p99_ns"], figures["rand_read/read_clat_p99_ns"]) == (1000.0, 9_000_000.0)
+    assert (figures["seq_read/clat_p99_ns.read"], figures["rand_read/clat_p99_ns.read"]) == (1000.0, 9_000_000.0)
     assert [row["direction"] for row in measured.tables["latency_bins"]] == [
         "seq_read-read", "seq_write-write", "rand_read-read", "rand_write-write",
     ]  # fmt: skip
@@ -140,8 +141,8 @@ def test_results_of_stages_are_never_added_up(monkeypatch: pytest.MonkeyPatch) -
 
 def test_jobs_at_the_same_time_are_added_up_and_told_apart() -> None:
     figures = program.figures_of(program.results_of(setting("[seq-read]\nrw=read\n[rand-read]\nrw=randread\n"), jobs_of(REPORT)))
-    rates = {name: value for name, value in figures.items() if name.endswith("_iops")}
-    assert rates == {"read_iops": 8376.0, "seq_read/read_iops": 7994.0, "rand_read/read_iops": 382.0}
+    rates = {name: value for name, value in figures.items() if figure_name(name).measure == "iops"}
+    assert rates == {"iops.read": 8376.0, "seq_read/iops.read": 7994.0, "rand_read/iops.read": 382.0}
 
 
 @pytest.mark.parametrize(

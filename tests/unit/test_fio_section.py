@@ -25,7 +25,7 @@ NO_SAMPLES = cast("ReadRun", SimpleNamespace(run=SimpleNamespace(samples_path=la
 def measured(trial: int, depth: int, iops: float, bins: dict[int, int], mode: str = "raw") -> tuple[Cell, TrialRecord]:
     setting = FioSetting(options={"rw": "randread", "bs": "4k", "iodepth": str(depth)}, writes=False, ramp_s=0, duration_s=1)
     cell = Cell(mode=mode, factors={"mode": mode}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
-    figures = {"server:d1": {"read_iops": iops, "read_clat_mean_ns": 1e9 * depth / iops, "read_slat_mean_ns": 2000.0}}
+    figures = {"server:d1": {"iops.read": iops, "clat_mean_ns.read": 1e9 * depth / iops, "slat_mean_ns.read": 2000.0}}
     rows = [{"direction": "read", "clat_ns": value, "ios": count} for value, count in bins.items()]
     return cell, TrialRecord(
         trial=trial, status="measured", cell=cell, started=NOW, ended=NOW, figures=figures, tables={"latency_bins": rows}
@@ -77,7 +77,7 @@ def test_drives_without_figures_of_their_own_have_a_row_only_where_others_have()
     def of(mode: str, *links: str) -> tuple[Cell, TrialRecord]:
         cell, record = measured(1, 1, 100, {}, mode=mode)
         cell = cell.model_copy(update={"links": ("server:d1", "server:d2")})
-        return cell, record.model_copy(update={"cell": cell, "figures": {link: {"read_iops": 100.0} for link in links}})
+        return cell, record.model_copy(update={"cell": cell, "figures": {link: {"iops.read": 100.0} for link in links}})
 
     groups = groups_of(of("raid0", "server:d1+server:d2"), of("jbod", "server:d1+server:d2", "server:d1"))
     table = next(t for t in section(NO_SAMPLES, groups, ["raid0", "jbod"], NoteBook(groups)).tables if t.slug == "fio-read")

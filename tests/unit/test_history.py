@@ -25,7 +25,7 @@ from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.report.questions.histories import CellHistory, histories, history_plot
 from dutlab.store.find import older_like
-from dutlab.store.index import IndexedFigure, figures_of, opened
+from dutlab.store.index import IndexedFigure, Wanted, figures_of, list_runs, opened
 
 
 def points(medians: list[float]) -> list[HistoryPoint]:
@@ -252,6 +252,7 @@ def test_runs_of_one_minute_are_in_the_order_in_which_they_were_started(tmp_path
         made.append(write_imported(tmp_path, "night", trials, command=(), now=at + timedelta(milliseconds=7 * n)).path)
     with opened(tmp_path) as index:
         assert [f.value for f in figures_of(index, "night")] == [1e9 + n for n in range(7)]
+        assert [line.name for line in list_runs(index, Wanted())] == [path.name for path in made[::-1]]
     assert older_like(tmp_path, made[5], 3) == made[2:5]
     later = write_imported(tmp_path, "night", trials, command=(), now=at + timedelta(minutes=1)).path
     assert older_like(tmp_path, later, 10) == made

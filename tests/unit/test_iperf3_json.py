@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab.tools import json_text
 from dutlab.tools.iperf3.json_output import error_in, parse
 from dutlab.tools.json_text import Unreadable, UnreadableError
+from dutlab.tools.raw_figures import KeptTrial, rates
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
 OK = (DATA / "ok.json").read_bytes()
@@ -253,3 +256,20 @@ def test_a_text_that_never_closes_is_looked_through_once(endless):
         with contextlib.suppress(UnreadableError):
             read(text.encode())
     assert '"' not in json_text._STRING.sub("", text), "each quote is in a string that was found, so no search began at it in vain"
+
+
+@pytest.mark.parametrize(
+    ("direction", "places"), [("forward", {"a": 1}), ("reverse", {"a.back": 1}), ("bidir", {"a": 1, "a.back": 2, "a+a.back": 3})]
+)
+def test_what_each_direction_carried_is_read_again_from_the_clients_report(direction: str, places: dict[str, int]) -> None:
+    def both(document: dict[str, Any]) -> None:
+        end = document["end"]
+        for side in ("sum_sent", "sum_received"):
+            end[side]["bits_per_second"] = 1e9
+            if direction == "bidir":
+                end[f"{side}_bidir_reverse"] = end[side] | {"bits_per_second": 2e9}
+
+    cell = cell_of("iperf3", streams=1, omit_s=0, duration_s=1, direction=direction)
+    bed = {"testbed": {"links": {"a": {"path": ["source:eth", "sink:eth"]}}}}
+    found = rates(KeptTrial(cell, {"iperf3-a-client.json": changed(both)}, {}, bed))
+    assert found == {place: {"goodput_bps": rate * 1e9} for place, rate in places.items()}

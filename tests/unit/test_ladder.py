@@ -127,7 +127,7 @@ def test_the_command_names_the_rung_that_binds():
 def measured(label: str, links: tuple[str, ...], value: float, rw: str = "randread") -> Group:
     setting = FioSetting(options={"rw": rw, "bs": "4k"}, writes=False, ramp_s=0, duration_s=1)
     cell = Cell(mode=label, factors={"mode": label}, tool="fio", links=links, setting=setting, repeat=1)
-    figures = {"+".join(links): {"read_iops": value}}
+    figures = {"+".join(links): {"iops.read": value}}
     return Group(label, cell, [1], [TrialRecord(trial=1, status="measured", cell=cell, started=NOW, ended=NOW, figures=figures)])
 
 

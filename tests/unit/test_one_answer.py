@@ -12,7 +12,7 @@ import pytest
 
 import dutlab
 from dutlab.analysis.answers import AnswerKind
-from dutlab.analysis.compare import Comparison, turned
+from dutlab.analysis.comparison import Comparison, turned
 from dutlab.analysis.verdict import Verdict
 from dutlab.publish.site import SiteRequest, publish
 from dutlab.report.gather import gather

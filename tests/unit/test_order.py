@@ -13,11 +13,12 @@ from click.testing import CliRunner
 
 from cells import cell_of
 from dutlab.analysis.answers import Contest, Entrant, decide
+from dutlab.analysis.verdict import Procedure
 from dutlab.cli.compare import compare
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
-from dutlab.report.questions.ordered import order_rows, order_words, ordered
+from dutlab.report.questions.ordered import method_words, order_rows, order_words, ordered
 from dutlab.report.questions.sides import open_run
 from dutlab.stats.rank import over_runs
 from dutlab.stats.runs import RunLevels, levels_within, of_one_contest
@@ -184,3 +185,18 @@ def test_an_order_takes_no_baseline_no_margin_and_no_run_of_one_mode(tmp_path):
     done = CliRunner().invoke(compare, [run, "--order", "--baseline", "router", "--margin", "2%"])
     assert isinstance(done.exception, InputError) or done.exit_code == 2
     assert "--order cannot be combined with --baseline and --margin" in (done.output + str(done.exception))
+
+
+@pytest.mark.parametrize(
+    ("figure", "runs", "kinds"),
+    [
+        ("goodput_bps", lambda of: of, {Procedure.RUNS}),
+        ("goodput_bps", lambda of: (of[0] * 3,), {Procedure.RANKS}),
+        ("goodput_bps", lambda of: of[:1], {Procedure.SHARED_SPREAD}),
+        ("exact_instructions_per_frame", lambda of: of[:1], {Procedure.NONE}),
+    ],
+)
+def test_the_test_that_is_named_is_the_one_that_was_made(figure, runs, kinds):
+    order = order_of(figure=figure, fast=runs(FAST), middle=runs(MIDDLE), slow=runs(SLOW))
+    assert {pair.comparison.kind for pair in order.pairs} == kinds
+    assert ("Mann-Whitney" in method_words([order])) == (Procedure.RANKS in kinds)

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from dutlab import labs
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
+from dutlab.analysis.verdict import Verdict
 from dutlab.plan.plan import Plan
 from dutlab.plan.proof import Proof, proof_of, proof_words
 from dutlab.plan.trials import make_plan

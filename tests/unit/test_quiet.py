@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -149,7 +149,9 @@ async def test_a_disturbed_trial_is_done_again_after_the_others_and_the_shortest
         monkeypatch.setattr(execution, "carry_out", carried)
         device = SimpleNamespace(mode=None, restarted=False, put_back=partial(said, False))
         guests = SimpleNamespace(during=lambda awaited: awaited)
-        stage = SimpleNamespace(device=device, guests=guests, dut=LocalHost("dut"), shares_this_machine=True)
+        stage = make_dataclass("StandIn", ["device", "guests", "dut", "shares_this_machine", "at_rest"])(
+            device, guests, LocalHost("dut"), True, None
+        )
         await run._in_mode(
             cast("Stage", stage), cast("Mode", SimpleNamespace(name="router")), "1-router", work.plan.trials[:3], options, None
         )

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cells import cell_of
 from dutlab.errors import HostError, InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, DutChange, Flow, Offer, Outcome, ToolReading
+from dutlab.methods.dut_ports import DutChange
+from dutlab.methods.ports import Bench, Flow, Offer, Outcome, ToolReading
 from dutlab.methods.reconf import measure
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure

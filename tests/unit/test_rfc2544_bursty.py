@@ -58,10 +58,10 @@ async def test_bursts_that_the_buffer_holds_may_follow_as_fast_as_the_dut_forwar
 def test_bursts_are_asked_for_in_the_engines_words_and_of_generators_that_can():
     port = Port(host="source", interface="p")
     direction = Direction("a", "a", port, port, "198.18.1.2", "198.19.1.2", "02:00:00:00:00:01", 49152, isolated=False)
-    load = EngineLoad(frame_mix(64), Pps(1000), Seconds(0), Seconds(1), burst_frames=64)
-    assert load.send_plan(direction, 1)["streams"][0]["rate"] == {"bursts_at": {"frames": 64, "pps": 1000}}
-    assert replace(load, rate=None).send_plan(direction, 1)["streams"][0]["rate"] == {"max": True}
-    _, beside = replace(load, broadcast_ratio=0.01).send_plan(direction, 1, 2)["streams"]
+    offer = Offer(("a",), frame_mix(64), Pps(1000), Seconds(1), burst_frames=64)
+    assert EngineLoad(offer).send_plan(direction, 1)["streams"][0]["rate"] == {"bursts_at": {"frames": 64, "pps": 1000}}
+    assert EngineLoad(replace(offer, rate=None)).send_plan(direction, 1)["streams"][0]["rate"] == {"max": True}
+    _, beside = EngineLoad(replace(offer, broadcast_ratio=0.01)).send_plan(direction, 1, 2)["streams"]
     assert beside["rate"] == {"pps": 10}
     assert "bursty" not in Rfc2544Workload.model_validate({}).tests
     asked = Rfc2544Workload.model_validate({"tests": ["bursty"]})

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 from pydantic import ValidationError
 
-from dutlab.methods.ports import Bench
+from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544 import suite
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import gather
@@ -76,10 +76,10 @@ def test_what_cannot_be_sent_is_refused_before_anything_is():
 def test_the_engine_is_told_of_the_headers_in_its_own_words():
     ports = Port(host="source", interface="p"), Port(host="sink", interface="q")
     direction = Direction("a", "a", *ports, *map(str, ENDS), "02:00:00:00:00:01", 49152, isolated=False)
-    load = EngineLoad(frame_mix(128), Pps(1), Seconds(0), Seconds(1), traffic=Traffic(extension_headers=EXTENSION_SETS["chain"]))
+    load = EngineLoad(Offer(("a",), frame_mix(128), Pps(1), Seconds(1), traffic=Traffic(extension_headers=EXTENSION_SETS["chain"])))
     (stream,) = load.send_plan(direction, 1)["streams"]
     assert stream["extension_headers"] == ["routing", "destination_options", "fragment"]
-    (plain,) = EngineLoad(frame_mix(128), Pps(1), Seconds(0), Seconds(1)).send_plan(direction, 1)["streams"]
+    (plain,) = EngineLoad(Offer(("a",), frame_mix(128), Pps(1), Seconds(1))).send_plan(direction, 1)["streams"]
     assert "extension_headers" not in plain
 
 

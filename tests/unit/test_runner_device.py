@@ -8,7 +8,7 @@ import pytest
 
 from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import HostError, InputError, TestbedError
-from dutlab.methods.ports import ResetKind
+from dutlab.methods.dut_ports import ResetKind
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal
 

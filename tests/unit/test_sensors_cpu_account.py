@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dutlab.physics.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.sensors.cpu_account import LocalAccount, RemoteAccount, ThreadLedger, accounts_of
 from dutlab.sensors.cpu_account_script import KERNEL_THREADS, SCRIPT, parse_account
 from dutlab.sensors.device_processes import DeviceProcesses
+from dutlab.sensors.processor_speed import ProcessorSpeed
 from dutlab.spec.account import AccountSpec
 
 
@@ -149,6 +151,29 @@ async def test_the_longest_wait_of_a_thread_that_forwards_is_that_of_one_reading
     assert found == ForwardingWait(run_s=0.0, wait_s=0.027, switches=0, longest_wait_s=0.02, readings=2, with_waits=1)
 
 
+async def test_the_speed_of_the_cpus_that_forward_is_read_while_a_trial_runs(tmp_path: Path) -> None:
+    """Its thread stands for one that serves a port: what counts is on which CPUs it may run."""
+    me = os.getpid()
+    write_proc(tmp_path, {me: ("python", "", {me: (0, 0)}), 80: ("napi/lan-5", "", {80: (0, 0), me: (10**9, 0)})}, ticks=1000)
+    reader = LocalAccount([80], proc=tmp_path)
+    before, found = reader.account(), None
+    async with reader.running():
+        while found is None or found.fixed_work_s is None:
+            await asyncio.sleep(0.02)
+            found = reader.account().since(before).forwarding
+    assert 1e-6 < found.fixed_work_s < 1e-1
+    assert (again := reader.account().since(before).forwarding) and again.fixed_work_s is not None, "what was read stays"
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("speed of CPU")]
+
+
+@pytest.mark.parametrize("cpus", [frozenset(), frozenset({10**4})])
+def test_a_cpu_that_may_not_be_used_is_not_read(cpus: frozenset[int]) -> None:
+    speed = ProcessorSpeed()
+    with speed.reading(cpus):
+        pass
+    assert speed.total() == (0.0, 0)
+
+
 async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
     def proc(of_guest_ns: int, of_its_process_ns: int, ticks: int) -> None:
         processes = {
@@ -165,6 +190,11 @@ async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
     found = reader.account().since(before)
     assert (found.own_cpu_s, found.others_cpu_s) == (3.0, 1.0)
     assert found.threads["linux.uml"].run_s == 2.0
+    reader = LocalAccount([], devices=lambda: [70], proc=tmp_path)
+    await reader.read()  # a wrapper, and beneath it the program that is the device
+    before = reader.account()
+    proc(3 * 10**9, 3 * 10**9, 400)
+    assert reader.account().since(before).threads["linux.uml"].run_s == 3.0, "of both"
 
 
 async def test_a_guest_that_is_switched_off_and_on_took_nothing_from_the_trial(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from fake_run import Wanted, build
 OF_PYTHON = re.compile(r"\(median=| object at 0x|\bNone\b|\bnan\b|\binf\b|Undefined")
 FIGURES = {
     "goodput_bps": 941.2e6, "received_pps": 346.3e3, "max_received_pps": 346.3e3, "ndr/lower_pps": 3e5, "throughput_pps": 3e5,
-    "latency_p99_ns": 41.5e3, "loss_ratio": 0.002, "read_iops": 8375.84, "read_clat_p99_ns": 996.6e3, "peak/iops": 9000.0,
+    "latency_p99_ns": 41.5e3, "loss_ratio": 0.002, "iops.read": 8375.84, "clat_p99_ns.read": 996.6e3, "peak/iops": 9000.0,
     "steady/iops": 7000.0, "rebuilding/iops": 500.0, "rtt_p50_ns": 20e3, "duration_s": 12.0, "path_mtu_bytes": 1500.0, "payload_bytes": 1472.0,
     "reference_pps": 1e5, "made_pps": 3e5, "concurrent_flows": 900.0, "setup_lower_per_s": 100.0,
 }  # fmt: skip

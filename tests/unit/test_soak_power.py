@@ -19,7 +19,8 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.measures import direction_of
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, SensedValue
+from dutlab.methods.dut_ports import SensedValue
+from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
 from dutlab.report.gather import gather
@@ -218,7 +219,9 @@ def test_what_the_report_says_of_it(tmp_path):
 def test_what_is_made_up_is_said_before_every_figure(tmp_path):
     of = cell()
     measured = carried(Device(), of)
-    measured = replace(measured, doubts=(*measured.doubts, Doubt(DoubtKind.SIMULATED_READINGS, detail="wall, heat")))
+    measured = replace(
+        measured, doubts=(*measured.doubts, *(Doubt(DoubtKind.SIMULATED_READINGS, detail=name) for name in ("wall", "heat")))
+    )
     folder = write_imported(tmp_path, "x", [Imported(of, measured, {})], command=(), now=NOW).path
     report = gather(folder, folder)
     assert report.simulated == ("wall", "heat")
@@ -307,6 +310,6 @@ def test_heat_of_the_dut_is_what_limited_it_and_heat_elsewhere_forbids_a_verdict
     of = cell_of("sweep", rate_pps=None, frame_size=64)
     for host, words in (("dut", "limited by heat or power (heat)"), ("source", "limit unknown")):
         figures = {"a": {"offered_pps": 9e5, "received_pps": 5e5, "loss_ratio": 0.4}}
-        measured = Measured(figures=figures, doubts=(Doubt(DoubtKind.THROTTLED, f"{host}: 3 times"),))
+        measured = Measured(figures=figures, doubts=(Doubt(DoubtKind.THROTTLED, f"{host}: 3 times", host),))
         run = write_imported(tmp_path / host, "x", [Imported(of, measured, {})], command=(), now=NOW)
         assert [row.words for row in gather(run.path, run.path).limits] == [words]

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cells import cell_of
 from dutlab.store.record import TrialRecord
 from dutlab.subject import (
+    WAYS_OF_DRIVES,
     FigureName,
     Figures,
     Subject,
@@ -26,10 +27,13 @@ from dutlab.subject import (
     of_part,
     places_in,
     plain_place,
+    run_of,
+    run_part,
     share_of,
     share_part,
     step_part,
     sums_first,
+    way_figure,
     whole_of,
 )
 
@@ -41,17 +45,25 @@ _VALUES = st.dictionaries(st.sampled_from(["lower_pps", "latency_p99_ns", "loss_
 
 @given(_SUBJECTS)
 def test_a_subject_is_what_its_text_says(subject: Subject) -> None:
-    assert Subject.read(str(subject)) == subject
-    assert Subject.read(subject.place).flows == subject.flows == apart(subject.place)
+    found = Subject.read(subject.place)
+    assert (found.places, found.part) == (subject.places, "") and found.flows == subject.flows == apart(subject.place)
+    assert found.way is (Way.FORWARD if subject.way.value in WAYS_OF_DRIVES else subject.way)
     assert subject.is_sum == (len(subject.flows) > 1)
     assert len(subject.place_of_flows) == len(subject.flows) and set(subject.place_of_flows) == set(subject.places)
 
 
-@given(_PARTS, st.sampled_from(["lower_pps", "latency_p99_ns"]))
-def test_the_name_of_a_figure_is_its_part_and_its_measure(part: str, measure: str) -> None:
-    name = FigureName(part, measure)
+@given(_PARTS, st.sampled_from(["lower_pps", "latency_p99_ns"]), st.sampled_from([None, *WAYS_OF_DRIVES.values()]))
+def test_the_name_of_a_figure_is_its_part_its_measure_and_its_way(part: str, measure: str, way: Way | None) -> None:
+    name = FigureName(part, measure, way)
     assert figure_name(str(name)) == name
-    assert by_part(of_part(part, {measure: 1.0})) == {part: {measure: 1.0}}
+    assert by_part(of_part(part, {way_figure(way, measure): 1.0})) == {part: {way_figure(way, measure): 1.0}}
+
+
+def test_what_a_step_prints_of_the_other_direction_is_of_the_way_back() -> None:
+    step = Subject(("fw",), part=step_part("run", 1))
+    figures = Figures.of([(step, {"goodput_bps": 2.0, "goodput_bps.back": 1.0, "run_2/goodput_bps.back": 3.0})])
+    assert figures == {"fw": {"run/01/goodput_bps": 2.0}, "fw.back": {"run/01/goodput_bps": 1.0, "run/01/run_2/goodput_bps": 3.0}}
+    assert [run_of(part) for part in (run_part(2), "run_2/x", "ndr", "run_x")] == [(2, ""), (2, "x"), (1, "ndr"), (1, "run_x")]
 
 
 @given(st.dictionaries(_SUBJECTS, _VALUES, max_size=4))
@@ -97,4 +109,9 @@ def test_names_of_other_peoples_places_and_figures_keep_their_order_and_lose_wha
 def test_parts_are_made_and_read_in_one_place() -> None:
     assert [share_of(part) for part in (share_part(12.5), share_part(100), "ndr", "x%")] == [12.5, 100, None, None]
     assert is_step(step_part("measurement", 1)) and not is_step("ndr")
-    assert [each_part(name) for name in ("ndr/lower_pps", "lower_pps")] == ["*/lower_pps", "lower_pps"]
+    assert [each_part(name) for name in ("ndr/lower_pps", "lower_pps", "seq/iops.read", "iops.read")] == [
+        "*/lower_pps",
+        "lower_pps",
+        "*/iops",
+        "iops",
+    ]

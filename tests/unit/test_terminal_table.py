@@ -31,7 +31,7 @@ def rates(*rows: tuple[str, Figure | Missing], name: str = "received_pps", shade
 @pytest.mark.parametrize(
     ("figures", "better"),
     [
-        (("received_pps", "goodput_bps", "ndr/lower_pps", "delivered_ratio", "headroom_ratio", "read_iops"), "higher"),
+        (("received_pps", "goodput_bps", "ndr/lower_pps", "delivered_ratio", "headroom_ratio", "iops.read"), "higher"),
         (
             ("loss_ratio", "lost_frames", "latency_p99_ns", "50%/tl_ns", "retransmits", "backpressure_ratio", "outage_ns", "watts"),
             "lower",

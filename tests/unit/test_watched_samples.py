@@ -13,7 +13,7 @@ import pytest
 
 from dutlab.errors import InputError
 from dutlab.report.gather import gather
-from dutlab.report.model.run_report import CheckLine
+from dutlab.report.model.course import CheckLine
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.pages.markdown import table_markdown
 from dutlab.report.write import print_report, write_report, write_sample_plots

@@ -10,7 +10,9 @@ import sys
 
 import pytest
 
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
+from dutlab.analysis.verdict import Verdict
 from dutlab.measures import direction_of
 from dutlab.spec import workloads
 from dutlab.spec.workloads import Need, WorkloadModel, model_of
@@ -59,7 +61,7 @@ def test_the_registry_loads_none_of_the_code_that_it_names() -> None:
         ("search", ["received_pps", "ndr/lower_pps", "pdr/lower_pps"], ["ndr/lower_pps", "pdr/lower_pps"]),
         ("latency", ["rate_pps", "50%/tl_ns", "50%/wcl_ns"], ["50%/tl_ns"]),
         ("reconf", ["received_pps", "forward/outage_ns", "forward/outage_max_ns"], ["forward/outage_ns"]),
-        ("fio", ["read_iops"], ["read_iops"]),
+        ("fio", ["iops.read"], ["iops.read"]),
         ("netperf", ["rtt_p50_ns", "seen_by_nobody"], ["rtt_p50_ns"]),
         ("sweep", ["seen_by_nobody"], []),
     ],
@@ -77,7 +79,7 @@ def test_less_of_a_time_is_better(figure: str) -> None:
 
 
 def test_more_of_a_rate_is_better() -> None:
-    figures = ("received_pps", "ndr/lower_pps", "goodput_bps", "read_iops", "rate_pps")
+    figures = ("received_pps", "ndr/lower_pps", "goodput_bps", "iops.read", "rate_pps")
     assert {direction_of(figure) for figure in figures} == {"higher"}
 
 

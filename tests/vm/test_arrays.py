@@ -56,7 +56,7 @@ def test_each_state_of_an_array_is_measured_as_that_and_its_drives_are_free_agai
     assert useful == {mode: drives or useful[mode] for mode, drives in data_drives.items()}, "useful capacity is that of the array itself"
     assert facts.get("raid5", {}).get("server:array_dutlab_chunk_size", "65536") == "65536"
     assert facts.get("raid50-rebuilding", {}).get("server:array_dutlab-2_level", "raid5") == "raid5"
-    assert all(record["figures"]["server:array"]["write_iops"] > 0 for mode, record in found.items() if mode != "as-found")
+    assert all(record["figures"]["server:array"]["iops.write"] > 0 for mode, record in found.items() if mode != "as-found")
     marked = {mode for mode, record in found.items() if "FILE_SYSTEM" in {doubt["kind"] for doubt in record["doubts"]}}
     assert marked == {mode for mode in data_drives if "btrfs" in mode}, "btrfs is a file system, and is said to be"
     assert json.loads((only_run(tmp_path) / "hosts" / "server.json").read_text())["kernel"] != os.uname().release
@@ -69,7 +69,7 @@ def test_an_engine_of_the_users_own_is_measured_at_each_level_of_its_factor(dutl
     found = records(only_run(tmp_path))
     assert [(record["status"], record["cell"]["factors"]["ss"]) for record in found] == [("measured", "16k"), ("measured", "64k")], found
     assert {record["tool_facts"]["server:array_size_bytes"] for record in found} == {str(6 * DRIVE_BYTES)}
-    assert all(record["figures"]["server:array"]["read_iops"] > 0 for record in found)
+    assert all(record["figures"]["server:array"]["iops.read"] > 0 for record in found)
 
 
 def test_fio_writes_to_the_drives_that_are_named_and_to_no_other(dutlab: Dutlab, raid: str, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_fio_writes_to_the_drives_that_are_named_and_to_no_other(dutlab: Dutlab,
     assert done.returncode == 0, done.stderr
     (record,) = records(only_run(tmp_path))
     assert record["status"] == "measured", record
-    assert record["figures"]["server:d1+server:d2"]["write_iops"] > 0
+    assert record["figures"]["server:d1+server:d2"]["iops.write"] > 0
     assert record["tool_facts"]["server:d1_path"] == "/dev/ubda"
     assert {drive for drive, was in digests().items() if before[drive] != was} == {"d1", "d2"}
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite, isnan
 
-from dutlab.analysis.compare import Comparison, Margin, Pair, compare, turned
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Margin, Pair, turned
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.measures import Better, UnknownDirection, direction_of

@@ -17,7 +17,7 @@ from itertools import combinations
 from math import exp, inf, isfinite, log, sqrt
 from statistics import fmean, stdev
 
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.together import Together, together
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.stats import student

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean
 
-from dutlab.analysis.compare import Comparison, beyond
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.design import LEVEL, RunOrder
+from dutlab.analysis.pair_tests import beyond
 from dutlab.analysis.verdict import Verdict, side_words
 from dutlab.measures import is_speed
 from dutlab.stats import few

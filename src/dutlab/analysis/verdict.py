@@ -27,6 +27,18 @@ class Reason(enum.Enum):
     CHANCE = "chance could have done it"
 
 
+class Procedure(enum.Enum):
+    """How two sides are compared; the words go into an answer."""
+
+    NONE = "no test"
+    """Counts have no error, and a side without a value has nothing to compare."""
+    RANKS = "Mann-Whitney, Holm"
+    SHARED_SPREAD = "t with the spread of all cells, Holm"
+    RUNS = "t over runs, Holm"
+    SIGNS = "signs of runs, Holm"
+    ROUNDS = "rounds, swapped in all ways"
+
+
 def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:
     """The verdict of a proven difference, in words: rates and times are faster or slower, everything else better or worse."""
     good, bad = ("faster", "slower") if speed else (Verdict.BETTER.value, Verdict.WORSE.value)

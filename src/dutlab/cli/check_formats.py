@@ -11,7 +11,7 @@ from dutlab.printable import printable, printable_lines
 from dutlab.report.questions.checked import CheckKind
 
 if TYPE_CHECKING:
-    from dutlab.analysis.compare import Comparison
+    from dutlab.analysis.comparison import Comparison
     from dutlab.report.questions.checked import Checked
 
 _OVERALL = "all cells together"

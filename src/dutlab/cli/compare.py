@@ -19,7 +19,7 @@ from dutlab.printable import printable
 
 if TYPE_CHECKING:
     from dutlab.analysis.answers import Standing
-    from dutlab.analysis.compare import Comparison, Pair
+    from dutlab.analysis.comparison import Comparison, Pair
     from dutlab.measures import Better
     from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.compared import ComparedPair
@@ -152,7 +152,7 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
         for sentence in order_words(order):
             say_words(printable(sentence))
     say()
-    say_words(method_words(found[0]))
+    say_words(method_words(found))
     for fault in (fault for run in runs for fault in run.faults):
         say_words(f"note: {printable(fault)}")
 
@@ -252,7 +252,13 @@ def _table_of(pair: ComparedPair) -> Iterator[str]:
 def plain_comparison(c: Comparison) -> dict[str, object]:
     """For JSON."""
     pair = {**asdict(c.pair), "design": c.pair.design.value}
-    return {**asdict(c), "pair": pair, "verdict": c.verdict.value, "reason": c.reason and c.reason.name.lower()}
+    return {
+        **asdict(c),
+        "pair": pair,
+        "verdict": c.verdict.value,
+        "kind": c.kind.name.lower(),
+        "reason": c.reason and c.reason.name.lower(),
+    }
 
 
 def plain(pair: ComparedPair) -> dict[str, object]:

@@ -14,7 +14,7 @@ import click
 
 from dutlab.choices import STATUSES
 from dutlab.cli.told import line_width, say, table, tell
-from dutlab.printable import printable
+from dutlab.printable import printable, value_text
 
 if TYPE_CHECKING:
     from dutlab.store.index import RunLine
@@ -120,7 +120,7 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str)
         writer.writerows(answer.rows)
     else:
         numbers = {n for n, _ in enumerate(answer.columns) if all(isinstance(row[n], (int, float)) for row in answer.rows)}
-        for line in table(answer.columns, [[_text(v) for v in row] for row in answer.rows], right=numbers):
+        for line in table(answer.columns, [[value_text(v) for v in row] for row in answer.rows], right=numbers):
             say(line)
 
 
@@ -143,7 +143,3 @@ def _row(r: RunLine) -> tuple[str, ...]:
     testbed = f"{r.testbed}{' (lab)' if r.lab else ''}"
     modes = [*r.modes[:_MOST_MODES], *([f"{len(r.modes) - _MOST_MODES} more"] if len(r.modes) > _MOST_MODES else [])]
     return (r.name, trials, r.status, r.worst_doubt, r.experiment, testbed, ", ".join(modes))
-
-
-def _text(value: object) -> str:
-    return "" if value is None else f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions
-from dutlab.measures import MeasureUnit, measure_of, measure_unit
+from dutlab.measures import MeasureUnit, in_unit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.physics.ceilings import frames, tcp_goodput
@@ -24,7 +24,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
-from dutlab.subject import by_part, joined, part_figure, places_in, subject_of
+from dutlab.subject import WAYS_OF_DRIVES, FigureName, by_part, joined, places_in, subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
@@ -131,8 +131,8 @@ def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dic
 
 def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL1) -> dict[str, dict[str, float]]:
     """Of TCP with timestamps at the table's MTU, else 1500; of frames where their size is known or follows from their rates."""
-    mtu = cell.params.get("mtu")
-    goodput = float(tcp_goodput(line, mtu=mtu) if isinstance(mtu, int) else tcp_goodput(line))
+    mtu = cell.setting_as(ImportedSetting).mtu
+    goodput = float(tcp_goodput(line) if mtu is None else tcp_goodput(line, mtu=mtu))
     out: dict[str, dict[str, float]] = {}
     for link, of_link in figures.items():
         mean = _mean_frame(cell, of_link)
@@ -144,10 +144,10 @@ def _ceilings(cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL
 
 def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
     """Bytes with FCS."""
-    if isinstance(size := cell.params.get("frame_size"), int):
+    if (size := cell.setting.size).isdecimal():
         return float(size)
     for name, bits in figures.items():
-        if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(name.replace("bps_l1", "pps"))):
+        if measure_unit(name) is MeasureUnit.BPS_L1 and (pps := figures.get(in_unit(name, MeasureUnit.PPS))):
             return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES
     return None
 
@@ -160,12 +160,16 @@ def _figure(column: str) -> tuple[str, float] | None:
 
 
 def _in_our_words(name: str) -> str:
-    """`random/read_iops` of `random_read_iops`: where somebody else's name ends in a measure of ours, the rest of it is a part."""
+    """`random/iops.read` of `random_read_iops`: what stands before a measure of ours is a part and a way."""
     if measure_of(name) is not None:
         return name
     words = name.split("_")
-    ends = (("_".join(words[:n]), "_".join(words[n:])) for n in range(1, len(words)))
-    return next((part_figure(part, end) for part, end in ends if end not in _BARE and measure_of(end) is not None), name)
+    for n in range(1, len(words)):
+        before, end = words[:n], "_".join(words[n:])
+        way = WAYS_OF_DRIVES.get(before[-1])
+        if measure_of(end) is not None and (way is not None or end not in _BARE):
+            return str(FigureName("_".join(before if way is None else before[:-1]), end, way))
+    return name
 
 
 def _suffixed(column: str) -> tuple[str, float] | None:

@@ -26,7 +26,7 @@ from dutlab.bounds import OUTPUT_BYTES
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment, moment_in
 from dutlab.methods.ports import Measured, Row
-from dutlab.subject import part_figure
+from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
@@ -85,7 +85,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if not figures:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
-        figures={LINK: figures},
+        figures=figures,
         doubts=mended([*cut, *repairs, *_doubts(series)]),
         facts={"flent_version": str(said.get("FLENT_VERSION", "unknown"))},
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
@@ -192,18 +192,23 @@ def _unit(said: Mapping[str, Any], series: str) -> str:
     return "ms" if series.startswith("Ping") else "Mbits/s" if _OLD_RATE.match(series) else ""
 
 
-def _figures(series: Sequence[_Series]) -> dict[str, float]:
+def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
+    """Of what was sent (upload) and what came back (download), where both were; the whole has the times too."""
     streams = [one for one in series if one.is_measured and one.unit in _SCALES]
     arrived = [one for one in streams if not _is_sent(one)]
+    ways = {
+        place: {"goodput_bps": _together(of)}
+        for word, place in (("upload", LINK), ("download", back_of(LINK)))
+        if (of := [one for one in arrived if word in one.name.lower()])
+    }
     figures = {"goodput_bps": _together(arrived)} if arrived else {}
-    for word in ("upload", "download"):
-        if of_direction := [one for one in arrived if word in one.name.lower()]:
-            figures[part_figure(word, "goodput_bps")] = _together(of_direction)
     if sent := [one for one in streams if _is_sent(one)]:
         figures["sent_bps"] = _together(sent)
     times = [one for one in series if one.is_measured and one.unit == "ms"]
     figures |= _times(_RTT, [one for one in times if one.name.startswith("Ping")])
-    return figures | _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
+    figures |= _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
+    whole = joined(ways) or LINK
+    return ({whole: figures} if figures else {}) | {place: of for place, of in ways.items() if place != whole}
 
 
 def _is_sent(stream: _Series) -> bool:

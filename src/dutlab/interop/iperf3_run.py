@@ -11,9 +11,8 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended, moment
 from dutlab.interop.iperf3_text import is_text, results_of
 from dutlab.methods.ports import Measured, Row
-from dutlab.subject import part_figure
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.json_output import FORWARD, REVERSE, Iperf3Interval, Iperf3Result, both_ways
+from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
 from dutlab.tools.json_text import UnreadableError, member, number, read_object
 from dutlab.units import si
 
@@ -32,7 +31,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     start = member(document, "start")
     test = member(start, "test_start")
     measured = Measured(
-        figures={LINK: _figures(result, back)},
+        figures={LINK: _figures(result)} if back is None else both_ways(LINK, _figures(result), _figures(back)),
         doubts=mended([*result.repairs, *(back.repairs if back else ())]),
         facts={"iperf3_version": result.version},
         notes=[f"both directions at once: {si(result.received_bps, 'bit/s')} forward, {si(back.received_bps, 'bit/s')} back"]
@@ -84,11 +83,7 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return whole, cut
 
 
-def _figures(result: Iperf3Result, back: Iperf3Result | None) -> dict[str, float]:
-    """`back`: of the other direction, of a test in both."""
-    if back is not None:
-        losses = {part_figure(part, "loss_ratio"): of.loss_ratio for part, of in ((FORWARD, result), (REVERSE, back))}
-        return both_ways(result, back) | {name: value for name, value in losses.items() if value is not None}
+def _figures(result: Iperf3Result) -> dict[str, float]:
     of_udp = {"loss_ratio": result.loss_ratio, "jitter_ns": result.jitter_ns if result.loss_ratio is not None else None}
     return result.figures | {name: value for name, value in of_udp.items() if value is not None}
 

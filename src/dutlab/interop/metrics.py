@@ -9,7 +9,7 @@ The text format 0.0.4 of Prometheus, and OpenMetrics 1.0 (the same with an end m
     dutlab_run_ended_trials{run,status}            measured, failed, refused, disturbed
     dutlab_run_doubts{run,grade}
     dutlab_trial_info{run,trial,mode,workload,tool,links,repeat}   1, of the trial that is being measured
-    dutlab_reading{run,where,who,name}             the newest of each sensor, tool and search; the name ends in its unit
+    dutlab_reading{run,where,who,name}             the newest of each sensor, tool and search; its measure ends in its unit
     dutlab_figure{run,trial,workload,link,figure}  of the newest trial with a result
     dutlab_last_event_timestamp_seconds{run}
 """
@@ -36,8 +36,8 @@ _HELP = {
     "dutlab_run_ended_trials": "Trials that ended, by status.",
     "dutlab_run_doubts": "Doubts of the trials that ended, by grade.",
     "dutlab_trial_info": "The trial that is being measured.",
-    "dutlab_reading": "The newest value of a sensor, tool or search; the last part of the name is its unit.",
-    "dutlab_figure": "A figure of the newest trial that has a result; the last part of its name is its unit.",
+    "dutlab_reading": "The newest value of a sensor, tool or search; its measure ends in its unit.",
+    "dutlab_figure": "A figure of the newest trial that has a result; its measure ends in its unit.",
     "dutlab_last_event_timestamp_seconds": "When something happened last, by the clock of the machine that measures.",
 }
 Labels = tuple[tuple[str, str], ...]
@@ -131,11 +131,6 @@ class RunMetrics:
                 self._trial.clear()
                 self._readings.clear()
                 self._left = 0.0 if event["status"] == "finished" else self._left
-
-
-def metrics_of(run: Path, *, openmetrics: bool = False) -> str:
-    """The metrics of the run in the folder `run` as they are now. Raises InputError for a folder without events."""
-    return RunMetrics(run).text(openmetrics=openmetrics)
 
 
 def _labels(labels: Labels) -> str:

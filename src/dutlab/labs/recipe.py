@@ -22,6 +22,8 @@ _V4 = {
     # The kernel's own defaults (Documentation/networking/ip-sysctl.rst), whatever the machine has been tuned to.
     "tcp_rmem": "4096 131072 6291456",
     "tcp_wmem": "4096 16384 4194304",
+    # What one trial has learnt of a path is not the start of the next (tcp_metrics.c).
+    "tcp_no_metrics_save": "1",
 }
 QUEUE_FRAMES = 1000
 """What an Ethernet card's queue holds by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""

@@ -64,9 +64,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             figures |= {name: float(value) for name, value in bounds.items() if value is not None}
             rate = None if result.lower_pps is None else float(result.lower_pps)
             figures |= trials.at(rate)
-            found = tuple(
-                replace(d, about=d.about.replace("_pps", "_per_s"), detail=_in_connections(d.detail)) for d in doubts(searched, {})
-            )
+            of_search = doubts(searched, {}, figure="connections_lower_per_s")
+            found = tuple(replace(d, detail=_in_connections(d.detail)) for d in of_search)
             notes += [_in_connections(note) for note in searched.notes]
         tables["connection_trials"] = trials.taken_rows()
     if ConnectionsTest.CONCURRENT in setting.tests:
@@ -199,9 +198,7 @@ class _Trials:
         self.raw |= {f"trial-{self.made}-{name}": said for name, said in report.raw.items()}
         self.reports[rate] = report
         took_s = max(report.answered_s, 1e-9)
-        dropped = {} if before is None or after is None else {
-            f"{name}_count": float(n - before.counters.get(name, 0)) for name, n in after.counters.items()
-        }  # fmt: skip
+        dropped = {} if before is None or after is None else after.risen_since(before)
         self.rows.append(
             {
                 "asked_per_s": rate,

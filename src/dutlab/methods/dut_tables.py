@@ -47,6 +47,23 @@ class FlowCounts:
     counters: Mapping[str, int] = field(default_factory=dict)
     """Its counters of what went wrong, from whenever it began to count."""
 
+    def risen_since(self, before: FlowCounts) -> dict[str, int]:
+        """By how much each counter has grown, as columns of a table."""
+        return {f"{name}{_RISEN}": number - before.counters.get(name, 0) for name, number in self.counters.items()}
+
+
+_RISEN = "_count"
+
+
+def counter_of(column: str) -> str:
+    """The counter whose growth a column has; empty for any other column."""
+    return column.removesuffix(_RISEN) if column.endswith(_RISEN) else ""
+
+
+def risen(row: Mapping[str, float | str | None]) -> dict[str, int]:
+    """Counter → by how much it grew, of those that did."""
+    return {name: int(value) for column, value in row.items() if (name := counter_of(column)) and value}
+
 
 class StateTable(Protocol):
     """What a DUT knows of flows. What is set is put back at the end of the trial, and after a crash."""

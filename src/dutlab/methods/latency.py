@@ -92,11 +92,6 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         raise MeasurementError("no latency is known: the clocks of sender and receiver may differ")
     found = {link: _figures(points, link, reference) for link in cell.links}
     notes += [
-        f"link {link}: no knee: the median latency does not double, or rises evenly"
-        for link, of in found.items()
-        if "knee_percent" not in of
-    ]
-    notes += [
         f"link {link}: there are no figures at {p.percent:g} %, which the generator did not make: {short}"
         for p in points
         for link in cell.links

@@ -5,15 +5,15 @@ Each method runs against a simulated DUT in a unit test, because these protocols
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
+from dutlab.methods.dut_ports import Beside, DutControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.physics.interference import CpuAccount
 from dutlab.plan.cell import Cell
@@ -354,98 +354,6 @@ class Measured:
     """None: nobody judged offers, and the trial is judged as a whole."""
     at_limit: AtLimit | None = field(default=None, compare=False)
     """None: no limit was found, or the method finds none."""
-
-
-class ResetKind(enum.Enum):
-    """What of a DUT is reset (RFC 6201 section 4)."""
-
-    PROCESS = "process"
-    """Its forwarding alone."""
-    SOFTWARE = "software"
-    """Its whole network configuration: forwarding, rules, addresses, routes."""
-
-
-@dataclass(frozen=True)
-class DutChange:
-    """A change of the DUT by command. `began_s` is the controller's wall clock, in seconds since the epoch."""
-
-    began_s: float
-    took_s: float
-    """Until the command said that it was done."""
-
-
-class DutControl(Protocol):
-    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
-
-    @property
-    def resets(self) -> tuple[ResetKind, ...]:
-        """The kinds of reset that it can be told to make."""
-
-    async def reset(self, kind: ResetKind) -> float:
-        """Resets it; returns how many seconds the command took. Raises HostError."""
-
-    async def change_mode(self, name: str) -> DutChange:
-        """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
-
-    async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
-
-
-class SensedValue(NamedTuple):
-    """A value of a sensor. `t_s` is seconds since the trial's start, by the clock of its samples."""
-
-    t_s: float
-    where: str
-    sensor: str
-    name: str
-    unit: str
-    """As one writes it behind a number: `W`, `degC`; empty where it is not known yet."""
-    value: float
-
-
-class Readings(Protocol):
-    """What the sensors of a trial have told so far."""
-
-    def now_s(self) -> float:
-        """Seconds since the trial's start."""
-
-    def since(self, from_s: float) -> Sequence[SensedValue]:
-        """Those that came at `from_s` or later, in their order."""
-
-
-@dataclass(frozen=True)
-class PowerCut:
-    """What a cut of the DUT's power took, in seconds."""
-
-    off_s: float
-    """From when its switch was told to turn it off until it was told to turn it on."""
-    back_s: float
-    """From then until it answered, and was put into its mode where it is one that commands set."""
-    mode_s: float
-    """Of this, for its mode."""
-
-
-class PowerControl(Protocol):
-    """The power of the DUT. What is switched off is on again at the end of the trial, and after a crash."""
-
-    async def off(self) -> None:
-        """Returns once it is off. Raises InputError where nothing may switch it, HostError."""
-
-    async def on(self) -> None:
-        """Returns once it is on and answers. Raises HostError."""
-
-    async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
-        """Switches it off, on after `off`, and puts it into its mode again. Raises as both.
-
-        Whether a black box is back only frames of ours show, which nobody may send while it is `loaded`: it is not waited for then.
-        """
-
-
-class Beside(Protocol):
-    """Something that goes on beside the test frames of a trial, step by step."""
-
-    async def step(self, link: str, number: int) -> str:
-        """Step `number`, from 0, on a link; returns what came of it, in the same few words each time it is the same."""
 
 
 @dataclass(frozen=True)

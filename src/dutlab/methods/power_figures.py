@@ -17,17 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from dutlab.methods.ports import Measured, Row, SensedValue
+from dutlab.methods.dut_ports import SensedValue
+from dutlab.methods.ports import Measured, Row
 from dutlab.methods.soak_power import CELSIUS
 from dutlab.plan.cell import Cell
 from dutlab.spec.sensors import SensorSpec
 from dutlab.spec.workloads.soak_power import SoakPowerSetting
 from dutlab.stats.series import settled_after
 from dutlab.subject import apart, of_part, part_figure, share_part
+from dutlab.systems.sample_names import is_limit, limit_name
 
 MOST_PIECES = 600
 THROTTLED = "throttled"
-LIMIT = "_limit_celsius"
 HEAVIEST = part_figure("heaviest_load", "watts")
 """The figure of a trial that knows the watts of its DUT under the heaviest load. No phase can be called so: their names have no `_`."""
 _IN_WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
@@ -51,8 +52,8 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
     phases = measured.tables.get("phases", ())
     meter = _meter(setting.meter, units, sensors)
     watts = [(t, v * _IN_WATTS[units[meter]]) for t, v in series[meter]] if meter else []
-    heat = {key: points for key, points in series.items() if units[key] == CELSIUS and not key[2].endswith(LIMIT)}
-    limits = {key: series[limit][0][1] for key in heat if (limit := (*key[:2], key[2].removesuffix("_celsius") + LIMIT)) in series}
+    heat = {key: points for key, points in series.items() if units[key] == CELSIUS and not is_limit(key[2])}
+    limits = {key: series[limit][0][1] for key in heat if (limit := (*key[:2], limit_name(key[2]))) in series}
     throttled = {key[0]: points for key, points in series.items() if key[2] == THROTTLED}
     step_w, share = _resolution(meter, units, sensors), _accuracy(meter, sensors)
     fine = _fine(step_w, share)

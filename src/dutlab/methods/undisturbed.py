@@ -18,7 +18,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import LinkUnsteady, MachineTooBusy
 from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.ports import CpuAccounts, Generator, Measured, Offer, OfferCount, Outcome
-from dutlab.physics.disturbed import disturbed_alone, explains_loss, machine_too_busy
+from dutlab.physics.disturbed import VoidAttempts, disturbed_alone, explains_loss
 from dutlab.physics.interference import Interference
 
 MOST_AGAIN = 5
@@ -65,7 +65,7 @@ class Undisturbed:
                 self._kept += 1
                 marked = replace(outcome, doubts=(*outcome.doubts, Doubt(DoubtKind.DISTURBED, outcome.disturbed)))
                 return self._noted(_with(marked, thrown_away))
-            busy = not lost and machine_too_busy(attempts=self._made, disturbed=self._disturbed)
+            busy = not lost and VoidAttempts(self._made, self._disturbed).words
             if busy or (not lost and len(thrown_away) >= self.most_again):
                 what = busy or f"machine too busy: other work disturbed the same load {len(thrown_away) + 1} times"
                 self._noted(_with(outcome, thrown_away))

@@ -14,6 +14,7 @@ The data, and what else was tried: docs/decisions/0011-disturbed-trials.md and 0
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dutlab.physics.interference import Interference
 
@@ -26,9 +27,9 @@ NEXT_TO_NOTHING = 0.02
 LEAST_TAKEN_FOR_LOSS = 0.04
 """So much has to be taken before a loss of frames may be put down to it, where no counter says that the rig lost them."""
 FEW = 5
-"""Attempts before anything is said of the whole machine."""
+"""Attempts before anything is said of all of them."""
 NEARLY_ALL = 0.8
-"""Share of disturbed attempts from which the machine is too busy to measure on."""
+"""Share of attempts that do not count, from which on nothing more is repeated."""
 
 Interferences = Mapping[str, Interference]
 """Host → interference."""
@@ -66,11 +67,26 @@ def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, 
     return ""
 
 
-def machine_too_busy(*, attempts: int, disturbed: int) -> str:
-    """Whether nearly every attempt was disturbed, in words; empty if not."""
-    if attempts < FEW or disturbed < NEARLY_ALL * attempts:
-        return ""
-    return f"machine too busy: other work disturbed {disturbed} of {attempts} attempts"
+@dataclass(frozen=True)
+class VoidAttempts:
+    """Attempts at trials or loads, and those of them that do not count."""
+
+    attempts: int
+    by_other_work: int = 0
+    by_link: int = 0
+    """A link of the testbed went down meanwhile."""
+
+    @property
+    def words(self) -> str:
+        """Why nearly none of them counts; empty if enough do."""
+        if self.attempts < FEW or self.by_other_work + self.by_link < NEARLY_ALL * self.attempts:
+            return ""
+        work, link = f"other work disturbed {self.by_other_work}", f"a link of the testbed went down in {self.by_link}"
+        if not self.by_link:
+            return f"machine too busy: {work} of {self.attempts} attempts"
+        if not self.by_other_work:
+            return f"link unsteady: {link} of {self.attempts} attempts"
+        return f"nearly no attempt counts: {work} of {self.attempts}, and {link}"
 
 
 def _of_host(host: str, found: Interference, least_wait_share: float) -> str:

@@ -46,6 +46,9 @@ class ForwardingWait:
     readings: int = 0
     with_waits: int = 0
     """Readings since which one of them had waited for more than WAIT_S."""
+    fixed_work_s: float | None = None
+    """CPU time of a fixed piece of work on their CPUs, the mean over the trial: the longer, the slower the processor was. It compares
+    trials of one run alone. None where it is not read."""
 
 
 WAIT_S = 0.005
@@ -76,6 +79,8 @@ class CpuAccount:
     """Its counts of readings are 0; None where there are no such threads, or nobody sees them."""
     waits: tuple[tuple[float, float], ...] = ()
     """Of the readings so far the moment, and the most that one thread that forwards had waited since the one before."""
+    fixed_work: tuple[float, int] = (0.0, 0)
+    """Of the fixed piece of work on the CPUs of the threads that forward: the sum of its times in seconds, and how many."""
     programs: frozenset[int] | None = None
     """Process numbers of our programs and threads, where each takes its account with it when it ends; None where nothing is forgotten."""
 
@@ -112,6 +117,7 @@ class CpuAccount:
         if now is None or then is None:
             return None
         waits = [wait_s for at_s, wait_s in self.waits if at_s > before.at_s]
+        works = self.fixed_work[1] - before.fixed_work[1]
         return ForwardingWait(
             run_s=round(max(0.0, now.run_s - then.run_s), 6),
             wait_s=round(max(0.0, now.wait_s - then.wait_s), 6),
@@ -121,6 +127,7 @@ class CpuAccount:
             longest_wait_s=round(max(waits, default=0.0), 6),
             readings=len(waits),
             with_waits=sum(wait_s > WAIT_S for wait_s in waits),
+            fixed_work_s=round((self.fixed_work[0] - before.fixed_work[0]) / works, 9) if works > 0 else None,
         )
 
 

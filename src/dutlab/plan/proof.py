@@ -7,7 +7,7 @@ from math import comb
 
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
-from dutlab.spec.workloads.setting import directions_of
+from dutlab.spec.workloads.setting import identity_of
 from dutlab.stats import few
 from dutlab.stats.power import LEAST_IN_TURN, provable, provable_by_few
 
@@ -35,7 +35,7 @@ def proof_of(plan: Plan) -> Proof:
     base = [c for c in cells if cells and c.mode == cells[0].mode]
     alike: dict[object, list[Cell]] = {}
     for c in cells:
-        alike.setdefault((c.workload, c.links, tuple(sorted(c.params.items()))), []).append(c)
+        alike.setdefault((c.workload, c.links, identity_of(c.params)), []).append(c)
     comparisons = sum(comb(len(same), 2) * _figures(same[0]) for same in alike.values())
     if not comparisons:
         return Proof(repeats, 0, None, None)
@@ -55,7 +55,7 @@ def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
 
 def _figures(cell: Cell) -> int:
     """What of a cell is compared: each direction of each link, and the sum of several."""
-    flows = len(cell.links) * len(directions_of(cell.setting).backs)
+    flows = len(cell.links) * len(cell.setting.ways.backs)
     return flows if flows == 1 else flows + 1
 
 

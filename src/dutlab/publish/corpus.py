@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dutlab.analysis.compare import Pair, Verdict, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
+from dutlab.analysis.verdict import Verdict
 from dutlab.errors import StoreError
 from dutlab.measures import direction_of
 from dutlab.publish.devices import DeviceSheet
@@ -67,7 +69,7 @@ def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> I
     apart = cell.high < other.low and other.median - cell.median > LEAST * other.median
     proven = found.verdict in {Verdict.BETTER, Verdict.WORSE}
     if proven if found.could_prove else apart:
-        size = f", {cell.params['frame_size']} bytes" if cell.params.get("frame_size") else ""
+        size = f", {cell.size} bytes" if cell.size else ""
         yield Contradiction(lowest[0].device, f"{cell.label}, {cell.workload}{size}, {cell.link}", cell.figure, lowest, highest, proven)
 
 

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from dutlab import bounds, outside
+from dutlab.doubts import DoubtKind
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
+from dutlab.report.model.course import Conditions, RunCourse, RunWatch
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.run_report import Conditions, LimitRow, ReadRun, RunCourse, RunReport, RunWatch, Section, TrialLine
+from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
-from dutlab.report.sections.cpu_cost import cpu_cost, was_disturbed
+from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -103,6 +105,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     of_trial = {r.trial: r for r in records}
     of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
+    slowed = speed_sentence(records)
     made = RunReport(
         name=run.name,
         experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
@@ -112,6 +115,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         course=_course(read, cells),
         manifest=_manifest(run),
         labels=order,
+        modes={g.label: g.cell.mode for g in groups},
         headlines=() if busy else tuple(with_limits(h, of_row) for s in found_sections for h in s.headlines),
         sections=(
             *(_judged(s, of_row) for s in found_sections),
@@ -139,8 +143,8 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
-        cpu_cost=cpu_cost(records, aside, modes) if any(map(was_disturbed, (*records, *aside))) else None,
-        spread=spread_sentence(_rates(found_sections)) if records else "",
+        cpu_cost=cpu_cost(records, aside, modes) if slowed or any(r.doubted(DoubtKind.DISTURBED) for r in (*records, *aside)) else None,
+        spread=" ".join(filter(None, (spread_sentence(_rates(found_sections)) if records else "", slowed))),
         faults=tuple(faults),
         simulated=_simulated(records),
     )
@@ -171,7 +175,7 @@ def _with_limits(table: Table, of_row: Mapping[tuple[str, int], LimitRow]) -> Ta
     rows = []
     for row in table.rows:
         found = next((of_row[row.label, t] for t in row.trials if (row.label, t) in of_row), None)
-        words = "" if found is None else found.words.replace("limited by ", "") if found.confidence else "not known"
+        words = "" if found is None else found.cause if found.confidence else "not known"
         ceilings = (*row.ceilings, None) if row.ceilings else ()
         rows.append(replace(row, cells=(*row.cells, Links.of([(words, "#limits")]) if words else ""), ceilings=ceilings))
     return replace(table, columns=(*table.columns, Column("limited by")), rows=tuple(rows))
@@ -288,14 +292,13 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
 def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | None:
     if lab := testbed.get("lab"):
         return str(lab)
-    marked = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
+    marked = any(r.doubted(DoubtKind.EMBEDDED_LAB) for r in records)
     return str(testbed.get("name") or "embedded") if marked else None
 
 
 def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
     """Names of the sensors, as the doubt of each trial has them."""
-    told = [d.detail.split(", ") for r in records for d in r.doubts if d.kind == "SIMULATED_READINGS"]
-    return tuple(dict.fromkeys(name for names in told for name in names))
+    return tuple(dict.fromkeys(d.detail for r in records for d in r.doubts if d.kind == DoubtKind.SIMULATED_READINGS.name))
 
 
 def _command(read: ReadRun) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dutlab.physics.disturbed import machine_too_busy
 from dutlab.runner.journal import Journal
 from dutlab.store.attempts import AttemptReason
-from dutlab.store.judged import DISTURBED, judged
+from dutlab.store.judged import DISTURBED, judged, void_attempts
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
@@ -29,9 +28,9 @@ class Attempts:
     aside: Callable[[int, int, str, str], None]
     _known: dict[int, list[TrialRecord]] = field(default_factory=dict)
     """Trial → its records, those set aside first."""
-    _judged: list[bool] = field(default_factory=list)
-    """Whether each attempt of this process was disturbed."""
-    _said_busy: bool = False
+    _judged: list[TrialRecord] = field(default_factory=list)
+    """Attempts of this process that were measured or void."""
+    _said_void: bool = False
 
     def __post_init__(self) -> None:
         for record in (
@@ -41,14 +40,14 @@ class Attempts:
             self._known.setdefault(record.trial, []).append(record)
 
     @property
-    def too_busy(self) -> str:
-        """Why no disturbed trial is repeated any more, in words; empty while they are."""
-        return machine_too_busy(attempts=len(self._judged), disturbed=sum(self._judged))
+    def nearly_all_void(self) -> str:
+        """Why no void trial is repeated any more, in words; empty while they are."""
+        return void_attempts(self._judged).words
 
     @property
     def any_disturbed(self) -> bool:
-        """Whether an attempt of this process was."""
-        return any(self._judged)
+        """Whether other work disturbed an attempt of this process."""
+        return void_attempts(self._judged).by_other_work > 0
 
     def verdict(self, record: TrialRecord) -> TrialRecord:
         """The record as it is to be written: numbered, and judged by what is known of its cell so far."""
@@ -56,7 +55,7 @@ class Attempts:
         numbered = record.model_copy(update={"attempt": 1 + len(self._known.get(record.trial, []))})
         found = judged([numbered, *earlier], count=self.folder.counts_disturbed)[0]
         if found.status in ("measured", DISTURBED):
-            self._judged.append(found.status == DISTURBED)
+            self._judged.append(found)
         return found
 
     def written(self, record: TrialRecord) -> None:
@@ -65,10 +64,10 @@ class Attempts:
 
     def once_more(self, trial: int, reason: AttemptReason, why: str) -> bool:
         """Sets the attempt that is on the disk aside, if the trial may be done again for this reason. Raises StoreError."""
-        if reason is AttemptReason.DISTURBED and (busy := self.too_busy):
-            if not self._said_busy:
-                self.note(f"{busy}; disturbed trials are no longer repeated")
-                self._said_busy = True
+        if reason is AttemptReason.DISTURBED and (why_none := self.nearly_all_void):
+            if not self._said_void:
+                self.note(f"{why_none}; such trials are no longer repeated")
+                self._said_void = True
             return False
         most = {AttemptReason.DISTURBED: self.most_disturbed}.get(reason, MOST_FAULTS)
         if sum(a.trial == trial and a.reason is reason for a in self.folder.attempts()) >= most:

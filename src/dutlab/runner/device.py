@@ -13,7 +13,7 @@ from dutlab.ending import to_its_end
 from dutlab.errors import InputError
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import DutChange, PowerCut, ResetKind
+from dutlab.methods.dut_ports import DutChange, PowerCut, ResetKind
 from dutlab.power import HostPower
 from dutlab.runner.host_power import on_again, on_step, until
 from dutlab.runner.journal import Journal, undo_to_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.sample_names import IDLE, STEAL, core_of
 from dutlab.systems.watched import POLLING_CORES
 from dutlab.tools.ping import Ping
 
@@ -27,7 +27,6 @@ WATCH_S = 0.5
 """How long the cores are watched: the only time that a run waits for its examination."""
 POLLS_PERCENT = 95.0
 """Of a core without load, from which on the device counts as one that polls there."""
-_SHARE = re.compile(r"cpu(\d+)_(user|system|irq|softirq|steal)_percent")
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,17 @@ async def examine(
 
 def _polling(watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
     """The cores that are busy with nothing to do, as a fact; none where no core is."""
-    cores = [] if watched is None else [n for n, share in watched.cores.items() if share.busy_percent >= POLLS_PERCENT]
+    cores = _always_busy(watched)
     return {POLLING_CORES: cores} if cores else {}
+
+
+def _always_busy(watched: doctor.WatchedCores | None) -> list[int]:
+    return [] if watched is None else [n for n, share in watched.cores.items() if share.busy_percent >= POLLS_PERCENT]
+
+
+async def polling_cores(host: Host) -> tuple[int, ...]:
+    """The cores of a host that are busy while nothing is offered. Takes half a second. Raises HostError."""
+    return tuple(_always_busy((await _watch({host.name: host})).get(host.name)))
 
 
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
@@ -130,12 +138,13 @@ async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
 def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
     by_core: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
-        if m := _SHARE.fullmatch(sample.name):
-            by_core[int(m[1])]["stolen" if m[2] == "steal" else m[2]].append(sample.value)
+        core, state = core_of(sample.name) or (0, IDLE)
+        if state != IDLE:
+            by_core[core][state].append(sample.value)
     shares = {}
     for core, of in sorted(by_core.items()):
         means = {state: fmean(values) for state, values in of.items()}
-        shares[core] = doctor.CoreShare(sum(v for state, v in means.items() if state != "stolen"), means.get("stolen", 0.0))
+        shares[core] = doctor.CoreShare(sum(v for state, v in means.items() if state != STEAL), means.get(STEAL, 0.0))
     return shares
 
 

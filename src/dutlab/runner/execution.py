@@ -25,6 +25,7 @@ from dutlab.ending import ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.plan import Trial
+from dutlab.runner.at_rest import DutAtRest, look_at_rest, may_start_programs
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.guest_watch import MOST_LOST, GuestLost
 from dutlab.runner.headroom import RigLoad, loads_of
@@ -298,6 +299,7 @@ class Execution(RunProcess):
             checks, why = await self._unless_killed(partial(into_mode, stage, mode), itemgetter(1))
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.events.verified(mode.name, checks, holds=not why)
+            stage = replace(stage, at_rest=DutAtRest() if why else await self._at_rest(stage, mode))
             left, stands = deque(trials), await as_applied(stage)
             while left:
                 await self._shortest_first(stage, left)
@@ -335,6 +337,10 @@ class Execution(RunProcess):
             if unproven and not why:
                 await self._prove(stage, mode, application, stands)
             raise
+
+    async def _at_rest(self, stage: Stage, mode: Mode) -> DutAtRest:
+        looked_at = may_start_programs(mode) and stage.dut.name in stage.hosts
+        return await look_at_rest(stage.dut, stage.accounts) if looked_at else DutAtRest()
 
     async def _unless_killed(self, look: Callable[[], Awaitable[Look]], why: Callable[[Look], str]) -> Look:
         return await unless_killed(look, why, self.book, self.events.note)

@@ -12,7 +12,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.generators import ENGINE, GeneratorFeature, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions
-from dutlab.spec.workloads.setting import FrameSetting, directions_of
+from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.store.calibration import Calibration
 from dutlab.subject import joined
 from dutlab.workloads import Headroom, plug_of
@@ -62,7 +62,7 @@ def _load(cell: Cell) -> RigLoad | None:
     if (compared := plug_of(cell.workload).headroom) is Headroom.NONE or not isinstance(cell.setting, FrameSetting):
         return None
     loads = LOADS[:1] if compared is Headroom.FULL_SPEED else LOADS
-    return RigLoad(cell.links, cell.setting.frame_size, cell.setting.generator or ENGINE, directions_of(cell.setting), loads)
+    return RigLoad(cell.links, cell.setting.frame_size, cell.setting.generator or ENGINE, cell.setting.ways, loads)
 
 
 def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | None) -> Measured:

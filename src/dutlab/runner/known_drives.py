@@ -36,10 +36,10 @@ _DEVICE = "/dev/disk/by-id/d1"
 DELAYS_NS, DELAY_WITHIN_NS = (2_000_000, 5_000_000, 20_000_000), 200_000
 RATE_WITHIN = 0.02
 _RATES = (
-    ("riops", 400, "randread", "4k", "read_iops"),
-    ("wiops", 200, "randwrite", "4k", "write_iops"),
-    ("rbps", 8_000_000, "read", "64k", "read_bytes_per_s"),
-    ("wbps", 4_000_000, "write", "64k", "write_bytes_per_s"),
+    ("riops", 400, "randread", "4k", "iops.read"),
+    ("wiops", 200, "randwrite", "4k", "iops.write"),
+    ("rbps", 8_000_000, "read", "64k", "bytes_per_s.read"),
+    ("wbps", 4_000_000, "write", "64k", "bytes_per_s.write"),
 )
 """Word of io.max, what it is set to, how it is measured, and the figure that must be it."""
 _GOOD, _BAD, _BLOCK = 24_576, 8_192, 4096
@@ -108,7 +108,7 @@ async def _delays(site: GeneratorSite) -> list[Known]:
         async with ended_by(lambda: host.run(["sh", "-c", _NO_SCSI], check=False)):
             path = (await host.run(["sh", "-c", _SCSI, "dutlab", str(delay)])).text.strip()
             ran = await _job(site, path, 16 << 20, {"rw": "randread", "bs": "4k", "iodepth": "1"}, ramp_s=0.5, duration_s=3.0)
-        name = "read_clat_p50_ns"
+        name = "clat_p50_ns.read"
         device = f"answers {delay // 1_000_000} ms later"
         found.append(Known(device, "fio", name, delay, ran.whole.figures.get(name), DELAY_WITHIN_NS))
     return found

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from dutlab.events import Tell
-from dutlab.methods.ports import SensedValue
+from dutlab.methods.dut_ports import SensedValue
 from dutlab.spec.sensors import SensorSpec
 
 MOST = 100_000

@@ -10,6 +10,7 @@ from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, PING, TASKSET, Program, missing_on
 from dutlab.plan.cell import Cell
+from dutlab.spec.drives import host_of_drive
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.systems import system_of
@@ -76,4 +77,4 @@ def hosts_in(role: str, testbed: Testbed) -> list[str]:
 
 def hosts_of_drives(cells: Iterable[Cell]) -> list[str]:
     """The hosts whose drives these cells use."""
-    return list(dict.fromkeys(name.partition(":")[0] for cell in cells if cell.tool == FIO.name for name in cell.links))
+    return list(dict.fromkeys(host_of_drive(name) for cell in cells if cell.tool == FIO.name for name in cell.links))

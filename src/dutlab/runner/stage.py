@@ -26,6 +26,7 @@ from dutlab.hosts.reach import hosts_of
 from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
+from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
 from dutlab.runner.host_power import revived
@@ -82,6 +83,8 @@ class Stage:
     """The embedded lab that this is."""
     calibration: Calibration | None = None
     """What the rig does without the DUT, as far as it is known."""
+    at_rest: DutAtRest = field(default_factory=DutAtRest)
+    """What the DUT keeps busy without load in the mode that is applied, where that was looked at."""
     readings: LiveReadings = field(default_factory=lambda: LiveReadings({}))
     """What the sensors of the trial that goes on have told."""
 

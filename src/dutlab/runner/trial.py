@@ -16,7 +16,8 @@ from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
 from dutlab.events import Tell, nobody
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
-from dutlab.methods.ports import Measured, SensedValue
+from dutlab.methods.dut_ports import SensedValue
+from dutlab.methods.ports import Measured
 from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Trial
@@ -35,6 +36,7 @@ from dutlab.store.details import TrialDetails
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.subject import Figures
+from dutlab.systems.sample_names import STEAL, core_of
 from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.workloads import LoadPattern, named, plug_of
 
@@ -82,7 +84,8 @@ async def carry_out(
         read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
     forwarded = watched.counters.get(stage.testbed.dut or "", {}).get(FORWARDED, 0.0)
-    measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
+    if not stage.at_rest.threads:  # one that polls uses all of its time for whatever comes
+        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed
@@ -107,6 +110,7 @@ async def carry_out(
             for host, of in watched.counters.items()
             if not (stage.device.restarted and host == stage.dut.name)
         },
+        polling=list(stage.at_rest.cores),
         interference={} if undisturbed else watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
@@ -135,8 +139,7 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
 
 
 def _simulated(stage: Stage) -> list[Doubt]:
-    names = [name for name, spec in stage.testbed.sensors.items() if spec.simulated]
-    return [Doubt(DoubtKind.SIMULATED_READINGS, detail=", ".join(names))] if names else []
+    return [Doubt(DoubtKind.SIMULATED_READINGS, detail=name) for name, spec in stage.testbed.sensors.items() if spec.simulated]
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
@@ -202,7 +205,7 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     for s in watched.samples:
         if s.name == WATCH_COST:
             cost[s.host, s.sensor].append(s.value)
-        elif s.name.endswith("_steal_percent"):
+        elif (of := core_of(s.name)) is not None and of[1] == STEAL:
             steal.append(s.value)
         elif s.name in slowed:
             slowed[s.name][s.host] += s.value
@@ -214,18 +217,17 @@ def doubts_of(watched: Watched) -> list[Doubt]:
     if dear:
         doubts.append(Doubt(DoubtKind.WATCHING_COSTS, detail=", ".join(dear)))
     for name, kind in _SLOWED.items():
-        if hot := ", ".join(f"{host}: {count:.0f} times" for host, count in sorted(slowed[name].items()) if count):
-            doubts.append(Doubt(kind, detail=hot))
+        doubts += [Doubt(kind, f"{host}: {count:.0f} times", host) for host, count in sorted(slowed[name].items()) if count]
     if steal and (mean := fmean(steal)) > STEAL_DOUBT_PERCENT:
         doubts.append(Doubt(DoubtKind.CPU_STOLEN, detail=f"{mean:.1f} % of the cores' time on average"))
     return doubts
 
 
 PER_CPU_SECOND = {
-    "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s"),
-    "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s"),
+    "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s", "forwarded_frames_per_work"),
+    "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s", "forwarded_bits_per_work"),
 }
-"""Rate → its figures by CPU time: of all threads of the testbed, and of those that forward alone."""
+"""Rate → its figures by CPU time: of all threads of the testbed; of those that forward alone; of these at equal speed of the processor."""
 FORWARDED = "ip_forwarded_datagrams"
 
 
@@ -244,14 +246,16 @@ def with_rate_per_cpu_second(
         return measured
     ran_s = (here.run_s, sum(t.run_s for name, t in here.threads.items() if forwarding and name.startswith(forwarding)))
     more = {}
-    for rate, (of_all, of_forwarding) in PER_CPU_SECOND.items():
+    counted = here.forwarding
+    for rate, (of_all, of_forwarding, at_equal_speed) in PER_CPU_SECOND.items():
         if rate in whole and ran_s[0] > 0:
             more[of_all] = whole[rate] * loaded_s / ran_s[0]
         if rate in whole and ran_s[1] > 0:
             passed = whole[rate] * loaded_s
             passed = max(passed, forwarded) if rate == "received_pps" else passed
             more[of_forwarding] = passed / ran_s[1]
-            counted = here.forwarding
+            if counted and counted.fixed_work_s is not None:
+                more[at_equal_speed] = more[of_forwarding] * counted.fixed_work_s
             if rate == "received_pps" and passed and counted and counted.instructions is not None and counted.cycles is not None:
                 more |= {"instructions_per_frame": counted.instructions / passed, "cycles_per_frame": counted.cycles / passed}
     return replace(measured, figures={**measured.figures, cell.link_label: {**whole, **more}})

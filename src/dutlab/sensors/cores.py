@@ -8,6 +8,7 @@ from itertools import pairwise
 from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import WATCH_COST, Sample, SensorSite
 from dutlab.spec.sensors import CpuSensor
+from dutlab.systems.sample_names import core_sample
 from dutlab.systems.watched import CpuReading, CpuWatch
 
 CORES = "cpu"
@@ -45,7 +46,7 @@ def samples(readings: Sequence[CpuReading], *, host: str, ahead_s: float = 0.0, 
         seconds = after.uptime_s - before.uptime_s
         for cpu in sorted(before.cpus.keys() & after.cpus.keys()):
             for state, percent in (after.cpus[cpu].percent_since(before.cpus[cpu]) or {}).items():
-                yield Sample(t_s, host, sensor, f"cpu{cpu}_{state}_percent", "%", percent)
+                yield Sample(t_s, host, sensor, core_sample(cpu, state), "%", percent)
         if seconds <= 0:
             continue
         yield Sample(t_s, host, sensor, WATCH_COST, "%", (after.own_s - before.own_s) / seconds * 100)

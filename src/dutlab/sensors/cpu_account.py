@@ -25,6 +25,7 @@ from dutlab.physics.interference import CpuAccount, ForwardingWait, ThreadTime
 from dutlab.sensors.cpu_account_script import KTHREADD, SCRIPT, machine_account, parse_account
 from dutlab.sensors.device_processes import DeviceProcesses
 from dutlab.sensors.event_counts import EventCounts
+from dutlab.sensors.processor_speed import ProcessorSpeed
 from dutlab.spec.account import AccountSpec
 from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
@@ -88,6 +89,11 @@ class ForwardingLedger:
         self._seen.see(kept)
 
     @property
+    def threads(self) -> frozenset[int]:
+        """Those of the last reading."""
+        return frozenset(self._last)
+
+    @property
     def total(self) -> ForwardingWait | None:
         """Since the first reading; None without such a thread."""
         times, (instructions, cycles) = list(self._seen.total.values()), self._events.total or (None, None)
@@ -128,6 +134,7 @@ class LocalAccount:
         self._last: CpuAccount | None = None
         self._taken_s = self._stopped_s = 0.0
         self._waits = ForwardingLedger(dut_threads)
+        self._speed = ProcessorSpeed()
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
@@ -140,12 +147,21 @@ class LocalAccount:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self._find_kernel_threads()
-        reader, self._is_running = asyncio.ensure_future(self._keep_reading()), True
-        try:
-            yield
-        finally:
-            self._is_running = False
-            await cancelled(reader)
+        with self._speed.reading(self._forwarding_cpus()):
+            reader, self._is_running = asyncio.ensure_future(self._keep_reading()), True
+            try:
+                yield
+            finally:
+                self._is_running = False
+                await cancelled(reader)
+
+    def _forwarding_cpus(self) -> frozenset[int]:
+        """The CPUs that the threads which serve the DUT's ports may use."""
+        cpus = set[int]()
+        for thread in self._waits.threads:
+            with contextlib.suppress(OSError):  # ended meanwhile
+                cpus |= os.sched_getaffinity(thread)
+        return frozenset(cpus)
 
     async def _keep_reading(self) -> None:
         while await self.read():  # noqa: ASYNC110 - it waits for time, not for an event
@@ -166,6 +182,7 @@ class LocalAccount:
                     used_s[root] = _sum(used_s[root], (utime + cutime, stime + cstime))
                     if name.startswith(PROGRAMS):
                         stopped |= rest.split()[0] == "T"
+                    if name.startswith(PROGRAMS) or (root in self._devices and pid != root):
                         threads += self._threads(pid, name)
         for guest in self._guests:  # what a guest used stays ours when it is switched off
             self._of_guests[guest] = max(self._of_guests.get(guest, _NOTHING), used_s[guest], key=sum)
@@ -188,7 +205,14 @@ class LocalAccount:
             self._stopped_s += since.seconds if stopped else 0.0
             self._taken_s += since.taken_s or 0.0
         self._last = account
-        return replace(account, taken_s=self._taken_s, stopped_s=self._stopped_s, forwarding=self._waits.total, waits=tuple(self._waits.of))
+        return replace(
+            account,
+            taken_s=self._taken_s,
+            stopped_s=self._stopped_s,
+            forwarding=self._waits.total,
+            waits=tuple(self._waits.of),
+            fixed_work=self._speed.total(),
+        )
 
     def _find_kernel_threads(self) -> None:
         """They may come and go with ports, so they are looked for before each trial."""

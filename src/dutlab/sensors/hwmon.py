@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from dutlab.sensors.loop import ShellLoop
-from dutlab.sensors.sensor import Sample, SensorSite, limit_name, limits_once
+from dutlab.sensors.sensor import Sample, SensorSite, limits_once
 from dutlab.spec.sensors import HwmonSensor
+from dutlab.systems.sample_names import limit_name
 from dutlab.systems.watched import loop_of, sections
 
 _LOOP = loop_of(r"""

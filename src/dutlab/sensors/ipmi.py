@@ -16,9 +16,10 @@ from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.passwords import child_environment
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
-from dutlab.sensors.sensor import SensorSite, limit_name
+from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.devices import IpmiDevice
 from dutlab.spec.sensors import IpmiSensor
+from dutlab.systems.sample_names import limit_name
 
 LONGEST_S = 60.0
 """For all records: a controller on a slow bus takes some 30 s."""

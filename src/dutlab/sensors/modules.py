@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from dutlab.sensors.loop import AmountLoop
 from dutlab.sensors.oddities import Amount
-from dutlab.sensors.sensor import SensorSite, limit_name
+from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import OpticsSensor
 from dutlab.systems.optics import Optic, dbm, optic_of
+from dutlab.systems.sample_names import limit_name
 from dutlab.systems.watched import loop_of, sections
 
 _PORT = "port "

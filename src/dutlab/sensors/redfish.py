@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 from dutlab.sensors.asked import Asked
 from dutlab.sensors.oddities import Amount, as_number
-from dutlab.sensors.sensor import SensorSite, limit_name
+from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
 from dutlab.spec.sensors import RedfishSensor
+from dutlab.systems.sample_names import limit_name
 
 _MOST_CHASSIS = 16
 

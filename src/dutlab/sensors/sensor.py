@@ -12,6 +12,7 @@ from typing import Protocol
 from dutlab.events import Tell
 from dutlab.hosts.host import Host
 from dutlab.physics.interference import Interference
+from dutlab.systems.sample_names import is_limit
 
 WATCH_COST = "watch_core_percent"
 """Name of the sample by which a sensor says what it takes of one core of its host."""
@@ -22,14 +23,6 @@ THROTTLED = "throttled"
 
 POWER_LIMITED = "power_limited"
 """Likewise of a limit of power."""
-
-LIMIT = "_limit_celsius"
-"""End of the name of a sample that is the limit of the temperature of that name; it is told once, and when it changes."""
-
-
-def limit_name(temperature: str) -> str:
-    """`core_0_limit_celsius` of `core_0_celsius`."""
-    return temperature.removesuffix("_celsius") + LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ def limits_once(samples: Iterable[Sample]) -> Iterable[Sample]:
     """The samples without limits that are as they were."""
     last = dict[tuple[str, str, str], float]()
     for s in samples:
-        if s.name.endswith(LIMIT):
+        if is_limit(s.name):
             if last.get(key := (s.host, s.sensor, s.name)) == s.value:
                 continue
             last[key] = s.value

@@ -147,3 +147,8 @@ class ArraySpec(SpecModel):
     """Threads of md that work on stripes beside the first (group_thread_cnt)."""
     rebuild_bytes_per_s: Positive | None = None
     """How fast it is rebuilt while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""
+
+
+def host_of_drive(name: str) -> str:
+    """The host of a drive by its name in cells: of `server:d1` it is `server`."""
+    return name.partition(":")[0]

@@ -15,6 +15,7 @@ from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
+from dutlab.spec.workloads.setting import identity_of
 from dutlab.systems.modes import DeclaredMode
 
 MOST_TRIALS = 100_000
@@ -179,7 +180,7 @@ def _duplicates(whole: Mapping[int, WorkloadModel], bed: TestbedShape) -> Iterat
     seen: dict[tuple[object, ...], int] = {}
     for i, workload in whole.items():
         for drive in workload.drives(bed.bounds):
-            key = (workload.kind, frozenset(drive.links), tuple(sorted(drive.setting.params.items())))
+            key = (workload.kind, frozenset(drive.links), identity_of(drive.setting.params))
             if (first := seen.setdefault(key, i)) != i:
                 yield ("workloads", i), f"asks for trials that workload {first + 1} asks for too; `repeats` repeats trials"
                 break

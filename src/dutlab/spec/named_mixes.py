@@ -34,11 +34,6 @@ class NamedMix:
         """(frame with FCS, weight). Ethernet pads what is shorter than its shortest frame."""
         return tuple((FrameBytes(max(size + self.around, SHORTEST_FRAME)), weight) for size, weight in self.sizes)
 
-    @property
-    def mean_as_counted(self) -> float:
-        """The average as the source counts."""
-        return sum(size * weight for size, weight in self.sizes) / sum(weight for _, weight in self.sizes)
-
 
 SOURCES: Mapping[str, NamedMix] = MappingProxyType(
     {

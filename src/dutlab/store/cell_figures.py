@@ -13,16 +13,19 @@ from typing import Any
 
 from dutlab.doubts import DoubtKind
 from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.setting import Identity, identity_of
 from dutlab.store.record import TrialRecord
 from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
 
-CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[tuple[str, Any], ...]]
+WAY_WORDS = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}
+"""What is said of a place in words, by which way the data goes that its figures are of."""
+CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], Identity]
 
 
 def key_of(cell: Cell) -> CellKey:
     """All of a cell but its repeat."""
-    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), tuple(sorted(cell.params.items())))
+    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), identity_of(cell.params))
 
 
 def counts(record: TrialRecord) -> bool:
@@ -32,13 +35,7 @@ def counts(record: TrialRecord) -> bool:
 
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
-    if not is_open(record.cell.workload, figure, record.figures.get(name, ())):
-        return False
-    return not any(d.kind == DoubtKind.IMPORTED.name for d in record.doubts)
-
-
-def _is_disturbed(record: TrialRecord) -> bool:
-    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
+    return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 
 def without_details(record: TrialRecord) -> TrialRecord:
@@ -84,7 +81,9 @@ class CellFigures:
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
         return tuple(
-            CellFigure(r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), _is_disturbed(r))
+            CellFigure(
+                r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), r.doubted(DoubtKind.DISTURBED)
+            )
             for r in self.records
             if figure in r.figures.get(name, ())
         )
@@ -110,5 +109,5 @@ def name_words(name: str, links: Sequence[str], workload: str) -> str:
     if len(subject.places) > 1:
         return f"{place} {name}" if name == label or len(links) == 1 else f"{place}s {name}"
     of = f" of {label}" if len(links) > 1 and subject.way is not Way.BOTH and subject.places[0] in links else ""
-    way = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}[subject.way]
+    way = WAY_WORDS[subject.way]
     return f"{place} {subject.places[0]}{of}{way}"

@@ -38,6 +38,8 @@ _WAIT_S = 10
 """For another process that is writing."""
 _AT_ONCE = 500
 """Runs that are taken in together: a process that is killed loses no more, and another waits for no more."""
+_BEGAN = "CASE WHEN started <> '' THEN started ELSE substr(name, 1, 13) || ':' || substr(name, 14, 2) || ':99' END"
+"""When the first trial was started; of a run without a record its name has the minute, and it is the newest of that."""
 _ALL = 2**62
 """More runs than there are, as a LIMIT that SQLite and PostgreSQL know."""
 
@@ -137,7 +139,7 @@ class RunIndex(Protocol):
 def list_runs(connection: RunIndex, wanted: Wanted, *, limit: int = _ALL, skip: int = 0) -> tuple[RunLine, ...]:
     """The newest `limit` runs (all without one) that are `wanted`, newest first, without the first `skip`."""
     where, values = wanted.where()
-    select = f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
+    select = f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY {_BEGAN} DESC, name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
     return tuple(_line(row) for row in connection.execute(select, (*values, limit, skip)))
 
 

@@ -6,11 +6,11 @@ Every reader of a run goes through RunFolder.records(), which judges, so that me
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.physics.disturbed import disturbed
+from dutlab.physics.disturbed import VoidAttempts, disturbed
 from dutlab.store.cell_figures import CellKey, key_of
 from dutlab.store.record import DoubtRecord, TrialRecord
 
@@ -41,9 +41,22 @@ def as_disturbed(record: TrialRecord, why: str) -> TrialRecord:
 
 def doubted(record: TrialRecord, why: str) -> TrialRecord:
     """The record with the doubt, once."""
-    if any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts):
+    if record.doubted(DoubtKind.DISTURBED):
         return record
     return record.model_copy(update={"doubts": [*record.doubts, DoubtRecord.of(Doubt(DoubtKind.DISTURBED, why))]})
+
+
+def lost_link(record: TrialRecord) -> bool:
+    """Whether it does not count since a link of the testbed went down meanwhile, and not for other work."""
+    kinds = {d.kind for d in record.doubts}
+    return record.status == DISTURBED and DoubtKind.LINK_WENT_DOWN.name in kinds and DoubtKind.DISTURBED.name not in kinds
+
+
+def void_attempts(records: Iterable[TrialRecord]) -> VoidAttempts:
+    """Which of the attempts that have a figure, or would have one, do not count."""
+    judged_ones = [r for r in records if r.status in ("measured", DISTURBED)]
+    by_link = sum(map(lost_link, judged_ones))
+    return VoidAttempts(len(judged_ones), sum(r.status == DISTURBED for r in judged_ones) - by_link, by_link)
 
 
 def _kept(record: TrialRecord) -> str:

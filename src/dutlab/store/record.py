@@ -148,6 +148,8 @@ class TrialRecord(_Strict):
     """What verify of the mode found: what, passed, found."""
     counters: dict[str, dict[str, float]] = {}
     """Host → counter → difference over the trial (softirqs, drops); a counter that is as it was is left out."""
+    polling: list[int] = []
+    """Cores of the DUT that its mode keeps busy without load."""
     interference: dict[str, Interference] = {}
     """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
     not there."""
@@ -162,6 +164,10 @@ class TrialRecord(_Strict):
     """The mean of everything that was watched; samples.parquet beside the record has it over time."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
+
+    def doubted(self, kind: DoubtKind) -> bool:
+        """Whether it has a doubt of this kind."""
+        return any(d.kind == kind.name for d in self.doubts)
 
 
 def found_of(measured: Measured) -> dict[str, Any]:

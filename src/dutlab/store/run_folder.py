@@ -227,10 +227,6 @@ class RunFolder:
         """Trials that have a record."""
         return {n for n, folder in self._trials() if os.path.isfile(f"{folder}/record.json")}  # noqa: PTH113 -- of tens of thousands
 
-    def incomplete(self) -> list[int]:
-        """Trials that were begun and cut: a folder without a record."""
-        return [n for n, folder in self._trials() if not (folder / "record.json").exists()]
-
     def discard_incomplete(self, trial: int) -> Path | None:
         """Moves what a cut trial left to trials/NNNN.cut-1 (or the next free number), so that the trial can be done again.
 
@@ -291,8 +287,8 @@ class RunFolder:
         """Why each of those attempts does not count, and its record. Raises NewerRun, StoreError."""
         found = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
         return [
-            (reason, as_disturbed(record, record.why or "the other trials of its cell were calmer"))
-            if reason is AttemptReason.DISTURBED
+            (reason, as_disturbed(record, "the other trials of its cell were calmer"))
+            if reason is AttemptReason.DISTURBED and record.status == "measured"
             else (reason, record)
             for reason, record in found
         ]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, StoreError
 from dutlab.store.cell_figures import counts, without_details
 from dutlab.store.manifest import MANIFEST
@@ -69,7 +70,7 @@ def rows_of(path: Path, seen: str, folder: int) -> Rows:
 def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:
     experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
     counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused", "disturbed")]
-    lab = any(d.kind == "EMBEDDED_LAB" for r in records for d in r.doubts)
+    lab = any(r.doubted(DoubtKind.EMBEDDED_LAB) for r in records)
     return (
         str(experiment.get("name") or plan.get("experiment") or ""), str(testbed.get("name") or ""), int(lab or bool(testbed.get("lab"))),
         min((r.started.isoformat() for r in records), default=""), max((r.ended.isoformat() for r in records), default=""),
@@ -78,10 +79,10 @@ def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[T
 
 
 def _trial(path: Path, r: TrialRecord) -> tuple[str | float | int, ...]:
-    size, has_samples = r.cell.params.get("frame_size"), os.path.exists(f"{path}/trials/{r.trial:04d}/samples.parquet")  # noqa: PTH110
+    has_samples = os.path.exists(f"{path}/trials/{r.trial:04d}/samples.parquet")  # noqa: PTH110
     return (
         path.name, r.trial, r.cell.mode, json.dumps(r.cell.factors), r.cell.workload, r.cell.tool, r.cell.link_label,
-        "" if size is None else str(size), r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
+        r.cell.setting.size, r.cell.repeat, r.attempt, r.status, r.why, r.started.isoformat(),
         (r.ended - r.started).total_seconds(), json.dumps(sorted({d.kind for d in r.doubts})), int(has_samples), int(counts(r)),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from dutlab.systems import polled
 from dutlab.systems.watched import (
     CARRIER_CHANGES,
     CONNTRACK_ENTRIES,
@@ -35,7 +36,8 @@ _BODY = r"""
   printf '\036stat\n'; cat /proc/stat
   printf '\036softnet\n'; cat /proc/net/softnet_stat
 """
-SCRIPT = r"""
+SCRIPT = (
+    r"""
 part() { printf '\036%s\n' "$1"; }
 part softnet; cat /proc/net/softnet_stat
 part softirqs; cat /proc/softirqs
@@ -47,8 +49,10 @@ part conntrack_count; cat /proc/sys/net/netfilter/nf_conntrack_count
 part conntrack
 if [ -r /proc/net/stat/nf_conntrack ]; then cat /proc/net/stat/nf_conntrack
 elif command -v conntrack >/dev/null; then conntrack -S; fi
-exit 0
 """
+    + polled.SCRIPT
+    + "exit 0\n"
+)
 
 _PROTOCOLS = {
     "Ip": {
@@ -88,7 +92,7 @@ def parse_counters(text: str) -> dict[str, float]:
         found[CONNTRACK_ENTRIES] = int(entries)
     for name, value in conntrack_counters(part.get("conntrack", "")).items():
         found[f"conntrack_{name}"] = value
-    return found
+    return found | polled.parse_polled(part.get("pmd", ""), part.get("lcores", ""))
 
 
 def _interfaces(text: str) -> dict[str, float]:

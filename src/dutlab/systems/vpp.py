@@ -13,7 +13,8 @@ from dutlab.systems import linux_proc
 from dutlab.systems.linux import LINUX
 from dutlab.systems.modes import FILTER_OWN, FIREWALL, IPSEC, NAT_OPEN
 from dutlab.systems.plain import plain
-from dutlab.systems.watched import CALLS, CONNTRACK_ENTRIES, VECTORS, Counting, sections
+from dutlab.systems.sample_names import CALLS, VECTORS
+from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
 
 SCRIPT = r"""
 ask() { vppctl "$@" 2>/dev/null || sudo -n vppctl "$@" 2>/dev/null; }

@@ -15,8 +15,6 @@ CARRIER_CHANGES = "_carrier_changes"
 """Behind an interface's name: how often its link went down or came up (sysfs-class-net)."""
 POLLING_CORES = "polling_cores"
 """Among the facts of a host: cores that were busy before there was any load."""
-CALLS, VECTORS = "_calls", "_vectors"
-"""Behind the name of a device's input that polls: how often it looked, and how many frames it found."""
 _TIMES = re.compile(r"(\d+)m([\d.]+)s")
 
 

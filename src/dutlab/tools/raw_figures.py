@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting
-from dutlab.spec.workloads.setting import directions_of
 from dutlab.subject import back_of, joined, part_figure
 from dutlab.tools.engine.protocol import Received, ReceivedStream, Sent, SentStream
 from dutlab.tools.engine.typed import MisfitError, read
 from dutlab.tools.iperf3 import json_output
+from dutlab.tools.json_text import read_object
 
 R = TypeVar("R")
 
@@ -55,7 +55,7 @@ def rates(kept: KeptTrial) -> Recomputed:
     if kept.cell.tool not in _READERS:
         raise CannotRecompute(f"raw files of {kept.cell.tool} are not read here")
     figure, read = _READERS[kept.cell.tool]
-    backs = directions_of(kept.cell.setting).backs
+    backs = kept.cell.setting.ways.backs
     try:
         ends_of = kept.ends()
         found = {
@@ -68,8 +68,8 @@ def rates(kept: KeptTrial) -> Recomputed:
 
 
 def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool) -> float:
-    del back  # the client's report is of what it was asked for
-    return json_output.parse(raw[f"iperf3-{link}-client.json"]).received_bps
+    document, repairs = read_object(raw[f"iperf3-{link}-client.json"])
+    return json_output.result_of(document, repairs, back=back and json_output.has_back(document)).received_bps
 
 
 def stream_rates(kept: KeptTrial) -> Recomputed:

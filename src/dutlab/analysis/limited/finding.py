@@ -66,11 +66,14 @@ class LimitFinding:
     """What nobody knows of this result, most telling first."""
 
     @property
+    def cause(self) -> str:
+        """`one core of the DUT (core 1, softirq)`."""
+        return f"{self.limit.value}{f' ({self.detail})' if self.detail else ''}"
+
+    @property
     def words(self) -> str:
         """`limited by one core of the DUT (core 1, softirq)`; `limit unknown`."""
-        if self.limit is LimitCause.UNKNOWN:
-            return "limit unknown"
-        return f"limited by {self.limit.value}{f' ({self.detail})' if self.detail else ''}"
+        return "limit unknown" if self.limit is LimitCause.UNKNOWN else f"limited by {self.cause}"
 
 
 def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> LimitFinding:

@@ -27,6 +27,9 @@ BYTES_APART = 2.0
 OTHER_IS_FASTER = 1.05
 MOST = 0.5
 """Share of the lost frames above which one place counts as the cause."""
+_AT_CARD = {"DUT in", "DUT out"}
+_INSIDE = _AT_CARD | {"DUT stack"}
+"""Places at which frames are lost (dutlab.tools.path_counters)."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class Facts:
     """Those of the DUT's cores that were busy without load: what they are busy with under load says nothing."""
     call_share: float | None = None
     """Of such a device the frames that it found when it looked, as a share of the most that it takes at once."""
+    cycle_share: float | None = None
+    """Of such a device the share of its cycles in which it had frames."""
     shared_cores: str = ""
     """Why the DUT's cores are not its own, as in an embedded lab."""
     places: Mapping[str, float] = field(default_factory=dict)
@@ -127,6 +132,17 @@ class Facts:
     """The same load through the same rig in other modes, in the same unit."""
     together: float | None = None
     """Sum over several links driven at once, of which this is one alone; the same unit."""
+
+    @property
+    def polls_are_full(self) -> bool | None:
+        """Whether a core that polls has no time left, as the device itself counts; None where that is not known."""
+        if self.call_share is None and self.cycle_share is None:
+            return None
+        return (self.call_share or 0.0) >= FULL_CALLS or (self.cycle_share or 0.0) * 100 >= BUSY
+
+    def is_cool(self, most: float) -> bool:
+        """No core of the DUT is busier than that, as far as is known of all of them."""
+        return bool(self.dut_cores) and max(c.busy for c in self.dut_cores) < most and (not self.polling or self.polls_are_full is False)
 
     @property
     def lossless(self) -> bool:
@@ -220,7 +236,7 @@ def _sink(f: Facts) -> LimitFinding | None:
         return LimitFinding(
             LimitCause.SINK, Confidence.SHOWN, (f"{at_sink:.0%} of the lost frames had left the DUT",), "give the sink more cores or queues"
         )
-    cool = not f.dut_cores or max(c.busy for c in f.dut_cores) < NEARLY_BUSY
+    cool = f.is_cool(NEARLY_BUSY) or not (f.dut_cores or f.polling)
     if f.sink_core is not None and f.sink_core >= BUSY and cool:
         evidence = (f"its busiest core was at {f.sink_core:.0f} %, no core of the DUT near that",)
         return LimitFinding(LimitCause.SINK, Confidence.LIKELY, evidence, "give the sink more cores or queues")
@@ -273,9 +289,8 @@ def _memory(f: Facts) -> LimitFinding | None:
 
 
 def _card(f: Facts) -> LimitFinding | None:
-    at_card = sum(share for place, share in f.places.items() if place in {"DUT in", "DUT out"})
-    cool = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
-    if f.lossless or at_card <= MOST or not cool:
+    at_card = sum(share for place, share in f.places.items() if place in _AT_CARD)
+    if f.lossless or at_card <= MOST or not f.is_cool(IDLE):
         return None
     said = f"{at_card:.0%} of the lost frames were lost at the DUT's ports while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
     return LimitFinding(LimitCause.NIC, Confidence.LIKELY, (said,), "enlarge the rings, add queues, check pause frames")
@@ -304,19 +319,27 @@ def _cores(f: Facts) -> LimitFinding | None:
 
 
 def _polling(f: Facts) -> LimitFinding | None:
-    """A core that polls is always busy; only how much it finds at once tells whether it keeps up."""
-    if not f.polling or f.call_share is None or f.call_share < FULL_CALLS:
+    """A core that polls is always busy; only what it finds when it looks tells whether it keeps up."""
+    if not f.polling or not f.polls_are_full:
         return None
     cores = ", ".join(map(str, sorted(f.polling)))
-    why = (f"the DUT polls on core {cores}, and found {f.call_share:.0%} of the most frames that it takes at once", *_pressure(f))
+    full = f.call_share is not None and f.call_share >= FULL_CALLS
+    took = (
+        f"found {f.call_share:.0%} of the most frames that it takes at once" if full else f"had frames in {f.cycle_share:.0%} of its cycles"
+    )
+    why = (f"the DUT polls on core {cores}, and {took}", *_pressure(f))
     sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
+    if f.shared_cores:  # its cycles go by while others have the core, too
+        return LimitFinding(
+            LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT cores of its own, or a machine"
+        )
     limit = LimitCause.ONE_CORE if len(f.polling) == 1 else LimitCause.ALL_CORES
     return LimitFinding(limit, sure, why, "give it more cores that poll; the rate should follow", f"core {cores}, polling")
 
 
 def _pressed_dut(f: Facts) -> LimitFinding | None:
     """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
-    inside = sum(share for place, share in f.places.items() if place.startswith("DUT"))
+    inside = sum(share for place, share in f.places.items() if place in _INSIDE)
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
     if (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
@@ -339,7 +362,7 @@ def _tcp(f: Facts) -> LimitFinding | None:
         if 0.8 * most <= f.value <= 1.1 * most:
             said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'b/s')}".replace(",", " ")
             return LimitFinding(LimitCause.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
-    idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE
+    idle = f.is_cool(IDLE)
     if f.streams == 1 and idle:
         return LimitFinding(
             LimitCause.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream"
@@ -373,7 +396,7 @@ def _per_packet(f: Facts) -> LimitFinding | None:
 
 def _mode(f: Facts) -> LimitFinding | None:
     faster = {name: v for name, v in f.other_modes.items() if v >= OTHER_IS_FASTER * f.value}
-    idle = bool(f.dut_cores) and max(c.busy for c in f.dut_cores) < IDLE  # a delay or a shaper slows without work
+    idle = f.is_cool(IDLE)  # a delay or a shaper slows without work
     if not faster or idle or (f.line and f.value >= NEAR_LINE * f.line):
         return None
     name = max(faster, key=lambda n: faster[n])
@@ -391,7 +414,7 @@ RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (
 def _missing(f: Facts) -> list[str]:
     """What nobody knows of this result, most telling first."""
     known = {
-        "frames a call of the DUT's cores that poll": not f.polling or f.call_share is not None,
+        "how full the polls of the DUT's cores are": not f.polling or f.polls_are_full is not None,
         "load of the DUT's cores": bool(f.dut_cores) or bool(f.polling),
         "speed of the link": f.line is not None,
         "other packet sizes": bool(f.neighbours),

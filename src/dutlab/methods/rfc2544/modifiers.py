@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from dutlab.ending import cancelled
-from dutlab.methods.ports import Bench, Beside, Row
+from dutlab.methods.dut_ports import Beside
+from dutlab.methods.ports import Bench, Row
 from dutlab.spec.workloads.rfc2544 import Modifier
 
 BROADCAST_RATIO = 0.01  # RFC 2544 section 11.1

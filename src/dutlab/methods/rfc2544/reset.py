@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from dutlab.methods.ports import PowerControl, PowerCut, ResetKind, Row
+from dutlab.methods.dut_ports import PowerControl, PowerCut, ResetKind
+from dutlab.methods.ports import Row
 from dutlab.methods.reconf import under_load
 from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made, starved_words
 from dutlab.subject import part_figure

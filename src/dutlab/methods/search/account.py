@@ -62,20 +62,27 @@ def _goal_row(found: SearchResult, result: GoalResult) -> Row:
     }
 
 
-def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int]) -> tuple[Doubt, ...]:
-    """Those of the results and, each once, those of the trials, by how many of them have it."""
+def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int], *, figure: str = "") -> tuple[Doubt, ...]:
+    """Those of the results and, each once, those of the trials, by how many of them have it.
+
+    `figure` has the lower bound, where it is not that of the goal.
+    """
     said = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
     for kind, marks in ((DoubtKind.LEDGER_OPEN, {Mark.CONTRADICTORY}), (DoubtKind.TX_STARVED, {Mark.NO_ACCOUNT, Mark.IDLE})):
         if first := next((t for t in found.trials if marks & set(t.marks)), None):
             said.append(Doubt(kind, f"trial {first.number}: {first.detail}"))
-    said += [doubt for result in found.results.values() for doubt in _of_result(found, result)]
+    said += [
+        doubt
+        for result in found.results.values()
+        for doubt in _of_result(found, result, figure or part_figure(result.goal.name, "lower_pps"))
+    ]
     shortest = min(result.goal.final_s for result in found.results.values())
     return (*said, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))
 
 
-def _of_result(found: SearchResult, result: GoalResult) -> list[Doubt]:
+def _of_result(found: SearchResult, result: GoalResult, figure: str) -> list[Doubt]:
     name = result.goal.name
-    about = part_figure(name, "lower_pps") if result.lower_pps is not None else ""
+    about = figure if result.lower_pps is not None else ""
     said = {
         Irregular.ENDED: found.ended,
         Irregular.GENERATOR: found.reach,

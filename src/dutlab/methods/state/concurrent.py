@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
-from dutlab.methods.dut_tables import FlowCounts, StateTable
+from dutlab.methods.dut_tables import FlowCounts, StateTable, risen
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
 from dutlab.methods.ports import Flow, Generator, IPAddress, Offer, Row
 from dutlab.methods.state.rate import counted
@@ -191,8 +191,7 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
 
 def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
     """What the DUT's own counters say of the smallest number that it did not hold, as `row` has it."""
-    grown = {name.removesuffix("_count"): int(row[name] or 0) for name in row if name.endswith("_count") and row[name]}
-    counts = ", ".join(f"{name} {number}" for name, number in grown.items()) or "no counter of the DUT rose"
+    counts = ", ".join(f"{name} {number}" for name, number in risen(row).items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:
         return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
     answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers came back"
@@ -201,7 +200,7 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
 
 def turned_away(row: Row) -> bool:
     """Whether the DUT itself counted flows that it dropped, or forgot for others: then it was not the rate."""
-    return any(row.get(f"{name}_count") for name in ("insert_failed", "drop", "early_drop"))
+    return not {"insert_failed", "drop", "early_drop"}.isdisjoint(risen(row))
 
 
 def known(row: Row) -> int:

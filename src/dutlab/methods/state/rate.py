@@ -25,8 +25,7 @@ from dutlab.units import Pps, Seconds
 
 def counted(before: FlowCounts, after: FlowCounts) -> Row:
     """Columns for a table: flows tracked at the end, and by how much each counter of trouble has grown."""
-    grown = {f"{name}_count": number - before.counters.get(name, 0) for name, number in after.counters.items()}
-    return {"tracked_flows": after.tracked, **grown}
+    return {"tracked_flows": after.tracked, **after.risen_since(before)}
 
 
 GOAL = "setup"
@@ -99,7 +98,7 @@ class Rate:
     @property
     def doubts(self) -> tuple[Doubt, ...]:
         """Those of the search, about our figures."""
-        return tuple(replace(d, about=d.about.replace("_pps", "_per_s")) for d in doubts(self.found, {}))
+        return doubts(self.found, {}, figure="setup_lower_per_s")
 
     @property
     def notes(self) -> list[str]:

@@ -13,13 +13,14 @@ from datetime import datetime
 from itertools import combinations
 
 from dutlab.analysis.answers import Contest, Entrant, Standing, decide
-from dutlab.analysis.compare import Comparison, Margin, Pair
+from dutlab.analysis.comparison import Comparison, Margin, Pair
 from dutlab.analysis.design import in_turn
 from dutlab.analysis.together import Together, overall
 from dutlab.errors import DirectionUnknown, InputError
 from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import alike_names, better_of, setting_words
+from dutlab.spec.workloads.setting import identity_of
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, key_of, name_words
 from dutlab.subject import sums_first
 from dutlab.workloads import main_figures
@@ -115,7 +116,7 @@ def overall_of(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRu
 
 def place_of(cell: Cell) -> Place:
     """All of a cell but its mode, levels and repeat."""
-    return (cell.workload, cell.links, tuple(sorted(cell.params.items())))
+    return (cell.workload, cell.links, identity_of(cell.params))
 
 
 def entrant_label(cell: Cell, varied: Iterable[str]) -> str:

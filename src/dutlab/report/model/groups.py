@@ -10,7 +10,7 @@ from typing import Any
 
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import SIZES, asked_words, size_order
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.setting import ImportedSetting, identity_of
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.judged import DISTURBED
@@ -119,8 +119,7 @@ def alike(groups: Sequence[Group], *, with_links: bool) -> list[list[Group]]:
     """Groups that belong into one table: same workload and parameters, whatever the mode, the frame size and (unless asked) the links."""
 
     def key(group: Group) -> tuple[str, tuple[str, ...], str]:
-        params: dict[str, Any] = {k: v for k, v in group.cell.params.items() if k not in SIZES}
-        return (group.cell.workload, group.cell.links if with_links else (), repr(sorted(params.items())))
+        return (group.cell.workload, group.cell.links if with_links else (), repr(identity_of(group.cell.params, without=SIZES)))
 
     ordered = sorted(groups, key=lambda g: (g.cell.workload, len(g.cell.links) if with_links else 0, key(g)))
     return [list(same) for _, same in groupby(ordered, key=key)]

@@ -110,7 +110,7 @@ def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) ->
 def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
     """Doubts about a record whose flows do not balance although it says nothing of it."""
     kind = DoubtKind.LEDGER_OPEN
-    if any(d.kind == kind.name for d in record.doubts):
+    if record.doubted(kind):
         return []
     return [
         DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, about=flow.link)
@@ -123,7 +123,7 @@ def _joint_doubts(group: Group) -> list[DoubtRecord]:
     """What the number of repeats gives reason to doubt."""
     n, out = len(group.measured), []
     few = DoubtKind.FEW_REPEATS
-    if n < FIRST_INTERVAL_N and not any(d.kind == few.name for r in group.records for d in r.doubts):
+    if n < FIRST_INTERVAL_N and not any(r.doubted(few) for r in group.records):
         out.append(DoubtRecord(kind=few.name, grade=few.grade.value, text=few.text, remedy=few.remedy))
     if n < len(group.planned):
         detail = f"{n} of {len(group.planned)} repeats in {group.label}, {group.cell.workload}"

@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dutlab.plan.cell import Cell
+from dutlab.report.model.course import Conditions, RunCourse, RunWatch
+from dutlab.report.model.cpu import CpuCost
 from dutlab.report.model.curve import Curve
 from dutlab.report.model.flame import Flame
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
-from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.words import Unit
+from dutlab.report.model.table import Table
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
+    from dutlab.analysis.limited.finding import LimitFinding
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,6 @@ class Answer:
     """A row a result with what limited it; where modes were measured at several places, a row a mode and a column a place."""
 
 
-PERCENT = Unit("%", 1.0, 1)
-
-
 @dataclass(frozen=True)
 class DrawnTable:
     """A table of the section that is drawn as well."""
@@ -120,56 +119,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class CpuRow:
-    """One core in one mode: kind of work → percentage, the mean over all trials."""
-
-    label: str
-    core: int
-    shares: dict[str, float]
-    trials: int
-
-    @property
-    def busy(self) -> float:
-        """Percent that the core was not idle."""
-        return sum(self.shares.values())
-
-
-@dataclass(frozen=True)
-class Cpu:
-    """Per-core load of a host during one workload."""
-
-    workload: str
-    host: str
-    rows: tuple[CpuRow, ...]
-
-    @property
-    def table(self) -> Table:
-        """A row a mode and core, a column a kind of work."""
-        kinds = list(dict.fromkeys(kind for row in self.rows for kind in row.shares))
-        columns = (Column("core", align="right"), *(Column(head, unit=PERCENT) for head in ("busy", *kinds)))
-        rows = (Row(row.label, (str(row.core), row.busy, *(row.shares.get(kind, 0.0) for kind in kinds))) for row in self.rows)
-        return Table(f"cores-{self.host}-{self.workload}", f"Cores of {self.host} during {self.workload}, % busy", columns, tuple(rows))
-
-
-@dataclass(frozen=True)
-class CheckLine:
-    """What verify found of a mode, over all its applications."""
-
-    mode: str
-    what: str
-    passed: int
-    total: int
-    found: str
-    by_ping: bool = False
-    """Whether pings showed it, where an end of the link does not run the engine."""
-
-    @property
-    def broken(self) -> bool:
-        """It did not hold at least once."""
-        return self.passed < self.total
-
-
-@dataclass(frozen=True)
 class TrialLine:
     """A trial, and where its files lie, relative to the report."""
 
@@ -193,16 +142,6 @@ class TrialLine:
     def what(self) -> str:
         """What was asked for, and on which links or drives."""
         return f"{self.asked}, {plug_of(self.workload).place} {self.links}" if self.links else self.asked
-
-
-@dataclass(frozen=True)
-class FactRow:
-    """A fact of the hosts, by host; a host that lacks it has none."""
-
-    name: str
-    by_host: dict[str, str]
-    key: bool
-    """One of the few that a reader looks for first."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +201,8 @@ class LimitRow:
     value: float
     words: str
     """`limited by line rate`."""
+    cause: str
+    """`line rate`."""
     confidence: str
     """`shown`, `likely`, `possible`; empty where it is not known."""
     evidence: tuple[str, ...]
@@ -271,6 +212,21 @@ class LimitRow:
     trials: tuple[int, ...]
     missing: tuple[str, ...] = ()
     """What nobody knows of it, most telling first."""
+
+    @classmethod
+    def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
+        """The verdict on a cell's main figure, whose median is `value`."""
+        figure, link = group.main
+        return cls(
+            label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=found.words,
+            cause=found.cause, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing, others=found.others,
+            next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
+        )  # fmt: skip
+
+    @property
+    def verdict(self) -> str:
+        """`line rate (shown)`; `not known`."""
+        return f"{self.cause} ({self.confidence})" if self.confidence else "not known"
 
     @property
     def where(self) -> str:
@@ -301,91 +257,6 @@ class ShownAddition:
 
 
 @dataclass(frozen=True)
-class RunCourse:
-    """How the run was carried out, and how to do it again."""
-
-    started: str
-    ended: str
-    seconds: float
-    seed: str
-    order: str
-    repeats: int
-    """At most, of any cell."""
-    repeat_rule: str
-    """When a cell was repeated enough, in words; empty where all were repeated alike."""
-    command: str
-
-
-@dataclass(frozen=True)
-class RunWatch:
-    """What happened meanwhile on the path and on the hosts."""
-
-    losses: tuple[Table, ...]
-    """Where frames got lost; none where no counter could tell."""
-    cpus: tuple[Cpu, ...]
-    counters: tuple[Table, ...]
-    """Those that grew."""
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What was measured, and with what."""
-
-    checks: tuple[CheckLine, ...]
-    hosts: tuple[str, ...]
-    facts: tuple[FactRow, ...]
-    tools: tuple[tuple[str, str], ...]
-    """Name, and its version or what it says of itself."""
-
-
-@dataclass(frozen=True)
-class ModeCost:
-    """What a frame costs in one mode."""
-
-    mode: str
-    times: float
-    """Of the cost in the cheapest mode, over all cells."""
-    proven: bool
-    """That it costs more than in the cheapest mode."""
-    ns_per_frame: float | None
-    """Of the cells whose figure is in frames, the geometric mean of their medians; None without such a cell."""
-    instructions_per_frame: float | None = None
-    """Of the same cells; None where the machine does not count them."""
-
-
-@dataclass(frozen=True)
-class CpuCost:
-    """The modes of a run by processor time per frame, the cheapest first."""
-
-    modes: tuple[ModeCost, ...]
-    cells: int
-    """Settings that every mode was measured with."""
-    attempts: int
-    disturbed: int
-    """Attempts that other work disturbed; they count."""
-    forwarding: bool
-    """The time is that of the threads that forward; else of all threads of the testbed."""
-    unplaced: tuple[str, ...] = ()
-    """Modes of the run that have no place among them."""
-
-    @property
-    def words(self) -> str:
-        """The verdict in sentences."""
-        first, *others = self.modes
-        told = [f"{of.mode} costs {of.times:.2f} × {first.mode}{'' if of.proven else ' (not proven)'}" for of in others]
-        whose = "the threads that forward" if self.forwarding else "all threads of the testbed"
-        spent = ", ".join(f"{of.mode} {of.ns_per_frame:.0f}" for of in self.modes if of.ns_per_frame is not None)
-        each = f" In ns a frame: {spent}." if spent else ""
-        counted = ", ".join(f"{of.mode} {of.instructions_per_frame:.0f}" for of in self.modes if of.instructions_per_frame is not None)
-        each += f" In instructions a frame: {counted}." if counted else " This machine counts no instructions." if spent else ""
-        cells = f"{self.cells} {'cell' if self.cells == 1 else 'cells'}"
-        return (
-            f"By processor time per frame of {whose}, over {cells} and {self.attempts} attempts, "
-            f"{self.disturbed} of them disturbed: {', '.join(told)}.{each}"
-        )
-
-
-@dataclass(frozen=True)
 class RunReport:
     """One run."""
 
@@ -401,6 +272,8 @@ class RunReport:
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""
     labels: tuple[str, ...]
     """Rows in their order; a label's place decides its colour."""
+    modes: Mapping[str, str]
+    """Label → its mode."""
     headlines: tuple[Headline, ...]
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
@@ -428,13 +301,10 @@ class RunReport:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Each label, and each mode that labels begin with → its first place among them."""
-        out: dict[str, int] = {}
-        for place, label in enumerate(self.labels):
-            mode = ""
-            for level in label.split(" · "):
-                mode = f"{mode} · {level}" if mode else level
-                out.setdefault(mode, place)
+        """Each label, and each mode → its first place among the labels."""
+        out = {label: place for place, label in enumerate(self.labels)}
+        for label in self.labels:
+            out.setdefault(self.modes[label], out[label])
         return out
 
     @property

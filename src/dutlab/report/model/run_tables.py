@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from dutlab.report.model.run_report import CheckLine, FactRow, LimitRow, TrialLine
+from dutlab.report.model.course import CheckLine, FactRow
+from dutlab.report.model.run_report import LimitRow, TrialLine
 from dutlab.report.model.table import Column, Links, Row, Table
 from dutlab.report.model.words import Unit, plural, unit_for
 

@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 from dutlab.measures import BIT_RATES, Better, measure_unit
 from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
-from dutlab.subject import joined
+from dutlab.subject import apart, subject_of
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Column:
 
     @property
     def sum(self) -> bool:
-        """All links driven at once, added up."""
-        return len(self.links) > 1 and self.link == joined(self.links)
+        """All that was driven at once, added up: links, and both directions of a link."""
+        return len(apart(self.link)) > 1 and subject_of(self.link).places == self.links
 
 
 @dataclass(frozen=True)

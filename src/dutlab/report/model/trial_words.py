@@ -15,8 +15,8 @@ _HEADLINES = (
     ("max_received_pps", "pps"),
     ("throughput_pps", "pps"),
     ("critical_pps", "pps"),
-    ("read_iops", "IOPS read"),
-    ("write_iops", "IOPS written"),
+    ("iops.read", "IOPS read"),
+    ("iops.write", "IOPS written"),
     ("peak/iops", "IOPS at most"),
     ("steady/iops", "IOPS"),
     ("made_pps", "pps made"),
@@ -31,8 +31,8 @@ LIVE_RATES = (
     ("lost_pps", "pps", "lost"),
     ("goodput_bps", "b/s", "goodput"),
     ("wire_bps", "b/s", "arriving"),
-    ("read_iops", "IOPS", "read"),
-    ("write_iops", "IOPS", "written"),
+    ("iops.read", "IOPS", "read"),
+    ("iops.write", "IOPS", "written"),
 )
 """Rates of tools: name, unit and word."""
 

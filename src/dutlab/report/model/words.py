@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
+from dutlab.plan.cell import Cell
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.workloads.setting import Setting, Value
-from dutlab.subject import joined
+from dutlab.subject import figure_name, joined
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -60,6 +61,7 @@ _PRINTED = {
     MeasureUnit.J_PER_GB: Unit("J/GB", 1.0, 2),
     MeasureUnit.J_PER_MPKT: Unit("J/Mpkt", 1.0, 2),
     MeasureUnit.PER_CPU_S: Unit("a CPU second", 1.0, 0),
+    MeasureUnit.PER_WORK: Unit("a piece of work", 1.0, 1),
     MeasureUnit.PER_FRAME: Unit("a frame", 1.0, 1),
     MeasureUnit.BYTES_PER_S: BYTE_RATE,
     MeasureUnit.BPS_L1: MBPS,
@@ -144,10 +146,11 @@ _SPACED = str.maketrans("_/", "  ")
 
 
 def name_words(figure: str) -> str:
-    """`read clat mean` of `read_clat_mean_ns`: its name without the unit, which is printed beside it. A part comes before it."""
-    unit = measure_unit(figure)
+    """`read clat mean` of `clat_mean_ns.read`: its name without the unit, which is printed beside it. Part and way come before it."""
+    (part, measure, way), unit = figure_name(figure), measure_unit(figure)
     is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
-    return (figure.removesuffix(f"_{unit.ending}") if is_printed else figure).translate(_SPACED)
+    bare = measure.removesuffix(f"_{unit.ending}") if is_printed else measure
+    return " ".join(filter(None, (part, way.value if way else "", bare))).translate(_SPACED)
 
 
 def better_of(figure: str) -> Better:
@@ -174,6 +177,12 @@ def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
 def alike_names(settings: Iterable[Setting]) -> set[str]:
     """Names of the params on whose values all settings agree."""
     return {name for name, _ in set.intersection(*(set(setting.params.items()) for setting in settings))}
+
+
+def asked_of_all(cells: Collection[Cell], *, without: Collection[str] = ()) -> str:
+    """`iperf3, 30 s`: what all of some cells of a workload were asked for."""
+    first, alike = next(iter(cells)), alike_names(cell.setting for cell in cells)
+    return asked_words(first.setting, first.tool, without={*(first.params.keys() - alike), *without})
 
 
 @dataclass(frozen=True)

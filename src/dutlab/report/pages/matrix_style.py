@@ -74,7 +74,7 @@ def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple
 
 def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
     """Retries that a system does not tell are left out without a word."""
-    value = value_of(group, group.cell.link_label if group else "", figure, read.book)
+    value = value_of(group, group.main[1] if group else "", figure, read.book)
     return value if isinstance(value, Figure) or figure == "goodput_bps" else ""
 
 

@@ -5,7 +5,6 @@ A parameter's unit is its row's own, so cells are text: the digits that were pub
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from dutlab.measures import MeasureUnit, bare_name, measure_unit
@@ -17,19 +16,22 @@ from dutlab.report.model.words import alike_names, better_of, in_order, setting_
 from dutlab.report.pages.publication import Contents
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
-from dutlab.subject import figure_name
+from dutlab.subject import FigureName, figure_name
 
 _WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
-_FIGURES = re.compile(r"(.*_)?(iops|bytes_per_s|clat_mean_ns|clat_p\d+_ns|latency_ns|capacity_bytes|cpu\w*_(ratio|cores))")
-"""What such tests print, of figures in our own words."""
 _SYMBOLS = {MeasureUnit.BYTES: "B", MeasureUnit.BYTES_PER_S: "B/s"}
 _SCALES: Mapping[object, str] = {
     1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 2.0**10: "Ki", 2.0**20: "Mi", 2.0**30: "Gi", 2.0**40: "Ti",
 }  # fmt: skip
 _TIME_SCALES: Mapping[object, str] = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
-_NONE = ("", ("", ""))
+_Text = tuple[str, tuple[str, str]]
+"""Digits, and the parameter and unit that the name says."""
+_NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
+"""Latencies to show next to a rate, in order of preference."""
+_TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_bytes", "fio_cpu_cores", "host_cpu_cores"}
+"""What else such tests print."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -76,7 +78,7 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
 
 def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
     """A row a rate of the same drives, with its latency beside it."""
-    common = dict(set.intersection(*(set(g.cell.params.items()) for g in groups))) if len(groups) > 1 else {}
+    common = alike_names(g.cell.setting for g in groups) if len(groups) > 1 else set[str]()
     asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
     several = len({g.cell.links for g in groups}) > 1
     if several:
@@ -84,9 +86,9 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
     rows = []
     for g in groups:
         texts = {name: _text(g, name, read) for name in _names(g)}
-        text_later, (_, unit_later) = next((texts[n] for end in _TIMES for n in texts if n.endswith(end)), _NONE)
         for name, (text, (_, unit)) in texts.items():
             if measure_unit(name) in _RATES:
+                text_later, (_, unit_later) = _later(name, texts)
                 params = (str(g.cell.params.get(k, "")) for k in asked)
                 drives = (g.cell.link_label,) if several else ()
                 rows.append(Row("", (*params, *drives, g.label, text, unit, text_later, unit_later)))
@@ -98,6 +100,13 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
     return Table(f"{prefix}workloads", "Each workload", columns, tuple(rows), first="")
 
 
+def _later(rate: str, texts: Mapping[str, _Text]) -> _Text:
+    """The latency of the same part and way, else of the whole."""
+    own = figure_name(rate)
+    of_rate = [str(name) for time in _TIMES for name in (own._replace(measure=time), FigureName("", time))]
+    return next((texts[name] for name in of_rate if name in texts), _NONE)
+
+
 def _asked(group: Group, groups: Sequence[Group]) -> str:
     """What was asked of it and not of all."""
     words = setting_words(group.cell.setting, without=alike_names(g.cell.setting for g in groups))
@@ -107,14 +116,14 @@ def _asked(group: Group, groups: Sequence[Group]) -> str:
 def _names(group: Group) -> list[str]:
     """Its figures that are printed: of a table all, of a trial what such tests tell."""
     found = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
-    return [name for name in found if _published(group, name) or _FIGURES.fullmatch(figure_name(name).measure)]
+    return [n for n in found if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
 
 
 def _published(group: Group, name: str) -> Mapping[str, object] | None:
     return next((row for r in group.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == name), None)
 
 
-def _text(group: Group, name: str, read: ReadRun) -> tuple[str, tuple[str, str]]:
+def _text(group: Group, name: str, read: ReadRun) -> _Text:
     """Its digits, and the parameter and unit that its name says."""
     value = value_of(group, group.cell.link_label, name, read.book)
     if not isinstance(value, Figure):

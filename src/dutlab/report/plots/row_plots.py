@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dutlab.report.model.run_report import Cpu
+from dutlab.report.model.cpu import Cpu
 from dutlab.report.model.table import Figure, Table, number_text
 from dutlab.report.model.words import Unit, column_words, unit_for
 from dutlab.report.plots.axis import Scale, draw_x_axis

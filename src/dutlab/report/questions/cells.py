@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dutlab import outside
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
 from dutlab.bounds import TABLE
 from dutlab.errors import InputError

@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.differences import differences
 from dutlab.analysis.together import together
@@ -222,8 +223,7 @@ def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run:
 
 
 def _label(cell: ClaimedCell) -> str:
-    size = str(cell.params.get("frame_size") or "")
-    return cell_label(cell.mode, cell.factors, cell.workload, size, name_words(cell.link, cell.links, cell.workload))
+    return cell_label(cell.mode, cell.factors, cell.workload, cell.size, name_words(cell.link, cell.links, cell.workload))
 
 
 def _worse_by(c: Comparison) -> float | None:

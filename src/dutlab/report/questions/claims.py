@@ -18,7 +18,7 @@ from dutlab.errors import InputError, StoreError
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import HeadlineFigure, RunReport
 from dutlab.report.model.table import Figure
-from dutlab.spec.workloads.setting import Value
+from dutlab.spec.workloads.setting import Value, identity_of
 from dutlab.stats.summary import Summary, summarise
 from dutlab.store.cell_figures import CellKey
 from dutlab.store.manifest import MANIFEST
@@ -51,9 +51,14 @@ class ClaimedCell(BaseModel):
     interval: bool
 
     @property
+    def size(self) -> str:
+        """Of its frames; empty of what has none."""
+        return str(self.params.get("frame_size") or "")
+
+    @property
     def key(self) -> CellKey:
         """As dutlab.store.cell_figures.key_of() has it of a cell."""
-        return (self.workload, self.mode, self.links, tuple(sorted(self.factors.items())), tuple(sorted(self.params.items())))
+        return (self.workload, self.mode, self.links, tuple(sorted(self.factors.items())), identity_of(self.params))
 
 
 class ClaimCard(BaseModel):

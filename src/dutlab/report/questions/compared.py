@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import chain, pairwise
 from typing import Any
 
-from dutlab.analysis.compare import Comparison, Pair, compare
+from dutlab.analysis.compare import compare
+from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import NotKnown, RunOrder, in_turn
 from dutlab.analysis.differences import ValueDifference, differences
 from dutlab.analysis.together import Together, together

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from dutlab.analysis.compare import WOULD_HAVE, Comparison, Verdict
+from dutlab.analysis.comparison import WOULD_HAVE, Comparison
 from dutlab.analysis.design import ENOUGH_FOR_ONE, RunOrder
 from dutlab.analysis.together import Together
+from dutlab.analysis.verdict import Verdict
 from dutlab.printable import printable
 from dutlab.report.model.words import Unit, plural, unit_for, with_two_digits
 from dutlab.report.questions.compared import ComparedPair

@@ -8,7 +8,7 @@ from math import ceil
 
 from dutlab.analysis.history import Cause, History, HistoryPoint, LevelChange, SpreadOf, history
 from dutlab.errors import InputError
-from dutlab.measures import Better, MeasureUnit, measure_unit
+from dutlab.measures import Better, MeasureUnit, bare_name, measure_unit
 from dutlab.report.model.contests import CompareRequest, cell_label
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.words import unit_for, with_two_digits
@@ -138,7 +138,7 @@ def _figure(figure: str, value: float) -> str:
 
 
 def _axis(of: CellHistory) -> str:
-    return of.figure.rpartition("_")[0].replace("_", " ") or of.figure
+    return bare_name(of.figure).replace("_", " ") or of.figure
 
 
 def _change(change: LevelChange, better: Better) -> str:

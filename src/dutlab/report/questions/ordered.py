@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dutlab.analysis.answers import PlacedPair, Standing
+from dutlab.analysis.verdict import Procedure
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.report.model.contests import CompareRequest, contests_of, decided
@@ -73,11 +74,21 @@ def order_words(order: Standing) -> Iterator[str]:
         yield f"So many runs prove a difference of {max(unseen) * 100:.2g} % four times in five; for smaller ones add runs, not repeats."
 
 
-def method_words(order: Standing) -> str:
-    """How it was found; the same of all orders of one question."""
-    tests = plural(order.tests, "pair")
-    how = "Each run counts once: t over runs" if len(order.places[0].medians) > 1 else "Repeats are compared: Mann-Whitney"
-    return f"{how}, Holm over {tests}; differences beyond {order.least * 100:g} % count."
+def method_words(orders: Sequence[Standing]) -> str:
+    """How the orders of one question were found, in sentences; empty where nothing was compared."""
+    said, kinds = list[str](), dict[Procedure, list[Standing]]()
+    for order in orders:
+        for kind in dict.fromkeys(pair.comparison.kind for pair in order.pairs):
+            kinds.setdefault(kind, []).append(order)
+    for kind, of in kinds.items():
+        beyond = f"differences beyond {max(order.least for order in of) * 100:g} % count"
+        if kind is Procedure.NONE:
+            said.append(f"Counts are the same each time and need no test: {beyond}.")
+        else:
+            unit = "Each run counts once" if len(of[0].places[0].medians) > 1 else "Repeats are compared"
+            tests = sum(pair.comparison.kind is not Procedure.NONE for order in orders for pair in order.pairs)
+            said.append(f"{unit}: {kind.value} over {plural(tests, 'pair')}; {beyond}.")
+    return " ".join(said)
 
 
 def _ties(order: Standing, runs: int) -> Iterator[str]:

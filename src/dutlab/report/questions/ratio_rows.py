@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.analysis.compare import Comparison, Verdict
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.factors import Analysis, Effect
+from dutlab.analysis.verdict import Verdict
 from dutlab.errors import InputError
 from dutlab.measures import Better
 from dutlab.report.plots.plot import Plot

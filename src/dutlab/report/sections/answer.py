@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from dutlab.measures import bare_name, is_exact
+from dutlab.doubts import DoubtKind
+from dutlab.measures import MeasureUnit, bare_name, is_exact, measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import SIZES, alike_names, asked_words, better_of, column_words, in_order, plural, setting_words, size_order
+from dutlab.report.model.words import SIZES, alike_names, asked_of_all, better_of, column_words, in_order, plural, setting_words, size_order
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
@@ -80,7 +81,10 @@ def _judged_by(group: Group) -> list[str]:
     """Of a cell without the usual figures, the first three that have a direction."""
     link = group.main[1]
     names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
-    found = main_figures(group.cell.workload, names) or [name for name in names if better_of(name) or name.endswith("watts")][:3]
+    found = (
+        main_figures(group.cell.workload, names)
+        or [name for name in names if better_of(name) or measure_unit(name) is MeasureUnit.WATTS][:3]
+    )
     return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
 
 
@@ -113,8 +117,7 @@ class _Cells:
         for group in groups:
             asked = setting_words(group.cell.setting, without={*alike, *_PLACE})
             found[group.label, _Place(group.cell.links, _size(group), asked)] = group
-        cell = groups[0].cell
-        return cls(found, asked_words(cell.setting, cell.tool, without={*(cell.params.keys() - alike), *_PLACE}))
+        return cls(found, asked_of_all([g.cell for g in groups], without=_PLACE))
 
     @property
     def workload(self) -> str:
@@ -176,9 +179,9 @@ class _Cells:
             group = self.by_place[label, place]
             own, words = _judged_by(group), tuple(words(place) for words in self.heads.values())
             cells = ("" if group.measured and own and name not in own else self._value(label, place, name, book) for name in figures)
-            limit = next((_verdict(limits[label, r.trial]) for r in group.measured if (label, r.trial) in limits), "")
+            limit = next((limits[label, r.trial].verdict for r in group.measured if (label, r.trial) in limits), "")
             rows.append(Row(label, (*words, *cells, limit), links=joined(place.links), link=group.main[1], size=place.size))
-        told = {_verdict(row) for row in report.limits}  # of a single one the sentence below tells
+        told = {row.verdict for row in report.limits}  # of a single one the sentence below tells
         known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), known], rows
 
@@ -187,9 +190,9 @@ def figure_words(name: str) -> str:
     """`NDR` of `ndr/lower_pps`, `goodput` of `goodput_bps`."""
     if name in _HEADS:
         return _HEADS[name]
-    part, measure = figure_name(name)
-    if measure in _AT_SHARE:
-        return f"{_AT_SHARE[measure]} at {part.removesuffix('%')} % load"
+    part, measure, _ = figure_name(name)
+    if measure in _AT_SHARE and (share := share_of(part)) is not None:
+        return f"{_AT_SHARE[measure]} at {share:g} % load"
     if part and measure in _BOUNDS:
         return f"{part.upper() if part in {'ndr', 'pdr'} else part}{_BOUNDS[measure]}"
     return bare_name(name).replace("_", " ") or measure
@@ -199,16 +202,11 @@ def _size(group: Group) -> str:
     return group.size or " to ".join(group.cell.setting.ends)
 
 
-def _verdict(row: LimitRow | None) -> str:
-    if row is None:
-        return ""
-    return f"{row.words.removeprefix('limited by ')} ({row.confidence})" if row.confidence else "not known"
-
-
 def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook) -> Iterator[str]:
     if report.busy:
         yield report.busy
-        yield from _by_cpu_time(report)
+        if report.cpu_cost is not None:
+            yield report.cpu_cost.words
         return
     yield from (sentence for section in report.sections for sentence in section.answer)
     if len(report.headlines) > MOST_SENTENCES:
@@ -217,23 +215,19 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
         yield from (f"{h.about}: {h.sentence}" for h in report.headlines)
     if report.headlines:
         yield from overall_words(book.answers.overall)
-    about = {h.about.split(" ", 1)[0].rstrip(",") for h in report.headlines}
+    spoken = {section.workload for section in report.sections if section.headlines and report.headlines}
     for workload, table in tables:
         if any(c.figure == "knee/iops" for c in table.columns):
             yield from _knees(table)
-        elif workload not in about:
+        elif workload not in spoken:
             yield from _ranges(table)
     yield from _without_rank(tables)
-    if any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells):
-        yield from _by_cpu_time(report)
+    greyed = any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells)
+    if (cost := report.cpu_cost) is not None and (greyed or cost.at_equal_speed):
+        yield cost.words
     if not report.headlines and not any(isinstance(c, Figure) for _, t in tables for r in t.rows for c in r.cells):
         done = sum(1 for t in report.trials if t.status == "measured")
         yield f"{plural(done, 'trial')} measured, none with a figure to rank." if done else "No trial has a result."
-
-
-def _by_cpu_time(report: RunReport) -> Iterator[str]:
-    if report.cpu_cost is not None:
-        yield report.cpu_cost.words
 
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
@@ -262,7 +256,7 @@ def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
 
 def _is_of_load(figure: str) -> bool:
     """Whether it is a latency at some share of the rate, up to the whole."""
-    part, measure = figure_name(figure)
+    part, measure, _ = figure_name(figure)
     return measure == "tl_ns" and (share_of(part) or 0.0) <= 100  # noqa: PLR2004 -- percent
 
 
@@ -325,7 +319,7 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
     at = [table.columns[place].head] if place is not None and table.same_figure else []
-    if at and at[0].startswith("to ") and said:  # of a matrix: client and server
+    if at and said and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
         said, at = said[:-1], [f"{said[-1]} {at[0]}"]
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]
     label = row.label or row.head
@@ -359,7 +353,7 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
 
 def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
     """As in `Limited by line rate (shown): 4 of 6 results; not known: 2`. Results that nothing judges count too."""
-    counted = Counter(_verdict(row) for row in limits)
+    counted = Counter(row.verdict for row in limits)
     if not counted:
         return ""
     judged = {(row.label, trial) for row in limits for trial in row.trials}
@@ -386,10 +380,7 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     if rest["not done"]:
         yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
-        yield NextStep(
-            "Stop other programs on these machines, then measure again; this waits until they are quiet.", _waiting(report.course.command)
-        )
-        yield NextStep("Or count disturbed trials, each with its doubt.", f"DUTLAB_DISTURBED=count {report.course.command}")
+        yield from _calmer(report)
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.course.command)):
         yield NextStep("Repeat it, to learn how well it repeats.", again)
     elif len({row.label for row in report.limits}) > 1:
@@ -413,3 +404,14 @@ def with_repeats(command: str) -> str:
     if words[1] == "run":
         return shlex.join([*words, "--set", f"repeats={REPEATS}"])
     return shlex.join([*words, "--repeats", str(REPEATS)]) if words[1] in _TAKE_REPEATS else ""
+
+
+def _calmer(report: RunReport) -> Iterator[NextStep]:
+    """What makes the attempts count that do not."""
+    kinds = {note.kind for note in report.notes}
+    if unsteady := DoubtKind.LINK_WENT_DOWN.name in kinds:
+        yield NextStep("Find out why a link goes down: its cable, its transceivers, its ports. Then measure again.", report.course.command)
+    if not unsteady or DoubtKind.DISTURBED.name in kinds:
+        waiting = _waiting(report.course.command)
+        yield NextStep("Stop other programs on these machines, then measure again; this waits until they are quiet.", waiting)
+        yield NextStep("Or count disturbed trials, each with its doubt.", f"DUTLAB_DISTURBED=count {report.course.command}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dutlab.methods.dut_tables import counter_of
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
-from dutlab.report.sections.state_trials import COUNTER, Head, notes_of, trials_table
+from dutlab.report.sections.state_trials import Head, notes_of, trials_table
 from dutlab.spec.workloads.connections import ConnectionsSetting
 
 _RESULTS = (
@@ -79,7 +80,7 @@ def _row(group: Group, book: NoteBook) -> Row:
 
 def _heads(risen: Mapping[str, None]) -> Sequence[Head]:
     """Failures and counters that rose in no trial are left out."""
-    counters = [(name.removesuffix(COUNTER), name) for name in risen if name.endswith(COUNTER) and name not in _OF_RISEN]
+    counters = [(counter, name) for name in risen if (counter := counter_of(name)) and name not in _OF_RISEN]
     return *_ALWAYS, *((head, name) for name, head in _OF_RISEN.items() if name in risen), *counters
 
 

@@ -1,7 +1,8 @@
-"""Modes by processor time per frame: what is left to say where other work disturbed rates.
+"""Modes by processor time per frame: what is left to say where other work disturbed rates, or slowed the processor.
 
 A rate falls with every slice of time that other work takes; the processor time that the forwarding threads use for a frame hardly does.
-So all attempts count here, disturbed ones too. The rule for answers (dutlab.analysis.answers) decides, of the figures by processor time.
+Where the processor itself was slower in some trials, that is taken out (dutlab.sensors.processor_speed). So all attempts count here,
+disturbed ones too. The rule for answers (dutlab.analysis.answers) decides, of the figures by processor time.
 """
 
 from __future__ import annotations
@@ -14,36 +15,61 @@ from statistics import fmean
 from dutlab.analysis.verdict import Verdict
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.contests import CellsOfRun, CompareRequest, Place, between_modes, contests_of, decided, overall_of, place_of
-from dutlab.report.model.run_report import CpuCost, ModeCost
+from dutlab.report.model.cpu import CpuCost, ModeCost
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import cells_of, counts
-from dutlab.store.judged import DISTURBED
+from dutlab.store.judged import DISTURBED, lost_link
 from dutlab.store.record import TrialRecord
 
+AT_EQUAL_SPEED = ("forwarded_frames_per_work", "forwarded_bits_per_work")
 FORWARDING = ("forwarded_frames_per_cpu_s", "forwarded_bits_per_cpu_s")
 ALL_THREADS = ("received_frames_per_cpu_s", "goodput_bits_per_cpu_s")
 _NS = 1e9
+MOST_SLOWER = 0.10
+"""From this share on it is said that the processor was slower in some trials than in others."""
 
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:
     """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
-    attempts = [*(r for r in set_aside if r.status == DISTURBED), *(r for r in records if r.status in {"measured", DISTURBED})]
-    for figures in (FORWARDING, ALL_THREADS):
+    void = [r for r in set_aside if r.status == DISTURBED]
+    attempts = [r for r in (*void, *records) if r.status in {"measured", DISTURBED} and not lost_link(r)]
+    for figures in (AT_EQUAL_SPEED, FORWARDING, ALL_THREADS):
         having = [r if counts(r) else r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
-        if modes := _modes(cells_of(compared), figures):
+        time_s = median(_fixed_work_s(compared)) if figures is AT_EQUAL_SPEED and compared else 1.0
+        if modes := _modes(cells_of(compared), figures, time_s):
             unplaced = tuple(sorted({*of_run} - {of.mode for of in modes}))
-            return CpuCost(modes, len(shared), len(compared), sum(map(was_disturbed, compared)), figures is FORWARDING, unplaced)
+            return CpuCost(
+                modes,
+                cells=len(shared),
+                attempts=len(compared),
+                disturbed=sum(r.doubted(DoubtKind.DISTURBED) for r in compared),
+                forwarding=figures is not ALL_THREADS,
+                at_equal_speed=figures is AT_EQUAL_SPEED,
+                unplaced=unplaced,
+            )
     return None
 
 
-def was_disturbed(record: TrialRecord) -> bool:
-    """Whether it carries that doubt, whatever its status."""
-    return any(d.kind == DoubtKind.DISTURBED.name for d in record.doubts)
+def speed_sentence(records: Sequence[TrialRecord]) -> str:
+    """How far the speed of the processor that forwards differed between measured trials; empty where it hardly did, or is not known."""
+    took_s = _fixed_work_s([r for r in records if r.status == "measured"])
+    if not took_s or (more := max(took_s) / min(took_s) - 1) <= MOST_SLOWER:
+        return ""
+    return (
+        f"The processor that forwards worked up to {more:.0%} slower in some trials than in others. Its clock, other work on its core or"
+        " neighbours on its host do that. Rates differ by it too; processor time per frame at equal speed does not."
+    )
 
 
-def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
+def _fixed_work_s(records: Iterable[TrialRecord]) -> list[float]:
+    read = [of.forwarding for r in records for of in r.interference.values() if of.forwarding is not None]
+    return [of.fixed_work_s for of in read if of.fixed_work_s is not None]
+
+
+def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[ModeCost, ...]:
+    """Of the modes that can be compared; `time_s` is the processor time in which the figures count frames."""
     asked = CompareRequest(figures)
     found = decided(contests_of([cells], asked), asked)
     modes = list(dict.fromkeys(of.cell.mode for of in cells.values()))
@@ -65,22 +91,20 @@ def _modes(cells: CellsOfRun, figures: Sequence[str]) -> tuple[ModeCost, ...]:
 
     best = min(known, key=lambda m: fmean(log(times(known[0], m) / times(known[0], other)) for other in known))
     order = sorted(known, key=lambda m: times(best, m))
-    return tuple(_mode_cost(cells, m, times(best, m), proven=dear.get((best, m), (1.0, False))[1]) for m in order)
+
+    def cost(mode: str) -> ModeCost:
+        frames, proven = _per_frame(cells, mode, figures[0]), dear.get((best, mode), (1.0, False))[1]
+        ns, instructions = _NS * time_s / frames if frames else None, _per_frame(cells, mode, "instructions_per_frame")
+        return ModeCost(mode, times(best, mode), proven, ns, instructions)
+
+    return tuple(map(cost, order))
 
 
-def _per_frame(cells: CellsOfRun, mode: str, figures: Sequence[str]) -> float | None:
-    """The geometric mean over the mode's cells of the median of the first of `figures` that a cell has."""
-    values: list[float] = []
-    for of in cells.values():
-        readings = next(filter(None, (of.readings(of.cell.link_label, figure) for figure in figures)), ())
-        if of.cell.mode == mode and readings:
-            values.append(median([r.value for r in readings]))
+def _per_frame(cells: CellsOfRun, mode: str, figure: str) -> float | None:
+    """The geometric mean over the mode's cells of the figure's median."""
+    of_mode = [of.readings(of.cell.link_label, figure) for of in cells.values() if of.cell.mode == mode]
+    values = [median([r.value for r in readings]) for readings in of_mode if readings]
     return exp(fmean(map(log, values))) if values and min(values) > 0 else None
-
-
-def _mode_cost(cells: CellsOfRun, mode: str, times: float, *, proven: bool) -> ModeCost:
-    per_s = _per_frame(cells, mode, (FORWARDING[0], ALL_THREADS[0]))
-    return ModeCost(mode, times, proven, _NS / per_s if per_s else None, _per_frame(cells, mode, ("instructions_per_frame",)))
 
 
 def _has(record: TrialRecord, figures: Iterable[str]) -> bool:

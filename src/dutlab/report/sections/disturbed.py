@@ -1,20 +1,18 @@
-"""What a report says of trials that other work disturbed."""
+"""What a report says of trials that other work disturbed, or during which a link went down."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dutlab.physics.disturbed import machine_too_busy
 from dutlab.report.model.words import numbers_words, plural
 from dutlab.store.cell_figures import key_of
-from dutlab.store.judged import DISTURBED
+from dutlab.store.judged import DISTURBED, lost_link, void_attempts
 from dutlab.store.record import TrialRecord
 
 
 def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """That other work disturbed nearly every attempt, in words; empty if it did not. No answer is given of such a run."""
-    attempts = [r for r in (*records, *set_aside) if r.status in ("measured", DISTURBED)]
-    return machine_too_busy(attempts=len(attempts), disturbed=sum(r.status == DISTURBED for r in attempts))
+    """Why nearly no attempt counts, in words; empty if enough do. No answer by rates is given of such a run."""
+    return void_attempts((*records, *set_aside)).words
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
@@ -24,15 +22,18 @@ def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -
 
 
 def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """How many trials were disturbed and done again, in a sentence; empty where none was."""
-    again = sorted({r.trial for r in set_aside if r.status == DISTURBED})
-    left = sorted(r.trial for r in records if r.status == DISTURBED)
-    if not again and not left:
+    """How many trials do not count, why, and which were done again, in a sentence; empty where all count."""
+    void = [r for r in (*set_aside, *records) if r.status == DISTURBED]
+    if not void:
         return ""
-    said = f"Other work on the machine disturbed {plural(len({*again, *left}), 'trial')}; figures are of undisturbed trials only."
-    if again:
-        said += f" Done again: {numbers_words(again)}."
-    said += f" Without an undisturbed attempt: {numbers_words(left)}." if left else ""
+    by_work = len({r.trial for r in void if not lost_link(r)})
+    by_link = len({r.trial for r in void if lost_link(r)})
+    work, link = f"other work on the machine disturbed {plural(by_work, 'trial')}", f"a link went down during {plural(by_link, 'trial')}"
+    why = ", and ".join(text for text, number in ((work, by_work), (link, by_link)) if number)
+    again, left = (sorted({r.trial for r in of if r.status == DISTURBED}) for of in (set_aside, records))
+    said = f"{why[0].upper()}{why[1:]}; figures are of the other attempts only."
+    said += f" Done again: {numbers_words(again)}." if again else ""
+    said += f" Without an attempt that counts: {numbers_words(left)}." if left else ""
     measured = {key_of(r.cell) for r in records if r.status == "measured"}
     without = {key_of(r.cell) for r in records if r.status == DISTURBED} - measured
     return said + (f" No figure: {plural(len(without), 'cell')}." if without else "")

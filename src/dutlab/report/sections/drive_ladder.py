@@ -16,7 +16,7 @@ from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.drive_facts import drives_of
 from dutlab.report.sections.fio import drives_words
-from dutlab.spec.drives import is_size, parse_size
+from dutlab.spec.drives import host_of_drive, is_size, parse_size
 from dutlab.spec.known import MDRAID, mode_of
 from dutlab.spec.workloads.on_drives import options_of
 from dutlab.stats.summary import median
@@ -68,7 +68,7 @@ class DriveLadders:
             return ladder(len(drives), self._rated[drives[0]], load, path=self._path(drives))
 
     def _path(self, drives: Sequence[str]) -> Topology:
-        hosts = {name.partition(":")[0] for name in drives}
+        hosts = {host_of_drive(name) for name in drives}
         ways = {name: self._facts[name].get("pcie") or () for name in drives if name in self._facts}
         return topology(ways, memory_of(self._hosts.get(hosts.pop(), {})) if len(hosts) == 1 else None)
 
@@ -159,7 +159,7 @@ def _facts_of(name: str, drive: Mapping[str, Any], hosts: Mapping[str, Mapping[s
     by_id, serial = str(drive.get("by_id") or drive.get("by-id") or ""), drive.get("serial")
     found = [
         facts
-        for facts in drives_of(hosts.get(name.partition(":")[0], {})).values()
+        for facts in drives_of(hosts.get(host_of_drive(name), {})).values()
         if (own := str(facts.get("serial") or "")) and (own == serial or by_id.endswith(f"_{own}"))
     ]
     return found[0] if len(found) == 1 else None

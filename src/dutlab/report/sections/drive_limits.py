@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
 from dutlab.physics.ceilings.ladder import ARITHMETIC
@@ -13,7 +12,9 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.sections.drive_ladder import DriveLadders, value_of_main
 from dutlab.report.sections.watched import CoreMeans
+from dutlab.spec.drives import host_of_drive
 from dutlab.spec.workloads.on_drives import options_of
+from dutlab.spec.workloads.setting import identity_of
 
 
 def drive_limits(groups: Sequence[Group], ladders: DriveLadders, means: CoreMeans) -> tuple[LimitRow, ...]:
@@ -26,8 +27,7 @@ def drive_limits(groups: Sequence[Group], ladders: DriveLadders, means: CoreMean
 def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladders: DriveLadders, means: CoreMeans) -> LimitRow:
     load, found_ladder = ladders.load(group), ladders.of(group)
     rungs = {} if found_ladder is None else {rung.name: rung.iops for rung in found_ladder.rungs}
-    figure, link = group.main
-    alike = [g for g in held if g is not group and _asked(g) == _asked(group)]
+    alike = [g for g in held if g is not group and identity_of(g.cell.params) == identity_of(group.cell.params)]
     fewer = [g for g in alike if g.label == group.label and len(g.cell.links) < len(group.cell.links)]
     found = what_limited_array(
         ArrayFacts(
@@ -42,20 +42,12 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
             other_engines={g.label: value_of_main(g) for g in alike if g.label != group.label and g.cell.links == group.cell.links},
         )
     )
-    return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=options_of(group.cell.setting).get("bs", ""), figure=figure,
-        value=value_of_main(group), words=found.words, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing,
-        others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
-    )  # fmt: skip
-
-
-def _asked(group: Group) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(group.cell.params.items(), key=lambda item: item[0]))
+    return LimitRow.of(group, found, value=value_of_main(group), size=options_of(group.cell.setting).get("bs", ""))
 
 
 def _cpu(group: Group, means: CoreMeans) -> float | None:
     """Mean of all cores of the hosts whose drives these are, in percent; None where nobody watched."""
-    hosts = {name.partition(":")[0] for name in group.cell.links}
+    hosts = {host_of_drive(name) for name in group.cell.links}
     busy = list(_busy(group, means, hosts))
     return fmean(busy) if busy else None
 

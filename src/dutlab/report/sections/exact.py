@@ -21,7 +21,6 @@ _COLUMNS = (
     Column("generator and sink", "exact_rig_instructions_per_frame"),
     Column("all together", "exact_whole_instructions_per_frame"),
 )
-_VARIED = ("flow_count", "rules", "routes", "mtu")
 _HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "mtu": "MTU"}
 LEAD = """The guest's clock goes on by one nanosecond an instruction, so these are counts, and other work on this machine changes none
 of them. `Router` is what the way through the router takes beyond the same frames straight from generator to sink. An instruction is not a
@@ -31,14 +30,15 @@ time: what waits for memory or another core costs one all the same."""
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, size and whatever else was varied."""
     del run
-    varied = [key for key in _VARIED if len({g.cell.params[key] for g in groups}) > 1]
+    settings = {id(g): g.cell.setting_as(ExactSetting) for g in groups}
+    varied = [key for key in _HEADS if len({getattr(of, key) for of in settings.values()}) > 1]
     groups = sorted(groups, key=lambda g: (_place(g), labels.index(g.label)))
     found = [(g, {c.figure: value_of(g, g.cell.link_label, c.figure, book) for c in _COLUMNS}) for g in groups]
     columns = [c for c in _COLUMNS if c.figure != _FIRST or any(isinstance(of[_FIRST], Figure) for _, of in found)]
     rows = [
         Row(
             g.label,
-            (*(str(g.cell.params[key]) for key in varied), g.cell.setting.size, *(of[c.figure] for c in columns)),
+            (*(str(getattr(settings[id(g)], key)) for key in varied), g.cell.setting.size, *(of[c.figure] for c in columns)),
             links=g.cell.link_label,
             link=g.cell.link_label,
             size=g.cell.setting.size,
@@ -60,7 +60,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
 
 def _place(group: Group) -> tuple[object, ...]:
     setting = group.cell.setting_as(ExactSetting)
-    return (*(getattr(setting, key) for key in _VARIED), size_order(setting.size))
+    return (*(getattr(setting, key) for key in _HEADS), size_order(setting.size))
 
 
 def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dutlab.report.model.run_report import FactRow
+from dutlab.report.model.course import FactRow
 from dutlab.store.record import TrialRecord
 
 _FIRST = tuple(

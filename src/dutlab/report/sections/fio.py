@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -19,6 +18,7 @@ from dutlab.report.sections.watched import sums_over_time
 from dutlab.spec.workloads.on_drives import options_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import Way, way_figure
 
 SHARES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 """Percent of all I/Os that took no longer."""
@@ -26,7 +26,9 @@ LEAST_BEYOND = 10
 """I/Os that must lie beyond a percentile for it to be told."""
 _DEPTH = "iodepth"
 _TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
-_OVER_DEPTH = (("iops", "IOPS", "rate"), ("clat_mean_ns", "mean latency", "mean latency"))
+_OVER_DEPTH = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))
+"""Slug, measure, words, title of the axis and its name."""
+_DRAWN = {Way.READ: "read", Way.WRITE: "written"}
 MOST_LINES = 8
 """Lines in a plot; the eye cannot tell more apart."""
 
@@ -132,22 +134,22 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
     held = [g for g in groups if g.measured and _depth(g) is not None]
     for links in dict.fromkeys(g.cell.link_label for g in held):
         same = [g for g in held if g.cell.link_label == links]
-        for figure, words, title in _OVER_DEPTH:
+        for slug, measure, words, title, axis in _OVER_DEPTH:
             lines = dict[str, list[tuple[float, float]]]()
             for group in same:
-                for way in ("read", "write"):
-                    values = [v for r in group.measured if (v := r.figures.get(links, {}).get(f"{way}_{figure}")) is not None]
+                for way in _DRAWN:
+                    values = [v for r in group.measured if (v := r.figures.get(links, {}).get(way_figure(way, measure))) is not None]
                     if values:
-                        label = _line(group, same, without=(_DEPTH,)) + (f", {way}s" if len(_ways(group)) > 1 else "")
+                        label = _line(group, same, without=(_DEPTH,)) + (f", {way.value}s" if len(_ways(group)) > 1 else "")
                         lines.setdefault(label, []).append((_depth(group) or 0.0, median(values)))
             if kept := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
                 yield Curve(
-                    slug=f"fio-depth-{figure.partition('_')[0]}-{links}",
+                    slug=f"fio-depth-{slug}-{links}",
                     title=f"{words[0].upper()}{words[1:]} over depth: {drives_words(same[0])}",
                     x_title="depth",
                     x="depth",
                     y_title=title,
-                    y=figure if measure_unit(figure) is MeasureUnit.NS else "all_iops",
+                    y=axis,
                     lines=tuple(Line(label, tuple(points)) for label, points in list(kept.items())[:MOST_LINES]),
                     scale="log",
                     x_scale="log",
@@ -158,24 +160,25 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
 def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
     """Bytes a second of the first repeat of each cell."""
     first = {g.measured[0].trial: g for g in groups if g.measured}
-    for way in ("read", "write"):
-        found = {t: points for t, points in sums_over_time(run, list(first), f"{way}_bytes_per_s").items() if len(points) > 1}
+    for way, moved in _DRAWN.items():
+        name = way_figure(way, "bytes_per_s")
+        found = {t: points for t, points in sums_over_time(run, list(first), name).items() if len(points) > 1}
         for links in dict.fromkeys(first[trial].cell.link_label for trial in found):
             same = [trial for trial in found if first[trial].cell.link_label == links]
             yield Curve(
-                slug=f"fio-{way}-over-time-{links}",
-                title=f"Bytes {'read' if way == 'read' else 'written'} over time, {drives_words(first[same[0]])}",
+                slug=f"fio-{way.value}-over-time-{links}",
+                title=f"Bytes {moved} over time, {drives_words(first[same[0]])}",
                 x_title="time",
                 x="time_s",
-                y_title=f"{way}s",
-                y=f"{way}_bytes_per_s",
+                y_title=f"{way.value}s",
+                y=name,
                 lines=tuple(Line(_line(first[trial], [first[t] for t in same]), found[trial]) for trial in same[:MOST_LINES]),
             )
 
 
-def _ways(group: Group) -> set[str]:
+def _ways(group: Group) -> set[Way]:
     """Directions with a rate."""
-    return {way for r in group.measured for of in r.figures.values() for way in ("read", "write") if f"{way}_iops" in of}
+    return {way for r in group.measured for of in r.figures.values() for way in _DRAWN if way_figure(way, "iops") in of}
 
 
 def drives_words(group: Group) -> str:

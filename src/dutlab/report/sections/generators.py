@@ -94,7 +94,7 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
             lines += [Line(f"{name}, looped", _points(same, link, "rig_received_pps"), "asked")]
         if any(line.points for line in lines):
             yield Curve(
-                slug=f"generators-{'-'.join(label.replace('·', ' ').split())}-{link.replace('.', '-')}",
+                slug=f"generators-{label}-{link}",
                 title=f"What each generator delivers, {label}, link {link}",
                 x_title="bytes with FCS of the mean frame",
                 x="frame_bytes",

@@ -16,7 +16,8 @@ from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Sectio
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
-from dutlab.subject import joined
+from dutlab.store.cell_figures import WAY_WORDS
+from dutlab.subject import joined, subject_of, sums_first
 from dutlab.workloads import plug_of
 
 GOODPUT = "goodput_bps"
@@ -31,11 +32,10 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables.append(_table(same, labels, book, [t.slug for t in tables]))
     found = [(table, headline(workload, table, book)) for table in tables]
     several = len(tables) > 1
-    title = tables[0].title.removeprefix("TCP ")
     return Section(
         slug=workload,
         workload=workload,
-        title=f"{title[:1].upper()}{title[1:]} by mode and link",
+        title=f"{tables[0].title[:1].upper()}{tables[0].title[1:]} by mode and link",
         lead="",
         tables=tuple(tables),
         drawings=tuple(DrawnTable("links", t.slug, below=t.slug) for t in tables),
@@ -61,7 +61,7 @@ def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
 def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken: Sequence[str]) -> Table:
     cell, figure = groups[0].cell, _figure_of(groups)
     links = sorted({g.cell.links for g in groups}, key=lambda of: (len(of), of))
-    columns = [_column(figure, of, link) for of in links for link in ([*of, joined(of)] if len(of) > 1 else of)]
+    columns = [_column(figure, of, link) for of in links for link in _places(of, groups)]
     by_place = {(g.label, g.cell.links): g for g in groups}
     rows = [
         Row(
@@ -98,9 +98,18 @@ def departs(cell: Cell) -> str:
     return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 
 
+def _places(links: tuple[str, ...], groups: Sequence[Group]) -> list[str]:
+    """Each link, then their sum; of tests in both directions each of these too."""
+    found = {place for g in groups if g.cell.links == links for r in g.measured for place in r.figures}
+    usual = [*links, joined(links)] if len(links) > 1 else [*links]
+    return usual if found <= {*usual} else sums_first(found)[::-1]
+
+
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
     driven = {1: "one link at a time", 2: "both at once"}.get(len(links), f"links {', '.join(links)} at once")
-    return Column("sum" if len(links) > 1 and link == joined(links) else f"link {link}", figure, group=driven, links=links, link=link)
+    subject = subject_of(link)
+    column = Column(f"link {joined(subject.places)}{WAY_WORDS[subject.way]}", figure, group=driven, links=links, link=link)
+    return replace(column, head="sum") if column.sum else column
 
 
 def _figure_of(groups: Sequence[Group]) -> str:

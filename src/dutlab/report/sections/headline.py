@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dutlab.analysis.answers import AnswerKind, Standing
-from dutlab.analysis.compare import Comparison
+from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.together import Together
 from dutlab.analysis.verdict import Reason, Verdict
 from dutlab.measures import is_exact, is_speed
@@ -19,7 +19,8 @@ from dutlab.report.model.table import Figure, Missing, Value, common_unit, figur
 from dutlab.report.model.words import Unit, plural, unit_for
 from dutlab.stats.rank import p_words
 from dutlab.stats.summary import median
-from dutlab.subject import joined
+from dutlab.store.cell_figures import WAY_WORDS
+from dutlab.subject import subject_of
 from dutlab.workloads import plug_of
 
 _MOST_NAMED = 4
@@ -51,10 +52,11 @@ def spread_sentence(values: Sequence[Value]) -> str:
 
 def link_words(links: tuple[str, ...], link: str) -> str:
     """What was driven, in a sentence."""
+    subject, driven = subject_of(link), " and ".join(links)
+    way = WAY_WORDS[subject.way]
     if len(links) == 1:
-        return f"link {link}"
-    driven = " and ".join(links)
-    return f"links {driven} at once, their sum" if link == joined(links) else f"link {link} while {driven} are driven"
+        return f"link {driven}{way}"
+    return f"links {driven}{way} at once, their sum" if subject.places == links else f"link {subject.place} while {driven} are driven"
 
 
 def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: NoteBook) -> Headline | None:
@@ -184,7 +186,7 @@ class _Values:
         inside = found.ratio.interval if found.ratio is not None else None
         if reason is Reason.INTERVAL and inside is not None:
             return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, holds 1"
-        return found.why.replace("; ", ", ") if reason is Reason.TOO_FEW else found.why.partition("; ")[0]
+        return ", ".join(found.clauses) if reason is Reason.TOO_FEW else found.clauses[0]
 
 
 NO_UPPER = "no upper bound was found"

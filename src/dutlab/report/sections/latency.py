@@ -97,9 +97,9 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
         else ["no knee: the median does not double, or rises evenly"]
     )
     if isinstance(rate, Figure):
-        told = any(note.startswith("the rate is") for r in group.measured for note in r.notes)
+        told = any(r.notes for r in group.measured)  # the method's first note has the rate; other people's tables have none
         yield f"{about}{'' if told else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(said)}."
-    yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes if "knee" not in note)
+    yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes)
 
 
 def _deviations(groups: Sequence[Group]) -> Iterator[str]:

@@ -9,21 +9,22 @@ from statistics import fmean
 from typing import Any, Self
 
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
-from dutlab.measures import MeasureUnit, measure_unit
+from dutlab.measures import MeasureUnit, in_unit, measure_unit
 from dutlab.physics.ceilings.assumed import USUAL_MTU, other_goodputs
 from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.run_report import LimitRow
-from dutlab.report.model.words import folded, size_order
+from dutlab.report.model.words import SIZES, folded, size_order
 from dutlab.report.sections.watched import CoreMeans
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.setting import Identity, ImportedSetting, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
+from dutlab.systems.sample_names import frames_and_calls, poll_cycle_shares
 from dutlab.systems.vpp import MOST_A_CALL
-from dutlab.systems.watched import CALLS, POLLING_CORES, VECTORS
+from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
@@ -42,7 +43,7 @@ _RIG = ("RIG_LIMITED", "LIMIT_OF_GENERATOR")
 _UNTESTED = "NO_UPPER_BOUND"
 _HEADERS = Ip.V4.value + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
 _TABLE_SIZE = "net.netfilter.nf_conntrack_max"
-_Place = tuple[str, tuple[str, ...], str]
+_Place = tuple[str, tuple[str, ...], Identity]
 """Workload, links, and all parameters but the frame size."""
 
 
@@ -81,7 +82,7 @@ class _Near:
     """Place and label → their cells of all frame sizes."""
     fastest: Mapping[tuple[_Place, str, str], Sequence[tuple[float, str]]]
     """Place, frame size and figure → the two labels with the highest values, the highest first."""
-    sums: Mapping[tuple[str, str, str, str], Sequence[tuple[tuple[str, ...], float]]]
+    sums: Mapping[tuple[str, Identity, str, str], Sequence[tuple[tuple[str, ...], float]]]
     """Workload, parameters, label and frame size → the links of several that were driven at once, and what came through them together."""
     others: Mapping[_Place, Sequence[Group]]
     """Place → the cells of all modes and sizes, where they stood in one testbed."""
@@ -92,7 +93,7 @@ class _Near:
     def of(cls, groups: Sequence[Group], bed: LimitContext) -> Self:
         of_label: dict[tuple[_Place, str], list[Group]] = defaultdict(list)
         fastest: dict[tuple[_Place, str, str], list[tuple[float, str]]] = defaultdict(list)
-        sums: dict[tuple[str, str, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
+        sums: dict[tuple[str, Identity, str, str], list[tuple[tuple[str, ...], float]]] = defaultdict(list)
         others: dict[_Place, list[Group]] = defaultdict(list)
         most: dict[tuple[str, int | None, float, str], float] = defaultdict(float)
         for group in groups:
@@ -112,13 +113,8 @@ class _Near:
 
 
 def _row(group: Group, near: _Near, bed: LimitContext) -> LimitRow:
-    figure, link = group.main
-    found = what_limited(_facts(group, near, bed))
-    return LimitRow(
-        label=group.label, workload=group.cell.workload, links=link, size=group.size or _pair(group), figure=figure,
-        value=_figure(group, link, figure) or 0.0, words=found.words, confidence=found.confidence.word, evidence=found.evidence,
-        missing=found.missing, others=found.others, next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
-    )  # fmt: skip
+    found, (figure, link) = what_limited(_facts(group, near, bed)), group.main
+    return LimitRow.of(group, found, value=_figure(group, link, figure) or 0.0, size=group.size or _pair(group))
 
 
 def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
@@ -150,8 +146,9 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         generator_core=_figure(group, link, "sender_cpu_percent") if alone else None,
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
-        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())),
+        polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())).union(*(r.polling for r in group.measured)),
         call_share=_call_share(group, bed.dut),
+        cycle_share=_cycle_share(group, bed.dut),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
@@ -180,9 +177,15 @@ def _call_share(group: Group, dut: str) -> float | None:
     """Of the input that found the most frames: how many at each look, as a share of the most at once; the median over repeats."""
     shares = []
     for of in (r.counters.get(dut, {}) for r in group.measured):
-        found = [(of[name], of.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name in of if name.endswith(VECTORS)]
+        found = frames_and_calls(of)
         if found and max(found)[1] > 0:
             shares.append(max(found)[0] / max(found)[1] / MOST_A_CALL)
+    return median(shares) if shares else None
+
+
+def _cycle_share(group: Group, dut: str) -> float | None:
+    """Of the thread that polls and had most to do: in which share of its cycles it had frames; the median over repeats."""
+    shares = [max(of) for r in group.measured if (of := poll_cycle_shares(r.counters.get(dut, {})))]
     return median(shares) if shares else None
 
 
@@ -274,9 +277,8 @@ def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:
-    """Whether its details name the DUT alone, as `dut: 3 times`."""
-    details = [d.detail for r in group.measured for d in r.doubts if d.kind == note.kind]
-    return bool(details) and all(part.startswith(f"{dut}: ") for detail in details for part in detail.split(", "))
+    """Whether it is about the DUT alone."""
+    return {d.about for r in group.measured for d in r.doubts if d.kind == note.kind} == {dut}
 
 
 def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
@@ -288,7 +290,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
     figure, link = group.main
     if figure == "goodput_bps" and (mtu := _mtu(group, mtus)):
         return float(mtu + AROUND_PACKET_BYTES - ETH_L1_OVERHEAD_BYTES)
-    pps, bits = _figure(group, link, figure), _figure(group, link, figure.replace("_pps", "_bps_l1"))
+    pps, bits = (_figure(group, link, name) for name in (figure, in_unit(figure, MeasureUnit.BPS_L1)))
     return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if _is_frames(figure) and pps and bits else None
 
 
@@ -329,6 +331,4 @@ def _pair(group: Group) -> str:
 
 
 def _place(group: Group) -> _Place:
-    varied = {"frame_size", "frame_mix", "mtu"}
-    params = repr(sorted((k, v) for k, v in group.cell.params.items() if k not in varied))
-    return (group.cell.workload, group.cell.links, params)
+    return (group.cell.workload, group.cell.links, identity_of(group.cell.params, without=(*SIZES, "mtu")))

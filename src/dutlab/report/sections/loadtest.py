@@ -33,6 +33,7 @@ _COLUMNS = (
     ("delivered", DELIVERED),
     ("lost in all", "loss_ratio"),
 )
+_SATURATED = {"saturation_pps", "saturation_bps_l1", "saturation_line_ratio", "saturation_s"}
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 FEW = 6
 """Of more cells than this the table tells, and no sentence of each."""
@@ -129,7 +130,7 @@ def _rows(group: Group, book: NoteBook) -> list[Row]:
 
 def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
     value = (load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book)
-    if isinstance(value, Missing) and figure.startswith("saturation") and group.measured:
+    if isinstance(value, Missing) and figure in _SATURATED and group.measured:
         return Missing("not reached: the loss did not stay above the threshold up to the last second", value.trials)
     return value
 

@@ -34,9 +34,9 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
     }
     several = len(variants) > 1
-    numbered = {variant: f"{n}: {variant}" if several else "" for n, variant in enumerate(variants, 1)}
+    number = {variant: n if several else 0 for n, variant in enumerate(variants, 1)}
     tables = [
-        _table(kept, link, shown, book, way, family=family, variant=numbered[variant])
+        _table(kept, link, shown, book, way, family=family, number=number[variant])
         for nth in range(2)
         for (_, link, variant), kept in of.items()
         for shown in (_SHOWN[protocol_of(kept[0].cell)][nth],)
@@ -73,7 +73,7 @@ def variant_of(group: Group) -> str:
 
 
 def _table(
-    groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, family: str, variant: str
+    groups: Sequence[Group], link: str, shown: tuple[str, str], book: NoteBook, way: Sequence[str], *, family: str, number: int
 ) -> Table:
     figure, words = shown
     by_pair = {pair_of(g): g for g in groups}
@@ -83,7 +83,7 @@ def _table(
     def value(client: str, server: str) -> Value:
         if (client, server) not in by_pair and not mode.behaviour.admits_unsolicited:
             return Missing(f"not tried: mode {mode.name} admits no flow from {client} to {server}")
-        return value_of(by_pair.get((client, server)), link, figure, book)
+        return _value(by_pair.get((client, server)), figure, book)
 
     rows = [
         Row(
@@ -95,9 +95,10 @@ def _table(
     ]
     found = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     columns = (Column("client"), *(Column(f"to {host}", figure) for host in hosts))
+    variant = f", {number}: {variant_of(groups[0])}" if number else ""
     return Table(
-        f"matrix{variant.partition(':')[0]}-{groups[0].label}-{link}-{figure}",
-        f"{words} from the host of the row to the host of the column, link {link}{variant and f', {variant}'}",
+        f"matrix{number or ''}-{groups[0].label}-{link}-{figure}",
+        f"{words} from the host of the row to the host of the column, link {link}{variant}",
         columns,
         tuple(rows),
         book.common(found),
@@ -105,8 +106,13 @@ def _table(
     )
 
 
+def _value(group: Group | None, figure: str, book: NoteBook) -> Value:
+    """That of both directions together, where both were measured at once."""
+    return value_of(group, group.main[1] if group else "", figure, book)
+
+
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
     """What may be said of the pairs of hosts, of those through which anything came; nothing where fewer than two have a figure."""
-    pairs = [(" to ".join(pair_of(g)), value_of(g, link, "goodput_bps", book)) for g in groups]
+    pairs = [(" to ".join(pair_of(g)), _value(g, "goodput_bps", book)) for g in groups]
     found = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
     return "" if found is None else f"{found.about}: {found.sentence}"

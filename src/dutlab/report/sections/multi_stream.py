@@ -10,7 +10,7 @@ from dutlab.report.model.groups import Group, alike
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import alike_names, asked_words, slug_of
+from dutlab.report.model.words import asked_of_all, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
 from dutlab.subject import part_figure
@@ -47,10 +47,8 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     tables = list[Table]()
     for streams in by_stream.values():
         tables.append(_table(streams, book, [t.slug for t in tables]))
-    cell, same = groups[0].cell, alike_names(g.cell.setting for g in groups)
-    varied = {name for name in cell.params if name not in same or name.startswith("stream_")}
     found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
-    told = asked_words(cell.setting, cell.tool, without=varied)
+    told = asked_of_all([g.cell for g in groups], without=groups[0].cell.setting_as(MultiStreamSetting).words_of_streams)
     return Section(
         slug="multi-stream",
         workload="multi-stream",

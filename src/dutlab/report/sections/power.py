@@ -10,7 +10,7 @@ from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
-from dutlab.report.model.words import Unit
+from dutlab.report.model.words import Unit, alike_names, setting_words
 from dutlab.report.sections.watched import SampleMeans, WatchedKey, made_up
 from dutlab.workloads import plug_of
 
@@ -50,8 +50,8 @@ def power_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[
 def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> Table:
     met = [g for g in groups if any(meter in means.get(r.trial, {}) for r in g.measured)]
     works = [w for w in _WORKS if any(_work_of(g) == w for g in met)]
-    common = set.intersection(*(set(g.asked.split(", ")) for g in met))
-    asked = [", ".join(part for part in g.asked.split(", ") if part not in common) for g in met]
+    alike = alike_names(g.cell.setting for g in met)
+    asked = [setting_words(g.cell.setting, without=alike) for g in met]
     rows = [
         Row(
             g.label,

@@ -19,6 +19,7 @@ from dutlab.report.sections.watched import sums_over_time
 from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
+from dutlab.subject import Way, way_figure
 
 _FIGURE_OF = {"throughput": "bytes_per_s", "latency": "clat_mean_ns"}
 """Test → what its matrix shows; IOPS of the others."""
@@ -26,6 +27,7 @@ _VERDICT = (
     Column("rounds", "rounds"), Column("first of the window", "first_round"), Column("mean", "mean_iops"), Column("range", "range_ratio"),
     Column("slope over it", "slope_ratio"),
 )  # fmt: skip
+_WRITTEN = way_figure(Way.WRITE, "bytes_per_s")
 _FEWEST = 3
 """Seconds of which a curve can be drawn."""
 _STATES = ("steady", "fresh", "not reached")
@@ -127,7 +129,7 @@ def _curves(group: Group) -> Iterator[Curve]:
 def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
     """Bytes written each second, with preconditioning and rounds marked; of write saturation over all that was written before."""
     for record in group.measured[:1]:
-        points = sums_over_time(run, [record.trial], "write_bytes_per_s").get(record.trial, ())
+        points = sums_over_time(run, [record.trial], _WRITTEN).get(record.trial, ())
         if len(points) < _FEWEST:
             continue
         capacity = next((row.get("capacity_bytes") for row in record.tables.get("verdict", ())), None)
@@ -139,7 +141,7 @@ def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
             x_title="written before, times the capacity" if saturated else "time",
             x="capacities" if saturated else "time_s",
             y_title="writes",
-            y="write_bytes_per_s",
+            y=_WRITTEN,
             lines=(
                 Line(
                     "writes",

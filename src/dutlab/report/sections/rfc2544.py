@@ -264,7 +264,7 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
     for (label, place), kept in _by(groups, lambda g: (g.label, place_of(g))).items():
         lines = tuple(Line(f"{size_of(g)} bytes", points) for g in kept if (points := _loss_points(g)))
         if lines:
-            slug = "-".join(["rfc2544-loss", *label.replace(" · ", " ").split(), *file_words(kept[0])])
+            slug = "-".join(["rfc2544-loss", label, *file_words(kept[0])])
             title = f"Frame loss rate, {label}, {place}"
             whole = (0.0, 1.0)  # RFC 2544 section 26.3: both axes from 0 to 100 %
             curves.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from dutlab.doubts import DoubtKind
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import figure_of, value_of, value_or_dash
 from dutlab.report.model.groups import Group
@@ -76,7 +77,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 def _simulated(groups: Sequence[Group]) -> str:
     """` (simulated)` where a sensor measured nothing."""
-    found = any(d.kind == "SIMULATED_READINGS" for g in groups for r in g.measured for d in r.doubts)
+    found = any(r.doubted(DoubtKind.SIMULATED_READINGS) for g in groups for r in g.measured)
     return " (simulated)" if found else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dutlab.methods.dut_tables import counter_of
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
@@ -12,7 +13,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
-from dutlab.report.sections.state_trials import COUNTER, Head, notes_of, rows_of, trials_table
+from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
 from dutlab.spec.workloads.state import StateSetting
 
 _RESULTS = (
@@ -76,7 +77,7 @@ def _trials(name: str, groups: Sequence[Group]) -> Table | None:
     title, own = _TRIALS[name]
 
     def heads(risen: Mapping[str, None]) -> Sequence[Head]:
-        counters = [(name.removesuffix(COUNTER), name) for name in risen if name.endswith(COUNTER)]
+        counters = [(counter, name) for name in risen if (counter := counter_of(name))]
         return *own, ("tracked by the DUT", "tracked_flows"), *counters
 
     return trials_table(name, f"{title}: every trial", groups, heads)

@@ -9,8 +9,6 @@ from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.table import Column, Row, Table, Value
 
-COUNTER = "_count"
-
 Head = tuple[str, str]
 """The head of a column, and the name in the record's table."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
@@ -13,7 +12,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Links, Missing, Row, Table, Value
 from dutlab.store.record import TrialRecord
-from dutlab.subject import Way, figure_name, part_figure
+from dutlab.subject import figure_name, part_figure, run_of
 
 _Key = tuple[str, ...]
 _Row = Mapping[str, int | float | str | None]
@@ -41,9 +40,8 @@ STEPS = "steps"
 """The workload."""
 _FOUND = "figures-"
 """Begins the names of tables of figures that were found in outputs."""
-_AGAIN = re.compile(r"run_(\d+)")
 _COUNT = "count"
-_SLUG = str.maketrans("_/", "--")
+_SLUG = str.maketrans("_/.", "---")
 _WORDS = {
     "goodput_bps": "Goodput", "sent_bps": "Sent", "received_pps": "Packets received", "offered_pps": "Packets sent",
     "transactions_per_s": "Transactions per second", "retransmits": "Retransmissions", "jitter_ns": "Jitter", "loss_ratio": "Loss",
@@ -107,12 +105,12 @@ def _figures(groups: Sequence[Group]) -> Iterator[Table]:
 
 def _words(name: str) -> str:
     """Of a figure; of a program's second run in a step it has a number."""
-    part, measure = figure_name(name)
-    run, _, rest = part.partition("/")
-    if found := _AGAIN.fullmatch(run):
-        return f"{_words(part_figure(rest, measure))} of run {found[1]} in a step"
-    if part == Way.BACK.value:
-        return f"{_words(measure)}, the other direction"
+    part, measure, way = figure_name(name)
+    if way is not None:
+        return f"{_words(part_figure(part, measure))}, the other direction"
+    run, rest = run_of(part)
+    if run > 1:
+        return f"{_words(part_figure(rest, measure))} of run {run} in a step"
     return part.replace("_", " ") if measure == _COUNT else _WORDS.get(name, name.replace("_", " "))
 
 

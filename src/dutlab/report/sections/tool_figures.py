@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
-from dutlab.measures import measure_unit
+from dutlab.measures import bare_name
 from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
-from dutlab.report.model.words import alike_names, asked_words, better_of, setting_words
+from dutlab.report.model.words import alike_names, asked_of_all, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
-from dutlab.subject import figure_name
+from dutlab.subject import WAYS_OF_DRIVES, figure_name, sums_first
 
-_WAYS = ("read", "write", "trim", "mixed")
+_ORDER = (*WAYS_OF_DRIVES.values(), None)
+"""Reads, writes and trims, then what has no way."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class _Table:
         columns = (
             *([Column("of")] if several else []),
             *([Column("asked")] if any(self.asked.values()) else []),
-            *(Column(_head(name, self.direction), name) for name in self.figures),
+            *(Column(_head(name), name) for name in self.figures),
         )
         slug = f"{self.workload}-{self.direction}" if self.direction else self.workload
         return Table(slug, self.direction or "figures", columns, tuple(rows), book.common(marks))
@@ -64,7 +64,7 @@ class _Table:
         found = []
         for key in dict.fromkeys(alike.values()):
             same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]
-            named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, name, book)) for g in same]
+            named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.main[1], name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
             found.append(compared(about, named, name, book))
         return first_of([h for h in found if h is not None])
@@ -73,21 +73,22 @@ class _Table:
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
     del read
-    cell = groups[0].cell
-    workload = cell.workload
+    workload = groups[0].cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
     alike = alike_names(g.cell.setting for g in groups)
     asked = {id(g): setting_words(g.cell.setting, without=alike) for g in groups}
+    ways = {name: figure_name(name).way for name in figures}
     tables = [
-        _Table(workload, direction, tuple(of_direction), groups, asked)
-        for direction, of_direction in groupby(sorted(figures, key=_place), _direction)
+        _Table(workload, "" if way is None else way.value, tuple(name for name in figures if ways[name] is way), groups, asked)
+        for way in _ORDER
+        if way in ways.values()
     ]
     return Section(
         slug=workload,
         workload=workload,
         title=workload,
-        lead=f"Figures reported by the tool: {asked_words(cell.setting, cell.tool, without=cell.params.keys() - alike)}.",
+        lead=f"Figures reported by the tool: {asked_of_all([g.cell for g in groups])}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(found for table in tables if table.direction or len(tables) == 1 for found in table.headlines(book)),
@@ -102,7 +103,8 @@ def _settings(group: Group) -> list[tuple[str, int, float | str]]:
 
 def _places(group: Group) -> list[str]:
     """What has figures of its own: all that was driven together, then each of it."""
-    return list(dict.fromkeys((group.cell.link_label, *group.cell.links)))
+    found = sums_first(place for r in group.measured for place in r.figures)
+    return list(dict.fromkeys((group.main[1], *group.cell.links, *found)))
 
 
 def _is_shown(place: str, group: Group) -> bool:
@@ -118,19 +120,6 @@ def _has(group: Group, figures: Sequence[str]) -> bool:
     return not group.measured or any(name in of for r in group.measured for of in r.figures.values() for name in figures)
 
 
-def _direction(figure: str) -> str:
-    """The direction that a figure of storage begins with."""
-    first = figure_name(figure).measure.partition("_")[0]
-    return first if first in _WAYS else ""
-
-
-def _place(figure: str) -> int:
-    """Directions in their order, then what has none; figures of one keep theirs."""
-    return _WAYS.index(direction) if (direction := _direction(figure)) else len(_WAYS)
-
-
-def _head(figure: str, direction: str) -> str:
-    """`clat p99` of `read_clat_p99_ns` in the table of reads."""
-    part, measure = figure_name(figure)
-    bare = measure.removesuffix(f"_{measure_unit(figure).ending}").removeprefix(direction).strip("_")
-    return " ".join(filter(None, (part, bare))).replace("_", " ") or "rate"
+def _head(figure: str) -> str:
+    """`clat p99` of `clat_p99_ns.read`, in the table of reads."""
+    return bare_name(str(figure_name(figure)._replace(way=None))).replace("_", " ") or "rate"

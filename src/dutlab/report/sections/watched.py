@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -10,19 +9,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from dutlab.report.model.course import CheckLine
+from dutlab.report.model.cpu import Cpu, CpuRow
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import CheckLine, Cpu, CpuRow, Section
+from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import query_samples
+from dutlab.systems.sample_names import core_of
 
 KINDS = ("softirq", "irq", "system", "user", "steal")
 """Kinds of work, in the order in which they are drawn; `nice` counts as user, and what is none of these is idle."""
-_OF_CORE = re.compile(r"cpu(?P<core>\d+)_(?P<kind>[a-z]+)_percent")
 _OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
 """(label, core) → kind of work → mean percentage, of each trial."""
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
@@ -77,16 +78,17 @@ def core_means(means: SampleMeans) -> CoreMeans:
     found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for trial, of in means.items():
         for watched, mean in of.items():
-            if m := _OF_CORE.fullmatch(watched.name):
-                shares = found[trial][watched.where, int(m["core"])]
-                if kind := _AS.get(m["kind"]):
+            if (of_core := core_of(watched.name)) is not None:
+                core, state = of_core
+                shares = found[trial][watched.where, core]
+                if kind := _AS.get(state):
                     shares[kind] = shares.get(kind, 0.0) + mean
     return found
 
 
 def samples_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
     """Everything that was watched, whatever read it: a table a sensor and place, a column a name. Cores are drawn, apart from this."""
-    names = dict.fromkeys(w for of in means.values() for w in of if not _OF_CORE.fullmatch(w.name))
+    names = dict.fromkeys(w for of in means.values() for w in of if core_of(w.name) is None)
     tables = []
     for sensor, where in sorted({(w.sensor, w.where) for w in names}):
         shown = sorted(w for w in names if (w.sensor, w.where) == (sensor, where))

@@ -203,6 +203,13 @@ class FioWorkload(DriveWorkload):
         return ("options", "rw") if any(writes({"rw": rw} if rw else {}, self.job) for rw in given) else None
 
 
+def access_options(reads: int, *, random: bool) -> dict[str, str]:
+    """How fio is told to read so many percent, and to write the others."""
+    way = {100: "read", 0: "write"}.get(reads, "rw")
+    mix = {"rwmixread": str(reads)} if way == "rw" else {}
+    return {"rw": f"rand{way}", "norandommap": "1", **mix} if random else {"rw": way, **mix}
+
+
 def writes(options: Mapping[str, str], job: str = "") -> bool:
     """Whatever is not known to read only writes."""
     if "rw" in options:

@@ -12,6 +12,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import fault, fault_of_key
+from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import LASTS, OMITS, STREAMS, Setting, Words
 from dutlab.units import Seconds
@@ -38,7 +39,12 @@ class TcpSetting(Setting):
     @property
     def flows(self) -> int:
         """One a stream and direction."""
-        return self.streams * (2 if self.direction == "bidir" else 1)
+        return self.streams * len(self.ways.backs)
+
+    @property
+    def ways(self) -> Directions:
+        """By who sends."""
+        return {"forward": Directions.FORWARD, "reverse": Directions.BACK, "bidir": Directions.BOTH}[self.direction]
 
     @property
     def loaded_s(self) -> Seconds:
@@ -103,4 +109,4 @@ class Iperf3Workload(WorkloadModel):
             ends_apart_s=int(self.ends_apart),
         )
         for links in self.link_sets(every_link):
-            yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), None if self.direction == "bidir" else "tcp")
+            yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), "tcp")

@@ -101,7 +101,7 @@ class MatrixWorkload(Iperf3Workload):
                     length_bytes=self.length,
                     rate_pps=self.rate,
                 )
-                yield WorkloadDrive((link,), setting, seconds, "tcp" if tcp and self.direction != "bidir" else None)
+                yield WorkloadDrive((link,), setting, seconds, "tcp" if tcp else None)
 
     def _each(self, every_link: Iterable[str]) -> list[str]:
         """Links by themselves, whatever sets they stand in."""

@@ -123,12 +123,16 @@ class MultiStreamSetting(Setting):
         """Of all streams."""
         return sum(stream.traffic.flow_count for stream in self.streams)
 
+    @property
+    def words_of_streams(self) -> Params:
+        """Those of `params` that are of one stream each."""
+        return {f"stream_{stream.name}": stream.words() for stream in self.streams}
+
     @cached_property
     def params(self) -> Params:
         """A name for each stream and chain."""
-        streams = {f"stream_{stream.name}": stream.words() for stream in self.streams}
         chains = {f"chain_{i}": chain.words() for i, chain in enumerate(self.chains, 1)}
-        return {**streams, **chains, "duration_s": self.duration_s, "drain_s": self.drain_s}
+        return {**self.words_of_streams, **chains, "duration_s": self.duration_s, "drain_s": self.drain_s}
 
 
 class MultiStreamWorkload(WorkloadModel):

@@ -24,7 +24,7 @@ from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, fault, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import FioSetting
+from dutlab.spec.workloads.fio import FioSetting, access_options
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import DurationSaid, Setting, Words
 from dutlab.spec.workloads.storage_limit import Percent, Sizes
@@ -89,11 +89,8 @@ class PtsSetting(DriveSetting):
 
     def at(self, reads: int, size: str) -> FioSetting:
         """The job of one cell."""
-        random = "" if self.test == "throughput" else "rand"
-        way = {100: f"{random}read", 0: f"{random}write"}.get(reads, f"{random}rw")
-        options = {"rw": way, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
-        options |= {"norandommap": "1"} if random else {}
-        options |= {"rwmixread": str(reads)} if way.endswith("rw") else {}
+        access = access_options(reads, random=self.test != "throughput")
+        options = {**access, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
         if self.capacities:  # so many bytes as the drive has, so often; where they go is drawn anew each time
             options |= {"loops": str(self.capacities), "norandommap": "1"}

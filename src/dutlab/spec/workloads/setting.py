@@ -6,7 +6,7 @@ Names carry units. A JSON file has a setting as an object whose `kind` says whic
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from ipaddress import IPv4Network, IPv6Network
@@ -26,6 +26,14 @@ from dutlab.workloads import named, plug_of
 IMPORTED: Final = "imported"
 Value = str | float | int | None
 Params = Mapping[str, Value]
+
+
+Identity = tuple[tuple[str, Value], ...]
+
+
+def identity_of(params: Params, *, without: Collection[str] = ()) -> Identity:
+    """What tells settings of one workload apart, but for some names."""
+    return tuple(sorted((name, value) for name, value in params.items() if name not in without))
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,11 @@ class Setting(BaseModel):
     def variant(self) -> str:
         """What of its frames is not as in the tests that come first, in words; empty of most."""
         return ""
+
+    @property
+    def ways(self) -> Directions:
+        """Which ways data goes on each link."""
+        return Directions.FORWARD
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -241,10 +254,10 @@ class DirectedSetting(FrameSetting):
 
     directions: DirectionsSaid = Directions.FORWARD
 
-
-def directions_of(setting: Setting) -> Directions:
-    """Which ways frames go on each link."""
-    return setting.directions if isinstance(setting, DirectedSetting) else Directions.FORWARD
+    @property
+    def ways(self) -> Directions:
+        """As it says."""
+        return self.directions
 
 
 class LoadSetting(DirectedSetting):

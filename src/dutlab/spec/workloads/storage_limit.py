@@ -23,7 +23,7 @@ from dutlab.spec.drives import parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, fault, fault_of_key, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import FioSetting, Value
+from dutlab.spec.workloads.fio import FioSetting, Value, access_options
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import DurationSaid, RampSaid, Setting, Words
 from dutlab.units import Seconds
@@ -70,11 +70,8 @@ class StorageLimitSetting(DriveSetting):
 
     def at(self, depth: int) -> FioSetting:
         """The job of one depth."""
-        reads, random = self.reads_percent, "rand" if self.access == "random" else ""
-        way = {100: f"{random}read", 0: f"{random}write"}.get(reads, f"{random}rw")
-        options = {"rw": way, "bs": self.bs, "iodepth": str(depth), "direct": "1", "ioengine": self.engine}
-        options |= {"norandommap": "1"} if random else {}
-        options |= {"rwmixread": str(reads)} if way.endswith("rw") else {}
+        access = access_options(self.reads_percent, random=self.access == "random")
+        options = {**access, "bs": self.bs, "iodepth": str(depth), "direct": "1", "ioengine": self.engine}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
         return FioSetting(options=options, writes=self.writes, ramp_s=self.ramp_s, duration_s=self.duration_s)
 

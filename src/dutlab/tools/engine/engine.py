@@ -23,7 +23,7 @@ from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import versions_of
-from dutlab.methods.ports import LostSoFar, Offer, Outcome, ToolReading
+from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outcome, ToolReading
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
@@ -31,7 +31,7 @@ from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.directions import direction_of, directions_of
-from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams, stream_load
+from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams
 from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
@@ -95,12 +95,7 @@ class Engine:
         directions = [each for direction in whole for each in of_streams(direction, offer)]
         for agent in self._agents.values():
             agent.take_lines()
-        load = EngineLoad(
-            offer.mix, offer.rate, offer.drain, offer.duration, profile=offer.profile, traffic=offer.traffic,
-            traffic_of=offer.traffic_of, burst_frames=offer.burst_frames, burst_rate=offer.burst_rate,
-            directions=offer.directions, answered=offer.answered, broadcast_ratio=offer.broadcast_ratio,
-            through_link_loss=offer.once, streams={stream.name: stream_load(offer, stream) for stream in offer.streams},
-        )  # fmt: skip
+        load = EngineLoad(offer)
         watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates), every_s=offer.readings_every)
         async with self._opened(directions) as notes:
             if offer.warmup > 0:
@@ -127,8 +122,9 @@ class Engine:
         return self._outcome(heard, watches, facts, clocks)
 
     def _part(self, directions: Sequence[Direction], load: EngineLoad, clocks: Clocks) -> Part:
-        paced = load.rate is not None or load.profile
-        broadcasts = {direction.name: next(self._streams) for direction in directions} if load.broadcast_ratio and paced else {}
+        offer = load.offer
+        paced = offer.rate is not None or offer.profile
+        broadcasts = {direction.name: next(self._streams) for direction in directions} if offer.broadcast_ratio and paced else {}
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
     async def _clocks(self, directions: Sequence[Direction]) -> Clocks:
@@ -169,7 +165,8 @@ class Engine:
             )
         )
         shortest = SHORTEST_FRAME if all("." in direction.source for direction in directions) else SHORTEST_IPV6_FRAME
-        load = EngineLoad(Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, PROBE_DRAIN, frames=PROBE_FRAMES)
+        probe = Offer(tuple(links), Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, NO_TIME, drain=PROBE_DRAIN)
+        load = EngineLoad(probe, PROBE_FRAMES)
         async with self._opened(directions):
             part = self._part(directions, load, await self._clocks(directions))
             heard = await replace(part, ends_when_all_came=True).carry_out()

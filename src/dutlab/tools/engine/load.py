@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dutlab.methods.ports import IPAddress, Offer, OfferedStream, Stretch, flow_of_stream
+from dutlab.methods.ports import Offer, OfferedStream, Stretch, flow_of_stream
 from dutlab.spec.links import Port
-from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, Directions, Spread, Traffic
 from dutlab.units import Pps, Seconds
 
@@ -54,43 +53,29 @@ class Direction:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """What is sent in each direction: for a time, or a number of frames."""
+    """What is sent in each direction: an offer, or a number of its frames."""
 
-    mix: Mix
-    rate: Pps | None
-    drain: Seconds
-    duration: Seconds | None = None
+    offer: Offer
     frames: int | None = None
-    profile: tuple[Stretch, ...] = ()
-    traffic: Traffic = field(default_factory=Traffic)
-    traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
-    """Direction → its own traffic instead of `traffic`."""
-    burst_frames: int = 1
-    burst_rate: Pps | None = None
-    broadcast_ratio: float = 0.0
-    directions: Directions = Directions.FORWARD
-    answered: IPAddress | None = None
-    """Where answers go, if not to the address of the direction's end."""
-    streams: Mapping[str, EngineLoad] = field(default_factory=dict)
-    """Name → what is sent instead of all this in the direction of that stream."""
-    through_link_loss: bool = False
-    """What falls due while a link has no carrier is refused, and the load goes on."""
+    """It ends after so many; of an offer without a duration it lasts as long as they take."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> EngineLoad:
         """The same at the rate that it begins with, for another time."""
-        rate = self.profile[0].from_rate if self.profile else self.rate
-        return replace(self, rate=rate, profile=(), duration=duration, drain=drain)
+        rate = self.offer.profile[0].from_rate if self.offer.profile else self.offer.rate
+        return replace(self, offer=replace(self.offer, rate=rate, profile=(), duration=duration, drain=drain))
 
     def send_plan(self, direction: Direction, stream: int, broadcast: int | None = None) -> dict[str, Any]:
         """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
+        offer = self.offer
         if direction.stream:
-            return self.streams[direction.stream].send_plan(replace(direction, stream=""), stream)
-        parts, traffic = self.mix.parts, self.traffic_of.get(direction.name, self.traffic)
+            one = next(of for of in offer.streams if of.name == direction.stream)
+            return _of_stream(offer, one).send_plan(replace(direction, stream=""), stream)
+        parts, traffic = offer.mix.parts, offer.traffic_of.get(direction.name, offer.traffic)
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
             sizes = {"fixed_bytes": parts[0][0]}
-        elif self.mix.sequence is not None:
-            sizes = {"sequence_bytes": list(self.mix.sequence)}
+        elif offer.mix.sequence is not None:
+            sizes = {"sequence_bytes": list(offer.mix.sequence)}
         plan: dict[str, Any] = {
             "stream": stream,
             "destination_mac": direction.destination_mac,
@@ -99,43 +84,43 @@ class EngineLoad:
             "source_port": direction.source_port,
             "destination_port": DESTINATION_PORT,
             "sizes": sizes,
-            "rate": self._rate(),
+            "rate": _rate(offer),
             **_headers(traffic),
         }
-        if self.directions is Directions.ANSWERS:  # described as what they answer
-            plan |= {"answers": True, "source": str(self.answered or direction.destination), "destination": direction.source}
+        if offer.directions is Directions.ANSWERS:  # described as what they answer
+            plan |= {"answers": True, "source": str(offer.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
         if self.frames is not None:
             plan["frames"] = self.frames
-        streams = [plan] if broadcast is None else [plan, self._to_all(plan, broadcast)]
-        lasts = {} if self.duration is None else {"duration_ns": round(self.duration * NS)}
-        return {"streams": streams, **lasts, **({"through_link_loss": True} if self.through_link_loss else {})}
-
-    def _to_all(self, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
-        """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
-        share = self.broadcast_ratio
-        profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in self.profile)
-        rate = replace(self, rate=None if self.rate is None else Pps(self.rate * share), profile=profile, burst_frames=1, burst_rate=None)
-        return {**plan, "stream": stream, "destination_mac": BROADCAST_MAC, "rate": rate._rate()}  # noqa: SLF001 - of its own kind
-
-    def _rate(self) -> dict[str, Any]:
-        if self.profile:
-            return {
-                "profile": [{"from_pps": s.from_rate, "to_pps": s.to_rate, "duration_ns": round(s.duration * NS)} for s in self.profile]
-            }
-        if self.rate is None:
-            return {"max": True}
-        if self.burst_frames == 1:
-            return {"pps": self.rate}
-        if self.burst_rate is None:
-            return {"bursts_at": {"frames": self.burst_frames, "pps": self.rate}}
-        pause_s = self.burst_frames / self.rate - (self.burst_frames - 1) / self.burst_rate
-        return {"multi_burst": {"frames": self.burst_frames, "pps": self.burst_rate, "gap_ns": round(pause_s * NS)}}
+        streams = [plan] if broadcast is None else [plan, _to_all(offer, plan, broadcast)]
+        lasts = {"duration_ns": round(offer.duration * NS)} if offer.duration else {}
+        return {"streams": streams, **lasts, **({"through_link_loss": True} if offer.once else {})}
 
     @property
     def longest_s(self) -> float:
         """How long sending can take."""
-        return self.duration if self.duration is not None else (self.frames or 0) / (self.rate or 1.0)
+        return self.offer.duration or (self.frames or 0) / (self.offer.rate or 1.0)
+
+
+def _to_all(offer: Offer, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
+    """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
+    share = offer.broadcast_ratio
+    profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in offer.profile)
+    rate = replace(offer, rate=None if offer.rate is None else Pps(offer.rate * share), profile=profile, burst_frames=1, burst_rate=None)
+    return {**plan, "stream": stream, "destination_mac": BROADCAST_MAC, "rate": _rate(rate)}
+
+
+def _rate(of: Offer) -> dict[str, Any]:
+    if of.profile:
+        return {"profile": [{"from_pps": s.from_rate, "to_pps": s.to_rate, "duration_ns": round(s.duration * NS)} for s in of.profile]}
+    if of.rate is None:
+        return {"max": True}
+    if of.burst_frames == 1:
+        return {"pps": of.rate}
+    if of.burst_rate is None:
+        return {"bursts_at": {"frames": of.burst_frames, "pps": of.rate}}
+    pause_s = of.burst_frames / of.rate - (of.burst_frames - 1) / of.burst_rate
+    return {"multi_burst": {"frames": of.burst_frames, "pps": of.burst_rate, "gap_ns": round(pause_s * NS)}}
 
 
 def of_streams(direction: Direction, offer: Offer) -> list[Direction]:
@@ -146,13 +131,9 @@ def of_streams(direction: Direction, offer: Offer) -> list[Direction]:
     ] or [direction]
 
 
-def stream_load(offer: Offer, stream: OfferedStream) -> EngineLoad:
-    """What is sent as one of the streams of an offer."""
-    alone = replace(offer, mix=stream.mix, rate=stream.rate, streams=(), chains=()).carrying(stream.traffic)
-    return EngineLoad(
-        alone.mix, alone.rate, alone.drain, alone.duration, stream.frames,
-        traffic=alone.traffic, burst_frames=alone.burst_frames, burst_rate=alone.burst_rate,
-    )  # fmt: skip
+def _of_stream(offer: Offer, stream: OfferedStream) -> EngineLoad:
+    alone = replace(offer, mix=stream.mix, rate=stream.rate, streams=(), chains=())
+    return EngineLoad(alone.carrying(stream.traffic), stream.frames)
 
 
 def _headers(t: Traffic) -> dict[str, Any]:

@@ -206,7 +206,7 @@ class Part:
             of_sender = of_stream(sent[direction.sends_on].streams, self.streams[direction.name], direction.sender)
             streams.append(to_settle(of_sender))
             all_came = self.ends_when_all_came and (came := await self._arrived(direction)) and came.unique == of_sender.sent
-            drain = drain if all_came else self.load.drain
+            drain = drain if all_came else self.load.offer.drain
         received = await self.agents[port.host].ask(
             "settle", Received, port=str(port), sent=streams, drain_ns=round(drain * NS), timeout_s=drain + REPLY_S
         )
@@ -253,4 +253,4 @@ def watches_of(
     every_s: float = 1.0,
 ) -> list[DirectionWatch]:
     """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
-    return [DirectionWatch(direction.name, LossWatch(load.drain), every_s, tell=tell) for direction in directions]
+    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, tell=tell) for direction in directions]

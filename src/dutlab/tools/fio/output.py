@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dutlab.methods.ports import Row, ToolReading
-from dutlab.subject import of_part
+from dutlab.subject import WAYS_OF_DRIVES, Way, of_part, way_figure
 from dutlab.tools.fio.histogram import merged, percentiles, value_of_bin
 from dutlab.tools.json_text import UnreadableError, member, number
 
-DIRECTIONS = ("read", "write", "trim")
+DIRECTIONS = tuple(WAYS_OF_DRIVES)
 WAYS = (*DIRECTIONS, "mixed")
-"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting)."""
+"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting); its figures have no way."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → what its values are called, and their unit in ours."""
 _TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
@@ -111,8 +111,8 @@ class JobOutput:
         return self.figures_of("")
 
     def figures_of(self, result: str) -> dict[str, float]:
-        """The figures of a result: `NAME/read_iops`."""
-        found = {f"{way}_{name}": value for way, of in self.ways.items() for name, value in of.figures.items()}
+        """The figures of a result: `NAME/iops.read`."""
+        found = {way_figure(WAYS_OF_DRIVES.get(way), name): value for way, of in self.ways.items() for name, value in of.figures.items()}
         return of_part(result, found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores})
 
     @property
@@ -233,7 +233,7 @@ def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
                 continue  # the last line of a log whose writer was ended
             counts[second] += 1
         for (at_s, way), value in sorted(sums.items()):
-            yield ToolReading(float(at_s), link, f"{way}_{name}", value * unit / (counts[at_s, way] if ending == "clat" else 1))
+            yield ToolReading(float(at_s), link, way_figure(Way(way), name), value * unit / (counts[at_s, way] if ending == "clat" else 1))
 
 
 def rates_now(line: str) -> dict[str, float]:
@@ -242,7 +242,7 @@ def rates_now(line: str) -> dict[str, float]:
         return {}
     ways = {way[0]: way for way in DIRECTIONS}
     of = (re.fullmatch(r"([rwt])=([\d.]+)([kMGT]?)", part) for part in found[1].split(","))
-    return {f"{ways[m[1]]}_iops": float(m[2]) * _POWERS[m[3]] for m in of if m and m[2].replace(".", "", 1).isdigit()}
+    return {way_figure(Way(ways[m[1]]), "iops"): float(m[2]) * _POWERS[m[3]] for m in of if m and m[2].replace(".", "", 1).isdigit()}
 
 
 def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> JobOutput:

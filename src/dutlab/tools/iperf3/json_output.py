@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dutlab.subject import part_figure
+from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
@@ -79,16 +79,15 @@ class Sums:
     repairs: tuple[str, ...] = ()
 
 
-def both_ways(forward: Iperf3Result, back: Iperf3Result) -> dict[str, float]:
-    """Of both directions together, and the goodput of each. Either end sends and receives: `sender` is the client's processor."""
-    there, here = forward.figures, back.figures
-    counted = ("goodput_bps", "sent_bps", "retransmits")
-    whole = {name: there[name] + here[name] for name in counted if name in there and name in here}
-    return {**there, **whole, **{part_figure(part, "goodput_bps"): of["goodput_bps"] for part, of in ((FORWARD, there), (REVERSE, here))}}
+def both_ways(link: str, forward: Mapping[str, float], back: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Those of the link in each direction, and both together. An end's processor works for both: `sender` is the client's."""
+    counted = {name: forward[name] + back[name] for name in ("goodput_bps", "sent_bps", "retransmits") if name in forward and name in back}
+    whole = {name: value for name, value in forward.items() if name in _OF_PROCESSOR} | counted
+    there, here = ({name: value for name, value in of.items() if name not in _OF_PROCESSOR} for of in (forward, back))
+    return {joined((link, back_of(link))): whole, link: there, back_of(link): here}
 
 
-FORWARD, REVERSE = "forward", "reverse"
-"""The parts that have the figures of one direction, of a test in both."""
+_OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
 _BACK = "_bidir_reverse"
 """What the sums of the other direction have behind their name (iperf_api.c, since 3.11)."""
 _LONGEST_DATAGRAM = 65535

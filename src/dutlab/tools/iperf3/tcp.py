@@ -5,14 +5,14 @@ pinned with taskset(1) where the testbed says to which cores. Every server is se
 start together. Servers are ours: started for one test, ended with it.
 
 Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
-receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` goodput_bps is
-of both directions together, forward/goodput_bps and reverse/goodput_bps of each.
+receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` those of each
+direction are of `a` and `a.back`, and `a+a.back` has both together.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -26,9 +26,10 @@ from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.iperf3 import Iperf3Setting, TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
-from dutlab.subject import figure_name
+from dutlab.subject import back_of, joined
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
@@ -145,7 +146,7 @@ class Iperf3:
         served = await ended(server, client)
         try:
             result = json_output.parse(client.stdout)
-            back = json_output.parse(client.stdout, back=True) if test.direction == "bidir" else None
+            back = json_output.parse(client.stdout, back=True) if test.ways is Directions.BOTH else None
         except UnreadableError as e:
             said = client.complaint
             why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
@@ -177,11 +178,12 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
 
 
 def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    figures = {r.link: r.result.figures if r.back is None else both_ways(r.result, r.back) for r in ran}
+    each = {r.link: _figures(r, test) for r in ran}
+    figures = {place: of for found in each.values() for place, of in found.items()}
     if len(ran) > 1:
-        each = list(figures.values())
-        added = (name for name in each[0] if figure_name(name).measure in _ADDS and all(name in f for f in each))
-        figures[cell.link_label] = {name: sum(f[name] for f in each) for name in added}
+        whole = [next(iter(found)) for found in each.values()]
+        added = (name for name in _ADDS if all(name in figures[place] for place in whole))
+        figures[joined(whole)] = {name: sum(figures[place][name] for place in whole) for name in added}
     facts = {"iperf3_version": ran[0].result.version}
     if congestion := sorted({r.result.congestion for r in ran if r.result.congestion}):
         facts["iperf3_congestion_control"] = ", ".join(congestion)
@@ -189,11 +191,11 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
         facts["iperf3_connect_retries"] = str(retries)
     return Measured(
         figures=figures,
-        doubts=(*(d for nth, r in enumerate(ran) for d in _doubts(r, _lasting(test, nth))), *_apart(cell, test, ran)),
+        doubts=(*(d for nth, r in enumerate(ran) for d in _doubts(r, _lasting(test, nth), each[r.link])), *_apart(cell, test, ran)),
         raw={name: text for r in ran for name, text in _raw(r.link, r.client, r.server).items()},
         facts=facts,
         readings=tuple(
-            ToolReading(r.client.started_s + i.end_s, r.link, name, value)
+            ToolReading(r.client.started_s + i.end_s, back_of(r.link) if test.ways is Directions.BACK else r.link, name, value)
             for r in ran
             for i in r.result.intervals
             for name, value in (("goodput_bps", i.goodput_bps), ("retransmits", i.retransmits))
@@ -202,13 +204,20 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
     )
 
 
-def _doubts(ran: _Ran, test: TcpSetting) -> list[Doubt]:
+def _figures(ran: _Ran, test: TcpSetting) -> dict[str, dict[str, float]]:
+    """Of a link and the ways that were measured, first of both together."""
+    if ran.back is not None:
+        return both_ways(ran.link, ran.result.figures, ran.back.figures)
+    return {back_of(ran.link) if test.ways is Directions.BACK else ran.link: ran.result.figures}
+
+
+def _doubts(ran: _Ran, test: TcpSetting, places: Iterable[str]) -> list[Doubt]:
     whys = list(ran.result.repairs)
     if ran.result.seconds < test.duration_s * (1 - TOGETHER):
         whys.append(f"it measured {ran.result.seconds:.1f} of {test.duration_s} s")
     if json_output.error_in(ran.server.stdout) is not None or not ran.server.stdout.strip():
         whys.append(f"the server ended badly: {json_output.error_in(ran.server.stdout) or 'it printed nothing'}")
-    return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), ran.link)] if whys else []
+    return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), place) for place in places] if whys else []
 
 
 def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:

@@ -22,7 +22,7 @@ from itertools import count
 from statistics import fmean
 from typing import Any
 
-from dutlab.subject import Way, part_figure
+from dutlab.subject import Way, part_figure, run_part, way_figure
 from dutlab.tools import netperf_text
 from dutlab.tools.generators import ipgen_log, pkt_gen_log
 from dutlab.tools.iperf3.json_output import has_back, sums_of
@@ -31,8 +31,6 @@ from dutlab.tools.json_text import UnreadableError, number, read_object
 
 Found = tuple[str, float]
 
-BACK = Way.BACK.value
-"""The part that has the figures of the other direction, of a program that measured both."""
 MOST_BYTES = 2**22
 """Of a longer output the beginning and the end are read: figures are in the summary."""
 MOST_FIGURES = 40
@@ -71,7 +69,7 @@ def _text(data: bytes) -> str:
 
 
 def _free(name: str, taken: Mapping[str, float]) -> str:
-    return name if name not in taken else next(own for n in count(2) if (own := part_figure(f"run_{n}", name)) not in taken)
+    return name if name not in taken else next(own for n in count(2) if (own := part_figure(run_part(n), name)) not in taken)
 
 
 def _iperf_json(text: str) -> Iterator[Found]:
@@ -102,9 +100,9 @@ def _mended_report(text: str) -> Iterator[Found]:
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
     if "error" in document:  # its sums are of a test that was cut
         return
-    for part in ("", BACK) if has_back(document) else ("",):
+    for way in (None, Way.BACK) if has_back(document) else (None,):
         try:
-            sums = sums_of(document, back=bool(part))
+            sums = sums_of(document, back=way is Way.BACK)
         except UnreadableError:
             return
         for name, value in (
@@ -115,7 +113,7 @@ def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
             ("loss_ratio", sums.loss_ratio),
         ):
             if value is not None:
-                yield part_figure(part, name), value
+                yield way_figure(way, name), value
 
 
 def _iperf_text(text: str) -> Iterator[Found]:
@@ -164,23 +162,23 @@ def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]], *, is_server:
     sums: dict[str, float] = {}
     for (role, side), lines in named.items():
         whole = [line for line in lines if line.stream == SUM] or lines
-        back = BACK if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else ""
-        sums[part_figure(back, "sent_bps" if side == "sender" else "goodput_bps")] = sum(line.bps for line in whole)
+        way = Way.BACK if role.startswith("RX") and any(r.startswith("TX") for r, _ in named) else None
+        sums[way_figure(way, "sent_bps" if side == "sender" else "goodput_bps")] = sum(line.bps for line in whole)
         again = [line.retransmits for line in whole if line.retransmits is not None]
         if side == "sender" and again:
-            sums[part_figure(back, "retransmits")] = float(sum(again))
+            sums[way_figure(way, "retransmits")] = float(sum(again))
         told = [line.datagrams for line in whole if line.datagrams is not None]
         if side != "sender" and told:
-            sums[part_figure(back, "jitter_ns")] = fmean(d.jitter_ns for d in told)
+            sums[way_figure(way, "jitter_ns")] = fmean(d.jitter_ns for d in told)
             if total := sum(d.total for d in told):
-                sums[part_figure(back, "loss_ratio")] = sum(d.lost for d in told) / total
+                sums[way_figure(way, "loss_ratio")] = sum(d.lost for d in told) / total
     if is_server:  # before 3.2 it prints 0 for the side that it does not know
-        for back in ("", BACK):
-            one, other = (sums.get(part_figure(back, name)) for name in ("sent_bps", "goodput_bps"))
+        for way in (None, Way.BACK):
+            one, other = (sums.get(way_figure(way, name)) for name in ("sent_bps", "goodput_bps"))
             if one == 0 and other:
-                del sums[part_figure(back, "sent_bps")]
+                del sums[way_figure(way, "sent_bps")]
             elif other == 0 and one:
-                del sums[part_figure(back, "goodput_bps")]
+                del sums[way_figure(way, "goodput_bps")]
     yield from sums.items()
 
 

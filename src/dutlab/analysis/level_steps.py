@@ -1,0 +1,283 @@
+"""Where the level of a series of runs changed: steps that are proven beside everything else that runs do by themselves.
+
+- Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
+  (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
+  counts, raised by a standard error and by its bias. Generalised least squares take it out.
+- They drift. A line is part of the model at each place (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), so a step is what it leaves.
+- Some lie far off. Values are moved to within a few standard deviations of the median of the runs around them (P. Fearnhead, G. Rigaill,
+  J. Am. Stat. Assoc. 114, 2019: a loss that is bounded). A step that only the values as they are show must be one that so few runs far off
+  would seldom make by chance.
+- They spread more in some months. The error of a step is that of the runs around it, where it is larger than that of all (H. White,
+  Econometrica 48, 1980).
+
+p is multiplied by the number of places: looking for the best one is in it. Where a step is proven, both sides are searched in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, comb, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from dutlab.analysis.design import LEVEL
+from dutlab.stats import student
+from dutlab.stats.summary import median
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+SHORTEST = 2
+_AROUND = 7
+"""Runs to either side that say what is usual at a place."""
+_CLIP = 2.5
+"""Standard deviations from there, beyond which a value counts as so far off and no more."""
+_ENOUGH_FOR_A_BEND = 12
+"""Runs, from which on a slow bend can be told from a step."""
+_KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
+"""Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
+after outliers were taken out."""
+_MOST = 0.98
+"""Largest autocorrelation of the model: with more, a series has no level that a change could move."""
+_APART = 6.0
+"""Standard deviations of the steps between neighbours, over √2."""
+_RESOLUTION = 1e-6
+"""Relative to the figure; where runs agree better than this, that is taken for their noise."""
+FEWEST = 6
+"""Runs, below which the spread of single runs is not known well enough."""
+
+
+@dataclass(frozen=True)
+class LevelSeries:
+    """Runs in the order of time, and what is usual around each of them."""
+
+    y: Array
+    near: Array
+    """The same with what lies far off moved to within what is usual around it."""
+    least: float
+    phi: float
+    apart: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, y: Array) -> LevelSeries:
+        import numpy as np  # noqa: PLC0415 - as above
+
+        least = _RESOLUTION * float(np.abs(y).max())
+        noise = max(_spread(y[1:] - y[:-1], _KEPT) / sqrt(2), least)
+        around = _medians(y)
+        usual = max(float(np.median(np.abs(y - around))) * 1.4826, noise)
+        near = around + np.clip(y - around, -_CLIP * usual, _CLIP * usual)
+        return cls(y, near, least, autocorrelation(near), _apart(y, noise))
+
+    def part(self, first: int, last: int) -> LevelSeries:
+        """Some of the runs, with what is known of all."""
+        return replace(self, y=self.y[first:last], near=self.near[first:last])
+
+
+def level_steps(of: LevelSeries, *, places: int, offset: int = 0) -> list[tuple[int, float]]:
+    """Where a level begins that differs from the one before, and p of that."""
+    if len(of.y) < FEWEST or not of.least:  # too few, or all are 0
+        return []
+    found = _proven(of, places)
+    if found is None:
+        return []
+    at, p = found
+    return [
+        *level_steps(of.part(0, at), places=places, offset=offset),
+        (offset + at, p),
+        *level_steps(of.part(at, len(of.y)), places=places, offset=offset + at),
+    ]
+
+
+def _proven(of: LevelSeries, places: int) -> tuple[int, float] | None:
+    """The clearest step and its p, if it is proven: by the values as they are, where few lie so far off by chance, or by the near ones."""
+    step = _step(of.y, of, places)
+    if step is not None:
+        at, effect, p = step
+        if (p := max(p, min(_by_chance(of, at, effect) * places, 1.0))) <= LEVEL:
+            return at, p
+    step = _step(of.near, of, places)
+    return None if step is None else (_refined(of.y, step[0]), step[2])
+
+
+def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | None:
+    """The place at which a step explains most, its size, and p for all places; None where it is not proven."""
+    fit = StepFit(y, of.phi, of.least)
+    at, effect, p = fit.best()
+    if p * places > LEVEL:
+        return None
+    if (more := left_over(y, at)) > of.phi:
+        at, effect, p = StepFit(y, more, of.least).best()
+    return (at, effect, min(p * places, 1.0)) if p * places <= LEVEL and _is_no_bend(y, at, of) else None
+
+
+def _is_no_bend(y: Array, at: int, of: LevelSeries) -> bool:
+    """Whether a line with a step explains the runs better than a curve of the third degree, which has as many numbers to choose."""
+    line, curve = (StepFit(y, of.phi, of.least, degree=degree) for degree in (1, 3))
+    left = line.left(at)
+    return len(y) < _ENOUGH_FOR_A_BEND or float(left @ left) <= float(curve.z @ curve.z)
+
+
+class StepFit:
+    """Values as a level and a line (or a bend, of a higher degree), under an autocorrelation of neighbours by `phi`.
+
+    What neighbours share is taken out of each.
+    """
+
+    def __init__(self, y: Array, phi: float, least: float, *, degree: int = 1) -> None:
+        import numpy as np  # noqa: PLC0415 - as above
+
+        self.n, self.phi, self.least = len(y), phi, least
+        self.basis: list[Array] = []
+        for power in range(degree + 1):
+            column = self._rest(alone(np.linspace(-1, 1, self.n) ** power, phi))
+            self.basis.append(column / sqrt(float(column @ column)))
+        self.z = self._rest(alone(y - y.mean(), phi))
+        self.freedom = self.n - len(self.basis) - 1
+
+    def _rest(self, column: Array) -> Array:
+        """Without what the level and the line have of it."""
+        for of in self.basis:
+            column = column - (of @ column) * of
+        return column
+
+    def best(self) -> tuple[int, float, float]:
+        """The place, size and two-sided p of the step that explains most."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        rest = 1 - self.phi
+        places = np.arange(SHORTEST, self.n - SHORTEST + 1)
+        after = self.n - 1 - places
+
+        def with_steps(column: Array) -> Array:
+            sums = np.concatenate([np.cumsum(column[::-1])[::-1], [0.0]])
+            return np.asarray(column[places] + rest * sums[places + 1])
+
+        own = 1 + after * rest**2 - sum(with_steps(of) ** 2 for of in self.basis)
+        effects = with_steps(self.z) / own
+        left = np.maximum(float(self.z @ self.z) - effects**2 * own, self.n * self.least**2)
+        size = np.abs(effects) * np.sqrt(own / (left / self.freedom))
+        best = int(size.argmax())
+        at, effect = int(places[best]), float(effects[best])
+        error = max(sqrt(left[best] / self.freedom / own[best]), self._error_around(at, effect))
+        return at, effect, student.two_sided(effect / error, self.freedom)
+
+    def _size_of(self, at: int) -> Array:
+        """A step by 1."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        return self._rest(alone((np.arange(self.n) >= at).astype(float), self.phi))
+
+    def left(self, at: int) -> Array:
+        """What a step at a place leaves."""
+        step = self._size_of(at)
+        return self.z - (step @ self.z) / (step @ step) * step
+
+    def _error_around(self, at: int, effect: float) -> float:
+        """The standard error of a step, each run with the spread of those around it."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        step = self._size_of(at)
+        squares = (self.z - effect * step) ** 2 * self.n / self.freedom
+        width = min(2 * _AROUND + 1, self.n)
+        sums = np.concatenate([[0.0], np.cumsum(squares)])
+        first = np.clip(np.arange(self.n) - width // 2, 0, self.n - width)
+        around = (sums[first + width] - sums[first]) / width
+        return sqrt(float((step**2 * around).sum())) / float(step @ step)
+
+
+def alone(y: Array, phi: float) -> Array:
+    """What is left of each value after the part that it shares with the one before it."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    return np.concatenate([[sqrt(1 - phi**2) * y[0]], y[1:] - phi * y[:-1]])
+
+
+def _by_chance(of: LevelSeries, at: int, effect: float) -> float:
+    """How likely runs that lie far off by themselves make the shorter side of a step, by how many of the other side do."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    sides = of.y[:at], of.y[at:]
+    short, long = sorted(sides, key=len)
+    level, half = float(np.median(long)), abs(effect) / 2
+    off = float((np.abs(long - _medians(long)) >= half).sum() + 1) / (len(long) + 1)
+    found = int((np.abs(short - level) >= half).sum())
+    return sum(comb(len(short), k) * off**k * (1 - off) ** (len(short) - k) for k in range(found, len(short) + 1))
+
+
+def _refined(y: Array, at: int) -> int:
+    """The place near `at` where the distances from the medians of both sides are least."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    first, last = max(at - 3 * _AROUND, 0), min(at + 3 * _AROUND, len(y))
+    low, high = np.median(y[first:at]), np.median(y[at:last])
+    places = range(max(at - _AROUND, SHORTEST, first + 1), min(at + _AROUND, len(y) - SHORTEST, last - 1) + 1)
+    return min(places, key=lambda k: float(np.abs(y[first:k] - low).sum() + np.abs(y[k:last] - high).sum()))
+
+
+def autocorrelation(values: Array) -> float:
+    """Of neighbours, by AR1seg's robust estimate, raised by one standard error."""
+    one, two = (_spread(values[apart:] - values[:-apart], _KEPT_OF_SMOOTH) for apart in (1, 2))
+    return _raised((two / one) ** 2 - 1, len(values)) if one > 0 else 0.0
+
+
+def left_over(values: Array, at: int, degree: int = 1) -> float:
+    """The autocorrelation of what a step at a place and a line (or a curve of another degree) leave."""
+    n = len(values)
+    return biased(lag_one(StepFit(values, 0.0, 1.0, degree=degree).left(at)), n, degree + 4)
+
+
+def lag_one(left: Array) -> float:
+    """The correlation of each with the one before it."""
+    square = float(left @ left)
+    return float(left[1:] @ left[:-1]) / square if square > 0 else 0.0
+
+
+def biased(found: float, runs: int, columns: int) -> float:
+    """Raised by the bias of what so many columns leave, about (1 + φ) / n for each and 2 φ / n more, and by one standard error.
+
+    (F. H. C. Marriott, J. A. Pope, Biometrika 41, 1954; a place that was chosen counts as a column more.)
+    """
+    found = max(found, 0.0)
+    return _raised(found + (columns * (1 + found) + 2 * found) / runs, runs)
+
+
+def _raised(found: float, runs: int) -> float:
+    """By one standard error, within what the model has."""
+    found = min(max(found, 0.0), _MOST)
+    return min(found + sqrt((1 - found**2) / runs), _MOST)
+
+
+def _apart(medians: Array, noise: float) -> tuple[int, ...]:
+    """Places that differ from their neighbours, on the same side of both, by more than single runs do."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    steps = (medians[1:] - medians[:-1]) / (_APART * noise if noise else 1.0)
+    before, after = np.concatenate([[steps[0] * -1], steps]), np.concatenate([-steps, [steps[-1]]])
+    return tuple(int(n) for n in np.flatnonzero((np.minimum(before, after) > 1) | (np.maximum(before, after) < -1)))
+
+
+def _medians(y: Array) -> Array:
+    """Of the runs around each."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    width = 2 * _AROUND + 1
+    inside = range(_AROUND, len(y) - _AROUND)
+    out = np.empty(len(y))
+    for n in (*range(min(_AROUND, len(y))), *range(max(len(y) - _AROUND, _AROUND), len(y))):
+        out[n] = median(y[max(n - _AROUND, 0) : n + _AROUND + 1].tolist())
+    if inside:
+        out[_AROUND : len(y) - _AROUND] = np.partition(np.lib.stride_tricks.sliding_window_view(y, width), _AROUND, axis=1)[:, _AROUND]
+    return out
+
+
+def _spread(steps: Array, share: float) -> float:
+    """Standard deviation of normal steps: root mean square of the smaller ones, over what it would be of normal ones, cut alike."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    kept = np.sort(np.abs(steps))[: min(ceil(share * len(steps)), len(steps) - 1)]
+    cut = NormalDist().inv_cdf((1 + len(kept) / len(steps)) / 2)
+    return sqrt(float((kept**2).mean()) / (1 - 2 * cut * NormalDist().pdf(cut) * len(steps) / len(kept)))

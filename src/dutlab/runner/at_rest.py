@@ -1,0 +1,51 @@
+"""What the DUT keeps busy although nothing is offered: a device that polls says nothing of its load by that.
+
+The testbed is looked at before the first trial of a run (examine.py). A mode that commands or a person set may start any program, so there
+the DUT is looked at once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dutlab.dut.custom import CommandMode
+from dutlab.dut.manual import ManualMode
+from dutlab.dut.mode import Mode
+from dutlab.hosts.host import Host
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
+from dutlab.physics.interference import Interference
+from dutlab.runner.examine import POLLS_PERCENT, polling_cores
+from dutlab.runner.levels import InLevels
+from dutlab.sensors.cpu_account import AccountReader
+
+
+@dataclass(frozen=True)
+class DutAtRest:
+    """What is busy without load. On this machine cores count only where threads of the DUT are, since others work there too."""
+
+    cores: tuple[int, ...] = ()
+    threads: tuple[str, ...] = ()
+    """Programs and kernel threads of the DUT on this machine, by name."""
+
+
+def may_start_programs(mode: Mode) -> bool:
+    """Whether something else than dutlab's own words puts the DUT into the mode."""
+    return isinstance(mode, (CommandMode, ManualMode, InLevels))
+
+
+async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
+    """Takes half a second. Raises HostError when the DUT is gone."""
+    before = await accounts.read()
+    cores = await polling_cores(dut)
+    after = await accounts.read()
+    if not isinstance(dut, LocalHost):
+        return DutAtRest(cores)
+    if THIS_MACHINE not in before.keys() & after.keys():
+        return DutAtRest()
+    threads = always_busy(after[THIS_MACHINE].since(before[THIS_MACHINE]))
+    return DutAtRest(cores if threads else (), threads)
+
+
+def always_busy(found: Interference) -> tuple[str, ...]:
+    """The threads that ran or waited for a CPU all the time: one that shares its core with others polls too."""
+    return tuple(name for name, t in found.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * found.seconds)
