@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from dutlab.report.model.course import CheckLine
 from dutlab.report.model.cpu import Cpu, CpuRow
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
+from dutlab.report.model.watched_means import SampleMeans, WatchedKey
 from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
@@ -38,17 +38,6 @@ FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL
 """
 
 
-class WatchedKey(NamedTuple):
-    """Sensor readings: sensor, where (a host, or the link of a tool's readings), name and unit."""
-
-    sensor: str
-    where: str
-    name: str
-    unit: str
-
-
-SampleMeans = Mapping[int, Mapping[WatchedKey, float]]
-"""Trial → the mean of everything that was watched in it."""
 _Seconds = dict[float, list[float]]
 """Second of the trial → its values."""
 CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
@@ -56,21 +45,9 @@ CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
 _SHARE = Unit("%", 1.0, 2)
 
 
-def sample_means(groups: Sequence[Group]) -> SampleMeans:
-    """The mean of every sample in each trial that counts, as the records have it."""
-    key = cache(WatchedKey)
-    return {
-        r.trial: {
-            key(sensor, where, name, unit): mean
-            for sensor, of_sensor in r.watched.items()
-            for where, of_place in of_sensor.items()
-            for unit, of_unit in of_place.items()
-            for name, mean in of_unit.items()
-        }
-        for g in groups
-        for r in g.measured
-        if r.watched
-    }
+def sample_means(read: ReadRun) -> SampleMeans:
+    """The mean of every sample in each trial that counts."""
+    return {r.trial: read.means[r.trial] for g in read.groups for r in g.measured if read.means.get(r.trial)}
 
 
 def core_means(means: SampleMeans) -> CoreMeans:
