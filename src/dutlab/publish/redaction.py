@@ -102,7 +102,7 @@ class Redactor:
         return copy, RedactedFile(known.hexdigest(), dict(taken))
 
     def _redacted_table(self, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None] | None:
-        """The same of Parquet, whose pages are compressed: a table with secrets is written again. None for what is no Parquet."""
+        """The same of Parquet, whose pages are compressed: a table with secrets is written again. None for other files."""
         import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
         taken = Counter[str]()

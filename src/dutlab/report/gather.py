@@ -73,7 +73,8 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
     experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
     attempts = _or_fault(run.set_aside_records, faults) or []
     facts = _or_fault(run.hosts, faults) or {}
-    planned = needed_cells(plan, records)
+    measured = {r.trial: r.cell for r in records}
+    planned = {n: of if (of := measured.get(n)) == cell else cell for n, cell in needed_cells(plan, records).items()}  # each held once
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)

@@ -56,7 +56,7 @@ def columns(rows: Iterable[SampleRow]) -> dict[str, NDArray[Any]]:
 
 
 def means_of(rows: Iterable[SampleRow]) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """Sensor → host → unit → name → the mean of what was read, as a record keeps it; what is no number counts for nothing.
+    """Sensor → host → unit → name → the mean of what was read, as a record keeps it; values that are not finite are left out.
 
     Without the first value where there are more: it was read before the load began.
     """
