@@ -263,9 +263,16 @@ def powershell(*argv: str) -> int:
         return gate(script.removeprefix(windows.GATE).removesuffix(windows._STATUS + " exit\n}\n").strip())
     if script == windows.COUNTERS + windows._STATUS:
         return counters()
-    if script == windows_facts.SCRIPT + windows._STATUS:
-        return facts()
+    if script in {part + windows._STATUS for part in windows_facts.SCRIPTS}:
+        return facts() if script.startswith(windows_facts.SCRIPTS[0]) else settings()
     return user(script.removesuffix(windows._STATUS))
+
+
+def settings() -> int:
+    """The same of what Get-NetFirewallProfile and the like give; a machine without memory modules to list."""
+    said = {"today": "2026-11-27", "firewall": [{"Name": "Public", "Enabled": 0}], "drivers": [], "properties": [], "rss": [], "memory": []}
+    say(json.dumps(said) + "\r\n")
+    return 0
 
 
 def facts() -> int:

@@ -185,3 +185,20 @@ def test_a_testbed_file_is_examined_and_a_black_box_left_alone(
     (found,) = [f for f in json.loads(done.stdout)["findings"] if f["kind"] == "mtu-mismatch"]
     assert [(e["host"], e["said"]) for e in found["evidence"]] == [("source", "9000"), ("sink", "1500")]
     assert "the router between" in found["what"]
+
+
+def test_a_finding_is_proven_by_its_own_cure_which_is_undone_each_time(
+    standing_lab: str, tmp_path: Path, dutlab: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    sink = ["ip", "netns", "exec", f"dutlab-{standing_lab}-sink", "ethtool"]
+    subprocess.run([*sink, "-K", "eth-a", "gro", "off"], check=True)
+    done = dutlab("doctor", "--lab", standing_lab, "--prove", "offloads-off", "--repeats", "2", "--json", "omit=0s", "duration=1s")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["finding"] == "offloads-off"
+    assert {(of["before"], of["after"], of["figure"]) for of in told["pairs"]} == {("nothing", "offloads-off", "goodput_bps")}
+    assert all(of["first"]["n"] == of["second"]["n"] == 2 for of in told["pairs"])
+    levels = [record_in(path)["cell"]["factors"]["cured"] for path in sorted((tmp_path / told["run"]).glob("trials/*/record.json"))]
+    assert sorted(levels) == sorted(["nothing", "offloads-off"] * 2 * len(told["pairs"]))
+    features = subprocess.run([*sink, "-k", "eth-a"], check=True, capture_output=True, text=True).stdout
+    assert "generic-receive-offload: off" in features

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import other_goodputs
 from dutlab.physics.interference import ThreadTime
 from dutlab.report.model.groups import Group
-from dutlab.report.sections.limits import _call_share, _cycle_share
+from dutlab.report.sections.limits import _at_cards, _call_share, _cycle_share
 from dutlab.runner.at_rest import always_busy
 from dutlab.store.record import TrialRecord
 from dutlab.systems.polled import parse_polled
@@ -189,6 +190,8 @@ POLLS = {"dut_cores": (COOL, HOT), "polling": frozenset({1})}
         ({"loss_ratio": 0.2, "places": {"sink's card": 0.9, "DUT in": 0.1}}, LimitCause.SINK, Confidence.SHOWN),
         ({"sink_core": 99.0, "dut_cores": (COOL,)}, LimitCause.SINK, Confidence.LIKELY),
         ({"loss_ratio": 0.2, "places": {"DUT in": 0.9}, "dut_cores": (COOL,)}, LimitCause.NIC, Confidence.LIKELY),
+        ({"loss_ratio": 0.2, "at_cards": {"no descriptor": 0.9}, "dut_cores": (COOL,)}, LimitCause.NIC, Confidence.SHOWN),
+        ({"loss_ratio": 0.2, "over_allowance": 0.9, "dut_cores": (COOL,)}, LimitCause.ALLOWANCE, Confidence.LIKELY),
         ({"table_entries": 262_000.0, "table_size": 262_144.0}, LimitCause.STATE_TABLE, Confidence.SHOWN),
         ({"fragments": 0.9e6}, LimitCause.FRAGMENTS, Confidence.LIKELY),
         ({"frequency_drop": 0.2}, LimitCause.HEAT, Confidence.LIKELY),
@@ -348,6 +351,14 @@ Error connecting to /run/dpdk/other/dpdk_telemetry.v2
     counted = record(1).model_copy(update={"counters": {"dut": cycles}})
     assert _cycle_share(Group("router", trials[0].cell, [1], [counted]), "dut") == 0.9
     assert _cycle_share(Group("router", trials[0].cell, [1], [record(1)]), "dut") is None
+
+
+def test_what_the_duts_cards_counted_is_a_share_of_the_lost_frames_of_its_test_ports_alone() -> None:
+    counters = {"in-a_rx_no_buffer": 60.0, "in-a_rx_buffer_late": 9.0, "eth0_rx_no_buffer": 99.0, "in-a_over_allowance": 500.0}
+    counted = record(1).model_copy(update={"counters": {"dut": counters}})
+    group, bed = Group("router", counted.cell, [1], [counted]), SimpleNamespace(hosts={"dut": {"interfaces": {"in-a": {}}}}, dut="dut")
+    assert _at_cards(group, [SimpleNamespace(lost_frames=100)], bed) == {"rx_no_buffer": 0.6, "over_allowance": 1.0}  # type: ignore[arg-type, list-item]
+    assert _at_cards(group, [], bed) == {}  # type: ignore[arg-type]
 
 
 def test_threads_that_run_or_wait_all_the_time_poll() -> None:

@@ -21,9 +21,14 @@ def test_a_healthy_testbed_has_no_findings() -> None:
     assert found_on(absent) == [], "facts that are not there"
 
 
+def test_both_directions_at_once_are_measured_one_by_one() -> None:
+    found = only(found_on(healthy(), loads=(Streams("iperf3", 4, both_ways=True),)), "both-ways")
+    assert (found.where, found.price.percent, found.proof.levels) == (("link a",), None, ("direction", ("forward", "reverse", "bidir")))
+
+
 def test_one_stream_on_a_fast_link() -> None:
     found = only(found_on(healthy(), loads=(Streams("iperf3", 1),)), "one-stream")
-    assert found.where == ("link a",) and found.price.percent == 0  # a core of the published machine carries 10 Gb/s
+    assert found.where == ("link a",) and found.price.percent is None  # nobody knows before it is measured
     at_100g = {f.kind: f for f in found_on(healthy(), links=(InventoryLink("a", PORTS, HOPS, 100e9),), loads=(Streams("iperf3", 1),))}
     assert at_100g["one-stream"].price.percent == pytest.approx(58)  # 42 Gb/s a core, SIGCOMM 2021
     slow = {n: {**of, "interfaces": {i: card(speed_mbps=1000) for i in of["interfaces"]}} for n, of in healthy().items()}
@@ -52,7 +57,10 @@ def test_the_largest_impact_is_first_the_unknown_after_and_what_costs_nothing_la
     def of(kind: str, percent: float | None) -> Finding:
         return Finding(kind, kind, Price(percent, "x", "y"), ("dut",), (), (), ())
 
-    assert [f.kind for f in by_price([of("a", None), of("b", 0.0), of("c", 5.0), of("d", 40.0)])] == ["d", "c", "a", "b"]
+    given = [of("governor", None), of("one-stream", 0.0), of("busy-cpu", 5.0), of("half-duplex", 40.0)]
+    assert [f.kind for f in by_price(given)] == ["half-duplex", "busy-cpu", "governor", "one-stream"]
+    with pytest.raises(ValueError, match="not a kind of finding"):
+        of("a", None)
 
 
 def test_the_same_on_two_ports_is_one_finding_with_both() -> None:

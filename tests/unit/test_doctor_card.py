@@ -137,3 +137,65 @@ def test_a_port_of_bsd_is_cured_in_the_words_of_its_system() -> None:
     )
     assert found["speed-mismatch"].cure[0].command == found["half-duplex"].cure[0].command == "ifconfig in0 media autoselect"
     assert found["half-duplex"].evidence[0].read == "ifconfig in0"
+
+
+FREEBSD, WINDOWS = {"name": "FreeBSD"}, {"name": "Windows"}
+ONE = {"most": {"combined": 63}, "now": {"combined": 1}}
+FORWARDS = {"net.ipv4.ip_forward": "1", "net.inet.ip.forwarding": "1"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "of_card", "kind", "percent", "cure", "undo"),
+    [
+        (None, {"channels": ONE}, "one-queue", 75.0, "ethtool -L in0 combined 4", "ethtool -L in0 combined 1"),
+        (None, {"channels": {"most": {"rx": 2}, "now": {"rx": 1}}}, "one-queue", 50.0, "ethtool -L in0 rx 2", "ethtool -L in0 rx 1"),
+        (None, {"rx_queues": 1, "driver": "r8169"}, "one-queue", 75.0, "echo f > /sys/class/net/in0/queues/rx-0/rps_cpus",
+         "echo 0 > /sys/class/net/in0/queues/rx-0/rps_cpus"),
+        (None, {"channels": {"most": {"combined": 1}, "now": {"combined": 1}}, "driver": "virtio_net"}, "one-queue", None, "queues='4'", None),
+        (FREEBSD, {"rx_queues": 1, "driver": "ix"}, "one-queue", 75.0, "override_nrxqs", None),
+        (WINDOWS, {"rss": False, "rx_queues": 8}, "one-queue", 75.0, "Enable-NetAdapterRss -Name 'in0'", "Disable-NetAdapterRss -Name 'in0'"),
+        (None, {"offloads": {"large-receive-offload": True}}, "offloads-on-router", None, "ethtool -K in0 lro off", "ethtool -K in0 lro on"),
+        (FREEBSD, {"offloads": {"LRO": True, "TSO4": True, "RXCSUM": True}}, "offloads-on-router", None, "ifconfig in0 -lro -tso4",
+         "ifconfig in0 lro tso4"),
+        (FREEBSD, {"pause_frames": {"rx": True, "tx": False}}, "flow-control", None, "sysctl dev.in.0.fc=0", "sysctl dev.in.0.fc=1"),
+        (WINDOWS, {"pause_frames": {"autonegotiate": True, "rx": True, "tx": True}}, "flow-control", None,
+         "Set-NetAdapterAdvancedProperty -Name 'in0' -RegistryKeyword '*FlowControl' -RegistryValue 0",
+         "Set-NetAdapterAdvancedProperty -Name 'in0' -RegistryKeyword '*FlowControl' -RegistryValue 4"),
+        (WINDOWS, {"interrupt_moderation": True}, "interrupt-moderation", None,
+         "Set-NetAdapterAdvancedProperty -Name 'in0' -RegistryKeyword '*InterruptModeration' -RegistryValue 0",
+         "Set-NetAdapterAdvancedProperty -Name 'in0' -RegistryKeyword '*InterruptModeration' -RegistryValue 1"),
+        (WINDOWS, {"driver_date": "2019-05-01"}, "driver-age", None, "install the vendor's current driver", None),
+    ],
+)  # fmt: skip
+def test_a_cause_in_a_card_is_cured_in_the_words_of_its_system(
+    kernel: dict[str, str] | None, of_card: dict[str, object], kind: str, percent: float | None, cure: str, undo: str | None
+) -> None:
+    facts = with_card("in0", **of_card)
+    facts["dut"] |= {"today": "2026-11-27", "sysctls": FORWARDS if kind == "offloads-on-router" else {}} | (
+        {"kernel": kernel} if kernel else {}
+    )
+    if kernel == WINDOWS:
+        facts["dut"]["cpu"] = {"cores": 4}
+    found = only(found_on(facts), kind)
+    assert (found.where, found.price.percent) == (("dut:in0",), percent)
+    assert (found.cure[0].command, found.undo[0].command) == (cure, undo) if undo else cure in found.cure[0].by_hand
+
+
+@pytest.mark.parametrize(
+    "of_card",
+    [
+        {"channels": ONE, "kind": "veth"}, {"channels": {"most": {"combined": 63}, "now": {"combined": 2}}}, {"channels": ONE, "speed_mbps": 100},
+        {"offloads": {"large-receive-offload": True}}, {"driver_date": "2025-01-01"}, {"driver_date": "2006-06-21"}, {"interrupt_moderation": False},
+    ],
+)  # fmt: skip
+def test_a_card_in_order_has_none_of_them(of_card: dict[str, object]) -> None:
+    facts = with_card("in0", **of_card)
+    facts["dut"]["today"] = "2026-11-27"
+    assert examine(Inventory({"dut": facts["dut"]})) == []
+
+
+def test_the_firewall_of_a_windows_is_in_the_way_of_an_end_only() -> None:
+    on = {"kernel": WINDOWS, "firewall": {"profiles_on": ["Public"]}, "cpu": {}}
+    found = only(found_on(with_host("sink", **on)), "firewall-in-the-way")
+    assert found.cure[0].command == "Set-NetFirewallProfile -Name Public -Enabled False"
+    assert found_on(with_host("dut", **on)) == []

@@ -122,3 +122,62 @@ def test_a_neighbour_that_must_be_asked_again(entry: dict[str, Any], found: bool
     assert [f.kind for f in findings] == (["neighbour-ageing"] if found else [])
     if found:
         assert "172.16.10.2" in findings[0].cure[0].command and findings[0].where == ("dut:out0",)
+
+
+FREEBSD, WINDOWS = {"name": "FreeBSD"}, {"name": "Windows"}
+CX = "C1/1/1 C2/2/41 C3/3/133"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "percent", "cure", "undo"),
+    [
+        ({"sysctls": {"net.netfilter.nf_conntrack_max": "65536", "net.netfilter.nf_conntrack_buckets": "1024"}}, "conntrack-hash", None,
+         "sysctl net.netfilter.nf_conntrack_buckets=65536", "sysctl net.netfilter.nf_conntrack_buckets=1024"),
+        ({"dimms": [{"mts": 3200, "mts_now": 2400}, {"mts": 3200, "mts_now": 3200}]}, "slow-memory", 25.0, None, None),
+        ({"kernel": FREEBSD, "sysctls": {"net.isr.numthreads": "1", "net.isr.dispatch": "deferred"}}, "netisr-one-thread", 75.0,
+         "sysctl net.isr.dispatch=direct", "sysctl net.isr.dispatch=deferred"),
+        ({"kernel": FREEBSD, "sysctls": {"net.isr.numthreads": "1", "net.isr.dispatch": "direct", "net.inet.rss.enabled": "1"}},
+         "netisr-one-thread", 75.0, None, None),
+        ({"kernel": FREEBSD, "sysctls": {"dev.cpu.0.cx_supported": CX, "dev.cpu.0.cx_lowest": "C8"}}, "power-saving", None,
+         "sysctl hw.acpi.cpu.cx_lowest=C1", "sysctl hw.acpi.cpu.cx_lowest=C8"),
+        ({"kernel": WINDOWS, "cpu": {"governor": "balanced", "power_scheme": "381b4222-f694-41f0-9685-ff5bb260df2e"}}, "governor", None,
+         "powercfg.exe /setactive 8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c", "powercfg.exe /setactive 381b4222-f694-41f0-9685-ff5bb260df2e"),
+    ],
+)  # fmt: skip
+def test_a_cause_in_a_machine_is_cured_in_the_words_of_its_system(
+    changes: dict[str, Any], kind: str, percent: float | None, cure: str | None, undo: str | None
+) -> None:
+    found = only(found_on(with_host("dut", **changes)), kind)
+    assert found.price.percent == percent
+    assert (found.cure[0].command, found.undo[0].command) == (cure, undo) if cure else found.cure[0].by_hand and found.undo[0].by_hand
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sysctls": {"net.netfilter.nf_conntrack_max": "262144", "net.netfilter.nf_conntrack_buckets": "65536"}, "firewall": {"tracked_connections": 9}},
+        {"dimms": [{"mts": 3200, "mts_now": 3200}, {"mts": 2400}]},
+        {"kernel": FREEBSD, "sysctls": {"net.isr.numthreads": "1", "net.isr.dispatch": "direct", "net.inet.rss.enabled": "0"}},
+        {"kernel": FREEBSD, "sysctls": {"net.isr.maxthreads": "-1", "net.isr.dispatch": "deferred"}},
+        {"kernel": FREEBSD, "sysctls": {"dev.cpu.0.cx_supported": CX, "dev.cpu.0.cx_lowest": "C2"}},
+        {"kernel": WINDOWS, "cpu": {"governor": "high performance", "power_scheme": "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c"}},
+    ],
+)  # fmt: skip
+def test_a_machine_in_order_has_none_of_them(changes: dict[str, Any]) -> None:
+    assert found_on(with_host("dut", **changes)) == []
+
+
+def test_two_threads_of_one_core_that_sender_and_dut_are_bound_to_are_one_core() -> None:
+    facts = with_host("dut", cpu={**HOST["cpu"], "siblings": ["0,2", "1,3"]})  # type: ignore[dict-item]
+    cards = {name: {**of, "interfaces": {i: card(kind="veth", irqs=None) for i in of["interfaces"]}} for name, of in facts.items()}
+    shared = only(found_on(cards, pinned={"source": (0,), "dut": (2,)}, one_machine=True), "shared-core")
+    assert (shared.where, shared.evidence[0].said, shared.price.percent) == (("source", "dut"), "0 and 2", None)
+    assert found_on(cards, pinned={"source": (0,), "dut": (1,)}, one_machine=True) == []
+
+
+def test_the_tracking_of_a_lab_is_that_of_the_whole_machine_and_a_person_changes_it() -> None:
+    full = {"sysctls": {"net.netfilter.nf_conntrack_max": "100"}, "firewall": {"tracked_connections": 95}}
+    assert (
+        "outside of its namespaces: sysctl" in only(found_on(with_host("dut", **full), one_machine=True), "conntrack-full").cure[0].by_hand
+    )
+    assert only(found_on(with_host("dut", **full)), "conntrack-full").price.percent == 95

@@ -174,3 +174,28 @@ async def test_linux_is_asked_nothing_of_it() -> None:
     facts = await collect_facts(LocalHost("dut"), [])
     assert facts["kernel"]["name"] == "Linux"
     assert "hw.setperf" not in facts["sysctls"] and "pf_enabled" not in facts["firewall"]
+
+
+# vmstat(8) of FreeBSD 14, `-ia`; iflib names queues so (sys/net/iflib.c).
+VMSTAT = "interrupt                          total       rate\nirq256: ix0:rxq0                    8121         12\nirq257: ix0:rxq1                       2          0\n"
+TEN_G = "ix0: flags=8843<UP> metric 0 mtu 1500\n\toptions=e53fbb<RXCSUM,TSO4,TSO6,LRO>\n\tmedia: Ethernet autoselect (10Gbase-SR <full-duplex,rxpause>)\n"
+OF_FREEBSD = {
+    "hw.ncpu": "8", "net.inet.ip.forwarding": "1", "dev.vtnet.0.act_vq_pairs": "1", "dev.vtnet.0.max_vq_pairs": "8",
+    "dev.cpu.0.cx_supported": "C1/1/1 C2/2/80", "hw.acpi.cpu.cx_lowest": "C8", "dev.igc.0.iflib.override_nrxqs": "1", "net.isr.numthreads": "1", "net.isr.dispatch": "hybrid",
+}  # fmt: skip
+
+
+async def test_freebsd_tells_queues_flow_control_idle_states_and_netisr(system: Path) -> None:
+    freebsd(system)
+    cases = "".join(f"{name}) echo '{value}';; " for name, value in OF_FREEBSD.items())
+    program(system, "sysctl", f"case $2 in {cases} *) echo \"sysctl: unknown oid '$2'\" >&2; exit 1;; esac")
+    for name, text in {"vmstat": VMSTAT, "ifconfig": TEN_G}.items():
+        (system / f"{name}.out").write_text(text)
+        program(system, name, f"cat {system}/{name}.out")
+    facts = await collect_facts(LocalHost("dut"), ["ix0", "vtnet0", "igc0"])
+    card, virtual = facts["interfaces"]["ix0"], facts["interfaces"]["vtnet0"]
+    assert (card["rx_queues"], card["pause_frames"]) == (2, {"rx": True, "tx": False})
+    assert (virtual["rx_queues"], virtual["channels"]) == (None, {"now": {"combined": 1}, "most": {"combined": 8}})
+    found = {f.kind: f for f in examine(Inventory({"dut": facts}))}
+    assert {"flow-control", "offloads-on-router", "power-saving", "netisr-one-thread"} <= set(found)
+    assert found["one-queue"].where == ("dut:vtnet0", "dut:igc0")

@@ -68,9 +68,12 @@ def test_pfsense_says_what_it_is_in_freebsds_words() -> None:
     assert (port["mac"], port["operstate"]) == ("3c:ec:ef:00:00:02", "active")
     assert sorted(port["offloads"]) == ["HWSTATS", "JUMBO_MTU", "VLAN_HWCSUM", "VLAN_HWFILTER", "VLAN_HWTAGGING", "VLAN_MTU"]
     assert "fw 3.1.55727" in port["firmware"]
+    assert port["rx_queues"] == 2
     assert facts["absent"] == {
         "machine.bios": "kenv: unable to get smbios.bios.version",
         "sysctls/net.inet.ip.fw.enable": "sysctl: unknown oid 'net.inet.ip.fw.enable'",
+        "sysctls/net.inet.rss.enabled": "sysctl: unknown oid 'net.inet.rss.enabled'",
+        "interfaces/ixl2/channels": "not told",
     }
 
 

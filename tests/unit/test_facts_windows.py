@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from dutlab.analysis.doctor import Inventory, examine
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Done, Host
 from dutlab.systems import windows_facts
@@ -23,6 +24,12 @@ SAID: dict[str, Any] = {
         {"Name": "Ethernet 3", "Speed": None, "MacAddress": None, "FullDuplex": None},
     ],
     "scheme": "GUID des Energieschemas: 8C5E7FDA-e8bf-4a96-9a85-a6e23a8c635c  (Höchstleistung)",
+    "today": "2026-11-27", "firewall": [{"Name": "Domain", "Enabled": 0}, {"Name": "Public", "Enabled": 1}],
+    "drivers": [{"Name": "Ethernet 2", "DriverDate": "2019-05-01"}],
+    "properties": [{"Name": "Ethernet 2", "RegistryKeyword": "*InterruptModeration", "RegistryValue": ["1"]},
+                   {"Name": "Ethernet 2", "RegistryKeyword": "*FlowControl", "RegistryValue": ["3"]}],
+    "rss": [{"Name": "Ethernet 2", "Enabled": False, "NumberOfReceiveQueues": 8}],
+    "memory": [{"DeviceLocator": "DIMM_A1", "Speed": 3200, "ConfiguredClockSpeed": 2666}],
 }  # fmt: skip
 
 
@@ -47,17 +54,21 @@ async def facts_of(host: Answering, *names: str) -> dict[str, Any]:
 async def test_machine_and_adapters_are_told_by_the_names_of_linuxs_facts() -> None:
     host = Answering(json.dumps(SAID) + "\r\n")
     found = await facts_of(host, "Ethernet 2", "Ethernet 3", "Ethernet 9")
-    assert host.asked == [tuple(WINDOWS.shell.text(windows_facts.SCRIPT))]
+    assert host.asked == [tuple(WINDOWS.shell.text(script)) for script in windows_facts.SCRIPTS]
     assert (found["os"], found["kernel"]["release"], found["memory_bytes"]) == (
         "Microsoft Windows Server 2022 Standard", "10.0.20348", 67006028 * 1024,
     )  # fmt: skip
     assert found["cpu"] == {
         "model": "AMD EPYC 7313", "cores": 64, "threads_per_core": 2, "sockets": 2, "now_mhz": 3000, "governor": "high performance",
+        "power_scheme": "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c",
     }  # fmt: skip
     assert found["machine"] == {"vendor": "Supermicro", "product": "AS-1024", "bios": "2.4"}
     card = found["interfaces"]["Ethernet 2"]
     assert (card["mac"], card["mtu"], card["speed_mbps"], card["duplex"]) == ("3c:fd:fe:0a:0b:0c", 9014, 10_000, "full")
     assert found["interfaces"]["Ethernet 3"]["speed_mbps"] is None
+    assert (card["interrupt_moderation"], card["pause_frames"]) == (True, {"autonegotiate": False, "rx": True, "tx": True})
+    kinds = {f.kind for f in examine(Inventory({"sink": found}))}
+    assert kinds == {"one-queue", "interrupt-moderation", "flow-control", "driver-age", "slow-memory", "firewall-in-the-way"}
     assert found["absent"]["interfaces/Ethernet 9/mtu"] == "not told"
 
 

@@ -19,8 +19,8 @@ def test_values_of_an_sfp_are_judged_by_its_thresholds_not_by_its_flags() -> Non
     }  # fmt: skip
     assert optic.limits["temperature_c"] == {"high_alarm": 90.0, "high_warning": 85.0, "low_alarm": -10.0}
     assert [str(f) for f in optic.findings()] == [
-        "rx power of lane 0 is -16.99 dBm, below its low alarm threshold -16.00 dBm",
-        "temperature of lane 0 is 86.5 c, above its high warning threshold 85 c",
+        "rx power of lane 1 is -16.99 dBm, below its low alarm threshold -16.00 dBm",
+        "temperature of lane 1 is 86.5 c, above its high warning threshold 85 c",
     ]
 
 
@@ -28,7 +28,7 @@ def test_lanes_of_a_qsfp_are_told_apart() -> None:
     optic = of_ethtool(QSFP)
     assert optic is not None
     assert optic.values == {"tx_bias_ma": (7.0, 0.0), "tx_power_mw": (1.0, 0.9)}
-    assert [(f.quantity, f.lane, f.limit) for f in optic.findings()] == [("tx_bias_ma", 1, "low_alarm")]
+    assert [(f.quantity, f.lane, f.limit) for f in optic.findings()] == [("tx_bias_ma", 2, "low_alarm")]
     assert of_ethtool("netlink error: No such device\n") is None, "a port without a module"
 
 
@@ -41,7 +41,7 @@ def test_json_of_an_sfp_keeps_value_and_thresholds_apart(text: str) -> None:
         "tx_bias_ma": (15.604,), "tx_power_mw": (0.2461,), "rx_power_mw": (0.003,), "temperature_c": (26.5898,), "voltage_v": (3.3812,),
     }  # fmt: skip
     assert optic.limits["rx_power_mw"] == {"high_alarm": 0.5012, "low_alarm": 0.004, "low_warning": 0.005}
-    assert [str(f) for f in optic.findings()] == ["rx power of lane 0 is -25.23 dBm, below its low alarm threshold -23.98 dBm"]
+    assert [str(f) for f in optic.findings()] == ["rx power of lane 1 is -25.23 dBm, below its low alarm threshold -23.98 dBm"]
 
 
 @pytest.mark.parametrize("received", [OLD_RX, NEW_RX])
@@ -49,7 +49,7 @@ def test_both_shapes_of_received_power_are_read(received: str) -> None:
     optic = of_ethtool(JSON_QSFP.replace('"RX"', received))
     assert optic is not None
     assert optic.values["rx_power_mw"] == (0.0388, 0.041, 0.0417, 0.0392)
-    assert [(f.quantity, f.lane) for f in optic.findings()] == [("tx_bias_ma", 1)]
+    assert [(f.quantity, f.lane) for f in optic.findings()] == [("tx_bias_ma", 2)]
 
 
 def test_freebsds_words_old_and_new() -> None:
@@ -98,7 +98,7 @@ def test_openbsds_channels_are_lanes_and_uncalibrated_values_are_left_out() -> N
     assert optic is not None
     assert (optic.part, optic.serial) == ("AC-100G", "B1")
     assert optic.values["tx_bias_ma"] == (6.5, 0.0)
-    assert [(f.quantity, f.lane) for f in optic.findings()] == [("tx_bias_ma", 1), ("rx_power_mw", 1)]
+    assert [(f.quantity, f.lane) for f in optic.findings()] == [("tx_bias_ma", 2), ("rx_power_mw", 2)]
     external = of_openbsd(OPENBSD.replace("\tvoltage", "\tcalibration: external (WARNING: needs more code)\n\tvoltage"))
     assert external is not None
     assert external.values == {}

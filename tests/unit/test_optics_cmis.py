@@ -23,9 +23,9 @@ def test_ethtools_words_are_read_without_the_lanes_that_the_module_has_not(said:
     assert optic.values["tx_bias_ma"] == (83.806, 81.878, 72.9, 131.1)
     assert optic.values["rx_power_mw"] == (2.2489, 1.8629, 0.0, 1.8215)
     assert (optic.values["temperature_c"], optic.values["voltage_v"]) == ((70.49,), (3.2186,))
-    assert optic.note == "all after lane 3 measure nothing: taken as absent"
+    assert optic.note == "all after lane 4 measure nothing: taken as absent"
     assert sorted((f.quantity, f.lane, f.limit) for f in optic.findings()) == [
-        ("rx_power_mw", 2, "low_alarm"), ("temperature_c", 0, "high_warning"), ("tx_bias_ma", 3, "high_alarm"),
+        ("rx_power_mw", 3, "low_alarm"), ("temperature_c", 1, "high_warning"), ("tx_bias_ma", 4, "high_alarm"),
     ]  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_a_dead_lane_of_eight_is_no_absent_lane() -> None:
         lit = re.sub(rf"(Transmit avg optical power \(Channel {lane}\)\s*: )0.0000 mW / -inf", rf"\g<1>{power}000 mW / 1.76", lit)
     optic = of_ethtool(lit)
     assert optic is not None
-    assert ("tx_power_mw", 7, "low_alarm") in [(f.quantity, f.lane, f.limit) for f in optic.findings()]
+    assert ("tx_power_mw", 8, "low_alarm") in [(f.quantity, f.lane, f.limit) for f in optic.findings()]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_a_row_says_what_is_beyond_the_modules_own_limits() -> None:
     (row,) = optic_rows(facts(SFP))
     assert (row.host, row.port, row.form, row.link, row.speed_mbps) == ("dut", "eth4", "SFP", "up", 10_000)
     assert (row.tx_power_dbm, row.rx_power_dbm, row.temperature_c) == ((-3.01,), (-16.99,), 86.5)
-    assert row.verdict.startswith("rx power of lane 0 is -16.99 dBm, below its low alarm threshold -16.00 dBm; temperature")
+    assert row.verdict.startswith("rx power of lane 1 is -16.99 dBm, below its low alarm threshold -16.00 dBm; temperature")
 
 
 def test_what_a_module_does_not_tell_is_said_in_its_place() -> None:

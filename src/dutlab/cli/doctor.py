@@ -1,59 +1,149 @@
-"""doctor: what distorts results on a testbed, what it costs, and how to fix it."""
+"""doctor: what distorts results on a testbed, what it costs, how to fix it, and the measurement that proves it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.one_workload import lab_of
-from dutlab.cli.options import LAB_WORDS
-from dutlab.cli.told import say
+from dutlab.cli.manner import Manner
+from dutlab.cli.one_workload import SETTINGS, as_yaml, default_mode, lab_of
+from dutlab.cli.options import LAB_WORDS, RUNS
+from dutlab.cli.told import say, tell
 from dutlab.cli.userns import become_root
+from dutlab.errors import InputError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.analysis.doctor import CureStep, Finding
+    from dutlab.analysis.doctor import CureStep, Finding, FindingProof
     from dutlab.runner.examine import Examined
+    from dutlab.spec.links import Link
 
 SOMETHING_FOUND = 1
 _LABEL_WIDTH = 11
 
 
 @click.command()
+@SETTINGS
 @click.option(
     "--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The hosts of a testbed file."
 )
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
+@click.option("--prove", metavar="FINDING", help="Measure what this finding costs here: as found and cured, in turn; the cure is undone.")
+@click.option("--mode", help="With --prove: the mode of the DUT.  [as the finding needs it, else router]")
+@click.option("--repeats", type=click.IntRange(1, 1000), default=6, help="With --prove: trials of each level.  [6]")
+@RUNS
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def doctor(*, testbed: Path | None, lab: str | None, as_json: bool) -> None:
-    """Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing. Lists the largest impact
-    first. Exit status: 0 no finding, 1 findings, 2 wrong input, 3 a host cannot be reached.
+def doctor(
+    *,
+    settings: tuple[str, ...],
+    testbed: Path | None,
+    lab: str | None,
+    prove: str | None,
+    mode: str | None,
+    repeats: int,
+    runs: Path,
+    as_json: bool,
+) -> None:
+    """Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing, except with --prove, which
+    measures a finding; KEY=VALUE is then a setting of the proof's workload. Lists the largest impact first. Exit status: 0 no finding,
+    1 findings, 2 wrong input, 3 a host cannot be reached.
 
     \b
     Example:
       dutlab doctor --testbed testbed.yaml
+      dutlab doctor --testbed testbed.yaml --prove small-ring duration=30s
     """
     from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
 
     if testbed is not None and lab is not None:
         raise click.UsageError("--testbed and --lab exclude one another")
-    if lab is not None:
-        name, standing = lab_of(lab)
-        if standing is None:
-            become_root()
-        found = run_in_order(_of_lab(name, standing))
-    else:
-        found = run_in_order(_of_testbed(testbed) if testbed else _of_this_machine())
+    if settings and prove is None:
+        raise click.UsageError("KEY=VALUE is for --prove")
+    if prove is not None and testbed is None and lab is None:
+        raise click.UsageError("--prove measures, so it needs --testbed or --lab")
+    name, standing = lab_of(lab) if lab is not None else ("", None)
+    proof = None if prove is None else _proof_of(prove)
+    if lab is not None and standing is None:
+        become_root()
+    found = run_in_order(_of_lab(name, standing) if lab is not None else _of_testbed(testbed) if testbed else _of_this_machine())
+    if prove is not None and proof is not None:
+        from dutlab.analysis.doctor.proof import experiment_of, link_of  # noqa: PLC0415 -- `--help` needs none of it
+
+        finding = next((f for f in found.findings if f.kind == prove), None)
+        if finding is None and proof.levels is None:
+            kinds = ", ".join(dict.fromkeys(f.kind for f in found.findings)) or "none"
+            raise InputError(f"{prove} was not found here", remedy=f"prove one that was: {kinds}")
+        where = str(testbed.absolute()) if testbed is not None else {"lab": name}
+        for line in list(finding_lines([finding]))[:-1] if finding is not None else ():
+            tell(line)
+        links = _links(name, testbed)
+        link = link_of(finding, {name: [str(port) for port in of.ports] for name, of in links.items()})
+        data = experiment_of(
+            prove, proof, finding, testbed=where, link=link, is_segment=link in links and bool(links[link].segment),
+            mode=mode or proof.mode or default_mode(name, testbed), repeats=repeats,
+        )  # fmt: skip
+        _prove(prove, proof, data, settings, runs=runs, standing=standing, as_json=as_json)
+        return
     if as_json:
         say(json.dumps({"findings": [f.to_json() for f in found.findings]}, indent=2))
     else:
         for line in finding_lines(found.findings):
             say(line)
     click.get_current_context().exit(SOMETHING_FOUND if found.findings else 0)
+
+
+def _proof_of(kind: str) -> FindingProof:
+    """Return the proof of a kind of finding. Raises InputError for an unknown one."""
+    from dutlab.analysis.doctor import KINDS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.model import did_you_mean  # noqa: PLC0415 -- `--help` needs none of it
+
+    if kind not in KINDS:
+        raise InputError(f"{kind}: unknown finding {did_you_mean(kind, KINDS)}")
+    return KINDS[kind].proof
+
+
+def _links(lab: str, file: Path | None) -> Mapping[str, Link]:
+    """Those of a lab or a testbed file, by name."""
+    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+
+    return (load_testbed(file) if file is not None else labs.description(lab).testbed).links
+
+
+def _prove(
+    kind: str, proof: FindingProof, data: Mapping[str, Any], settings: Sequence[str], *, runs: Path, standing: str | None, as_json: bool
+) -> None:
+    """Runs the two levels and ends the command with the run's exit status."""
+    from dutlab.report.questions.proof import proof_pairs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.write import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    overrides = [f"workloads.{n}.{workload}.{of}" for n, written in enumerate(data["workloads"]) for workload in written for of in settings]
+    given = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
+    options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
+    result = Manner(form="json" if as_json else "text").carry_out(given, options)
+    (report,) = report_finished([result.folder])
+    pairs = proof_pairs(open_run(result.folder), proof)
+    if as_json:
+        told = {"schema_version": 1, "finding": kind, "run": str(result.folder), "pairs": [pair.to_json() for pair in pairs]}
+        say(json.dumps(told, indent=2))
+    else:
+        for pair in pairs:
+            say(printable(f"{kind}: {pair.price.words}"))
+            say(printable(f"  {pair.words}"))
+            say(printable(f"  {pair.price.source}"))
+        if not pairs:
+            say(f"{kind}: nothing to compare; other work disturbed {result.disturbed} trials, {result.failed} failed")
+        say(f"report: {result.folder}/report/report.html")
+    click.get_current_context().exit(result.exit_status_of(answered=report.answered))
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -70,6 +160,7 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield from _labelled("cost", [finding.price.source])
         yield from _labelled("fix", _steps(finding.cure))
         yield from _labelled("undo", _steps(finding.undo))
+        yield from _labelled("proof", [f"{finding.proof.words}: dutlab doctor --prove {finding.kind}"])
         yield ""
     yield f"{plural(len(findings), 'finding')}, largest impact first; those of unknown impact come last"
 

@@ -79,6 +79,8 @@ class CommandLevel:
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
         """In order, up to the first that fails. Raises NotBack where a host does not come back from its reboot, nor is `revived`."""
         for of in self.commands:
+            if not (of.apply or of.reboot):
+                continue  # as the hosts were found, also where there is no DUT
             host = hosts[of.host or self.dut]
             for command in of.apply:
                 await host.run(host.system.shell.text(command))

@@ -1,8 +1,8 @@
 """What a host is: all that a reader of a figure must know of the machine, and nothing secret.
 
 Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
-command of the host, in two of a BSD. Host names, addresses and users are left out on purpose: they say nothing of speed. Of the kernel's
-command line only the parameters that change its speed keep their values (`linux_facts/text.py`).
+command of the host, in two of a BSD or a Windows. Host names, addresses and users are left out on purpose: they say nothing of speed. Of
+the kernel's command line only the parameters that change its speed keep their values (`linux_facts/text.py`).
 """
 
 from __future__ import annotations
@@ -59,14 +59,15 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: boo
 
 
 async def _in_own_words(
-    host: Host, script: str, parse: Callable[[str, Sequence[str]], dict[str, object]], names: Sequence[str]
+    host: Host, scripts: Sequence[str], parse: Callable[[str, Sequence[str]], dict[str, object]], names: Sequence[str]
 ) -> dict[str, Any]:
     facts = FactTree()
-    done = await host.run(host.system.shell.text(script), timeout_s=_LONGEST_WAIT_S, check=False)
+    answers = [await host.run(host.system.shell.text(script), timeout_s=_LONGEST_WAIT_S, check=False) for script in scripts]
     try:
-        for path, value in parse(done.text, names).items():
+        for path, value in parse("\n".join(done.text for done in answers), names).items():
             facts.put(path, value, "not told")
     except ValueError:
+        done = answers[0]
         why = (done.errors or done.text).strip().splitlines()
         facts.put("kernel.name", None, f"{host.system.title} did not answer: {why[-1] if why else f'status {done.status}'}")
     return {"host": host.name, **facts.to_json()}

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
+from dutlab.errors import StoreError
 from dutlab.hosts.passwords import own_variables
 from dutlab.store.fleet_database import FLEET_DATABASE
 from dutlab.store.manifest import REDACTED
@@ -28,8 +29,6 @@ from dutlab.store.samples import interruptible
 from dutlab.store.write import as_json
 
 if TYPE_CHECKING:
-    from io import BufferedReader
-
     import duckdb
 
 _SHORTEST = 5
@@ -102,26 +101,34 @@ class Redactor:
         return copy, RedactedFile(known.hexdigest(), dict(taken))
 
     def _redacted_table(self, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None] | None:
-        """The same of Parquet, whose pages are compressed: a table with secrets is written again. None for other files."""
+        """The same of Parquet, whose pages are compressed: a table with secrets is written again. None for other files.
+
+        Raises StoreError for a table that cannot be read to its end: nobody knows what it has.
+        """
         import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
         taken = Counter[str]()
-        try:
-            path = f"/proc/self/fd/{file.fileno()}"
-            with in_memory() as connection, interruptible():
+        with in_memory() as connection, interruptible():
+            try:
+                path = f"/proc/self/fd/{file.fileno()}"
                 columns = connection.execute("DESCRIBE SELECT * FROM read_parquet($path)", {"path": path}).fetchall()
-                heads = [(str(name), str(kind)) for name, kind, *_ in columns]
-                chosen = [self._column(connection, path, name, kind, taken) for name, kind in heads]
+            except (duckdb.Error, io.UnsupportedOperation):
+                file.seek(0)
+                return None
+            try:
+                chosen = [self._column(connection, path, str(name), str(kind), taken) for name, kind, *_ in columns]
                 if not taken:
                     return file, None
                 with tempfile.NamedTemporaryFile(suffix=_TABLE) as part:
                     select = f"SELECT {', '.join(chosen)} FROM read_parquet($path)"  # noqa: S608 - names and texts are quoted
                     connection.execute(f"COPY ({select}) TO '{part.name}' (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": path})
                     copy = Path(part.name).open("rb")  # noqa: SIM115 -- closed by who reads it
-        except (duckdb.Error, io.UnsupportedOperation):
-            file.seek(0)
-            return None
-        known = hashlib.file_digest(cast("BufferedReader", copy), "sha256").hexdigest()
+            except duckdb.Error as error:
+                raise StoreError(
+                    f"{getattr(file, 'name', 'a table')}: cannot be searched for secrets: {str(error).splitlines()[0]}",
+                    remedy="verify the run with its MANIFEST.sha256",
+                ) from error
+        known = hashlib.file_digest(copy, "sha256").hexdigest()
         copy.seek(0)
         return copy, RedactedFile(known, dict(taken))
 

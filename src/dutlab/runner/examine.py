@@ -103,8 +103,8 @@ def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
 
 def streams_of(experiment: Experiment) -> list[doctor.Streams]:
     """The TCP loads of an experiment."""
-    found = [(w.kind, getattr(w, "streams", None)) for w in experiment.workloads]
-    return [doctor.Streams(kind, streams) for kind, streams in found if isinstance(streams, int)]
+    found = [(w.kind, getattr(w, "streams", None), getattr(w, "direction", "") == "bidir") for w in experiment.workloads]
+    return [doctor.Streams(kind, streams, both_ways) for kind, streams, both_ways in found if isinstance(streams, int)]
 
 
 def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:

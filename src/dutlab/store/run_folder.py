@@ -206,14 +206,19 @@ class RunFolder:
                     path = folder / "raw" / name
                     with run.below(path.parent.relative_to(self.path).as_posix()) as below:
                         write_once(path, output, Sync.AT_END, folder=below)
-            for name, part in data.items():
-                write_once(folder / name, part, Sync.AT_END)
+            for beside, part in data.items():
+                write_once(folder / beside, part, Sync.AT_END)
             if held:
                 write_samples(folder / "samples.parquet", columns(held))
             if self._sync is Sync.EACH:
                 folders = {parent for name in outputs for parent in name.parents}
                 sync_all(
-                    [*(folder / "raw" / path for path in (*outputs, *folders)), *(folder / name for name in data), folder, folder.parent]
+                    [
+                        *(folder / "raw" / path for path in (*outputs, *folders)),
+                        *(folder / beside for beside in data),
+                        folder,
+                        folder.parent,
+                    ]
                 )
             write_once(folder / "record.json", _json(kept), self._sync)
         except OSError as error:

@@ -100,6 +100,9 @@ class BsdFacts:
         speed = _SPEED.search(media or "")
         facts.put(f"{at}/speed_mbps", round(float(speed[1]) * (1000 if speed[2] else 1)) if speed else None, why)
         facts.put(f"{at}/duplex", next((way for way in ("full", "half") if f"{way}-duplex" in (media or "")), None), why)
+        link = re.search(r"[<( ,](?:full|half)-duplex(?P<pause>[a-z,]*)", media or "")
+        paused = {way: f"{way}pause" in link["pause"] for way in ("rx", "tx")} if link else None
+        facts.put(f"{at}/pause_frames", paused, why)
         options = re.search(r"\b(?:options|hwfeatures)=[0-9a-f]+<([A-Za-z0-9_,]*)>", text)
         facts.put(f"{at}/offloads", {word: True for word in options[1].split(",") if word} if options else None, why)
 

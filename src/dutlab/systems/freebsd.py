@@ -20,6 +20,11 @@ from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, she
 _KENV = {"machine.vendor": "smbios.system.maker", "machine.product": "smbios.system.product", "machine.bios": "smbios.bios.version"}
 _OF_DRIVER = {"description": "%desc", "driver_version": "iflib.driver_version", "firmware": "fw_version", "bus": "%location"}
 _PFSENSE = (("slurp", "/etc/platform"), ("slurp", "/etc/version"))
+_INTERRUPTS = ("vmstat", "-ia")
+_PAIRS = {"now": "act_vq_pairs", "most": "max_vq_pairs"}
+"""Queues of a vtnet(4), whose interrupts bear no names of queues."""
+_RX_QUEUES = "iflib.override_nrxqs"
+"""Queues that /boot/loader.conf fixed; 0 where it did not (iflib(4))."""
 _CORES = r"""
 ticks=$(sysctl -n kern.clockrate)
 while :; do
@@ -52,9 +57,9 @@ class _Facts(BsdFacts):
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
         """Those of any BSD, and its own."""
         yield from super().questions(names)
-        yield from _PFSENSE
+        yield from (*_PFSENSE, _INTERRUPTS)
         yield from (("kenv", "-q", key) for key in _KENV.values())
-        yield from (_of_driver(name, leaf) for name in names for leaf in _OF_DRIVER.values())
+        yield from (_of_driver(name, leaf) for name in names for leaf in (*_OF_DRIVER.values(), *_PAIRS.values(), _RX_QUEUES))
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
         """Beside those of any BSD."""
@@ -62,8 +67,21 @@ class _Facts(BsdFacts):
         for path, key in _KENV.items():
             facts.put(path, *answers.said("kenv", "-q", key))
         for name in names:
+            self._put_queues(facts, answers, name)
             for key, leaf in _OF_DRIVER.items():
                 facts.put(f"interfaces/{name}/{key}", *answers.said(*_of_driver(name, leaf)))
+
+    def _put_queues(self, facts: FactTree, answers: Answers, name: str) -> None:
+        """By what interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
+        said, why = answers.said(*_INTERRUPTS)
+        queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", said or ""))
+        fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""
+        count = len(queues) or (int(fixed) if fixed.isdigit() else 0)
+        facts.put(f"interfaces/{name}/rx_queues", count or None, "its interrupts name no queues" if said else why)
+        pairs = {
+            which: int(text) for which, leaf in _PAIRS.items() if (text := answers.said(*_of_driver(name, leaf))[0]) and text.isdigit()
+        }
+        facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not told")
 
     def title(self, answers: Answers, release: str) -> str:
         """A pfSense says its own version."""
@@ -100,6 +118,11 @@ FREEBSD = System(
             "net.inet.tcp.cc.algorithm",
             "net.isr.dispatch",
             "net.isr.maxthreads",
+            "net.isr.numthreads",
+            "net.inet.rss.enabled",
+            "dev.cpu.0.cx_supported",
+            "dev.cpu.0.cx_lowest",
+            "hw.acpi.cpu.cx_lowest",
             "kern.ipc.maxsockbuf",
             "net.link.ifqmaxlen",
         ),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from dutlab.systems import polled
+from dutlab.systems.card_counters import lost_at_cards
 from dutlab.systems.watched import (
     CARRIER_CHANGES,
     CONNTRACK_ENTRIES,
@@ -43,7 +44,10 @@ part softnet; cat /proc/net/softnet_stat
 part softirqs; cat /proc/softirqs
 part snmp; cat /proc/net/snmp
 part netstat; cat /proc/net/netstat
-part link; ip -s -j link
+part link; ip -s -s -j link
+part cards; for at in /sys/class/net/*/device; do
+  [ -e "$at/driver" ] && of=$(readlink "$at/driver") && at=${at%/device} && echo "card ${at##*/} ${of##*/}" && ethtool -S "${at##*/}"
+done
 part carrier; (cd /sys/class/net && grep . /dev/null */carrier_changes)
 part conntrack_count; cat /proc/sys/net/netfilter/nf_conntrack_count
 part conntrack
@@ -67,7 +71,8 @@ _PROTOCOLS = {
     "Tcp": {"RetransSegs": "tcp_retransmitted_segments"},
     "Udp": {"NoPorts": "udp_no_ports", "RcvbufErrors": "udp_receive_buffer_errors", "SndbufErrors": "udp_send_buffer_errors"},
 }
-_INTERFACE = ("packets", "bytes", "dropped", "errors")
+_INTERFACE = {"packets": "packets", "bytes": "bytes", "dropped": "dropped", "errors": "errors", "missed_errors": "missed"}
+"""Names of ip(8) → ours; `missed` is what the driver put into rx_missed_errors, whose own words (card_counters) are better."""
 _SOFTNET = ("processed", "dropped", "squeezed")
 
 
@@ -87,6 +92,7 @@ def parse_counters(text: str) -> dict[str, float]:
             if theirs in protocols.get(protocol, {}):
                 found[ours] = protocols[protocol][theirs]
     found.update(_interfaces(part.get("link", "")))
+    found.update(lost_at_cards(part.get("cards", "")))  # a driver's own words before what the kernel makes of them
     found.update(_carriers(part.get("carrier", "")))
     if (entries := part.get("conntrack_count", "").strip()).isdigit():
         found[CONNTRACK_ENTRIES] = int(entries)
@@ -101,11 +107,11 @@ def _interfaces(text: str) -> dict[str, float]:
     except ValueError:  # an ip without JSON: iproute2 before 4.14, busybox
         return {}
     return {
-        f"{link['ifname']}_{direction}_{name}": counts[direction][name]
+        f"{link['ifname']}_{direction}_{ours}": counts[direction][name]
         for link in links
         if (counts := link.get("stats64"))
         for direction in ("rx", "tx")
-        for name in _INTERFACE
+        for name, ours in _INTERFACE.items()
         if name in counts.get(direction, {})
     }
 

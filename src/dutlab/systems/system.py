@@ -113,9 +113,9 @@ class System:
     """Whether a command can reach such a host."""
     kernel_tables: bool = False
     """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
-    facts: tuple[str, Callable[[str, Sequence[str]], dict[str, object]]] | None = None
-    """A script in the language of `shell.text`, and what it prints as path of a fact → value, for so many interfaces (ValueError where it
-    is not an answer). None where a POSIX shell is asked the questions of linux_facts."""
+    facts: tuple[Sequence[str], Callable[[str, Sequence[str]], dict[str, object]]] | None = None
+    """Scripts in the language of `shell.text`, and what they print together as path of a fact → value, for so many interfaces (ValueError
+    where it is not an answer). None where a POSIX shell is asked the questions of linux_facts."""
     own_facts: OwnFacts | None = None
     """What is asked beside those questions, in words of its own."""
     counters: Counting | None = None

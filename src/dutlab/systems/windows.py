@@ -159,5 +159,5 @@ WINDOWS = System(
     is_listening=_is_listening,
     install="put the folder of {} on the system's PATH",
     counters=Counting(COUNTERS, parse_counters),
-    facts=(windows_facts.SCRIPT, windows_facts.parse),
+    facts=(windows_facts.SCRIPTS, windows_facts.parse),
 )

@@ -11,14 +11,28 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-SCRIPT = r"""
+SCRIPTS = (
+    r"""
 @{os=@(Get-CimInstance Win32_OperatingSystem | Select-Object Caption,Version,TotalVisibleMemorySize)
  cpu=@(Get-CimInstance Win32_Processor | Select-Object Name,NumberOfCores,NumberOfLogicalProcessors,MaxClockSpeed,CurrentClockSpeed)
  machine=@(Get-CimInstance Win32_ComputerSystem | Select-Object Manufacturer,Model)
  bios=@(Get-CimInstance Win32_BIOS | Select-Object SMBIOSBIOSVersion)
  adapters=@(Get-NetAdapter | Select-Object Name,InterfaceDescription,MacAddress,Speed,MtuSize,FullDuplex,DriverVersionString,DriverFileName)
  scheme="$(powercfg.exe /getactivescheme)"} | ConvertTo-Json -Depth 3 -Compress
-"""
+""",
+    r"""
+$ErrorActionPreference='SilentlyContinue'
+@{today=[DateTime]::UtcNow.ToString('yyyy-MM-dd',[Globalization.CultureInfo]::InvariantCulture)
+ firewall=@(Get-NetFirewallProfile | Select-Object Name,Enabled)
+ drivers=@(Get-NetAdapter | Select-Object Name,DriverDate)
+ properties=@(Get-NetAdapterAdvancedProperty -RegistryKeyword '*InterruptModeration','*FlowControl' |
+   Select-Object Name,RegistryKeyword,RegistryValue)
+ rss=@(Get-NetAdapterRss | Select-Object Name,Enabled,NumberOfReceiveQueues)
+ memory=@(Get-CimInstance Win32_PhysicalMemory | Select-Object DeviceLocator,Speed,ConfiguredClockSpeed)} |
+   ConvertTo-Json -Depth 3 -Compress
+""",
+)
+"""Two, as cmd.exe takes 8,191 characters: each prints an object in one line."""
 _SCHEMES = {
     "381b4222-f694-41f0-9685-ff5bb260df2e": "balanced",
     "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c": "high performance",
@@ -32,9 +46,10 @@ _MEGA = 10**6
 
 def parse(text: str, names: Sequence[str]) -> dict[str, object]:
     """Path of a fact → its value, None where not told; adapters are those of `names`. Raises ValueError where it is not an answer."""
-    said = json.loads(text)
-    if not isinstance(said, Mapping):
-        raise ValueError("no object of JSON")  # noqa: TRY004 -- of the text, not of the argument
+    parts = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if not parts or not all(isinstance(part, Mapping) for part in parts):
+        raise ValueError("no object of JSON")
+    said = {key: value for part in parts for key, value in part.items()}
     return {**dict(_machine(said)), **dict(_adapters(said, names))}
 
 
@@ -55,15 +70,24 @@ def _machine(said: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     yield "cpu.sockets", len(sockets) or None
     yield "cpu.now_mhz", cpu.get("CurrentClockSpeed")
     yield "cpu.governor", _SCHEMES.get(guid[0], guid[0]) if guid else None
+    yield "cpu.power_scheme", guid[0] if guid else None
     yield "machine.vendor", machine.get("Manufacturer")
     yield "machine.product", machine.get("Model")
     yield "machine.bios", bios.get("SMBIOSBIOSVersion")
+    yield "today", said.get("today")
+    yield "dimms", [_dimm(row) for row in _rows(said.get("memory"))] or None
+    profiles = [str(row.get("Name")) for row in _rows(said.get("firewall")) if row.get("Enabled") in (1, "True")]  # true is 1 too
+    yield "firewall.profiles_on", profiles if said.get("firewall") is not None else None
 
 
 def _adapters(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, object]]:
     by_name = {str(row.get("Name")): row for row in _rows(said.get("adapters"))}
     for name in names:
         of, at = by_name.get(name, {}), f"interfaces/{name}"
+        properties = {str(row.get("RegistryKeyword")): _value(row) for row in _rows(said.get("properties")) if row.get("Name") == name}
+        queues = next((row for row in _rows(said.get("rss")) if row.get("Name") == name), {})
+        driver = next((row for row in _rows(said.get("drivers")) if row.get("Name") == name), {})
+        moderation, pause = properties.get("*InterruptModeration"), properties.get("*FlowControl")
         speed, mac = of.get("Speed"), of.get("MacAddress")
         yield f"{at}/description", of.get("InterfaceDescription")
         yield f"{at}/driver", of.get("DriverFileName")
@@ -72,6 +96,27 @@ def _adapters(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[s
         yield f"{at}/mtu", of.get("MtuSize")
         yield f"{at}/speed_mbps", int(speed) // _MEGA if speed else None
         yield f"{at}/duplex", None if (full := of.get("FullDuplex")) is None else "full" if full else "half"
+        yield f"{at}/driver_date", driver.get("DriverDate")
+        yield f"{at}/interrupt_moderation", None if moderation is None else moderation != "0"
+        yield f"{at}/pause_frames", None if pause is None else _pause(pause)
+        yield f"{at}/rss", queues.get("Enabled")
+        yield f"{at}/rx_queues", queues.get("NumberOfReceiveQueues")
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    """Of a property: a list of one text."""
+    value = row.get("RegistryValue")
+    return str(value[0] if isinstance(value, list) and value else value)
+
+
+def _pause(value: str) -> dict[str, bool]:
+    """The standardised keyword *FlowControl: 1 sends, 2 obeys, 3 both, 4 whatever was negotiated."""
+    return {"autonegotiate": value == "4", "rx": value in {"2", "3", "4"}, "tx": value in {"1", "3", "4"}}
+
+
+def _dimm(row: Mapping[str, Any]) -> dict[str, object]:
+    """By the names of what dmidecode tells."""
+    return {"place": row.get("DeviceLocator"), "mts": row.get("Speed"), "mts_now": row.get("ConfiguredClockSpeed")}
 
 
 def _first(rows: object) -> Mapping[str, Any]:

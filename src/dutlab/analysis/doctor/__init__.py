@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from dutlab.analysis.doctor import cable, card, path, processor, slot, system
+from dutlab.analysis.doctor import cable, card, loads, memory, path, processor, queues, router, slot, system, tracking, windows
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, by_price
 from dutlab.analysis.doctor.inventory import CoreShare, Inventory, InventoryLink, InventoryPort, PassedMtu, Streams, WatchedCores
+from dutlab.analysis.doctor.kinds import KINDS, FindingKind, FindingProof
 from dutlab.analysis.doctor.path import sizes_to_try
 
 CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
@@ -12,17 +13,23 @@ CHECKS: tuple[Callable[[Inventory], Iterator[Finding]], ...] = (
     path.mtu, path.carried, path.neighbours,
     cable.speed_and_duplex, cable.flow_control, cable.optics,
     card.offloads, card.small_ring, card.moderation, card.interrupts, card.far_node, card.shared_core,
-    processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.clock_source, processor.timecounter,
-    processor.busy, processor.stolen,
-    system.firewall, system.pf, system.pool_debug, system.kernel_relinking, system.one_stream,
+    queues.one_queue, queues.netisr_one_thread, router.offloads_on_router,
+    processor.governor, processor.setperf, processor.boost, processor.idle_states, processor.freebsd_idle_states,
+    processor.clock_source, processor.timecounter, processor.busy, processor.stolen, memory.slow_memory,
+    system.firewall, system.pf, system.pool_debug, system.kernel_relinking,
+    windows.windows_firewall, windows.adapter_moderation, windows.driver_age, windows.power_scheme,
+    tracking.conntrack_full, tracking.conntrack_hash, loads.one_stream, loads.both_ways,
 )  # fmt: skip
 
 __all__ = [
     "CHECKS",
+    "KINDS",
     "CoreShare",
     "CureStep",
     "Evidence",
     "Finding",
+    "FindingKind",
+    "FindingProof",
     "Inventory",
     "InventoryLink",
     "InventoryPort",

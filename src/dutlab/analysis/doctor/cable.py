@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from dutlab.analysis.doctor.commands import fix_link, is_bsd, negotiate, read, read_optic
+from dutlab.analysis.doctor.commands import FREEBSD, fix_link, is_bsd, is_windows, negotiate, read, read_optic, read_property, set_property
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, shell, unknown_price
 from dutlab.analysis.doctor.inventory import Inventory, InventoryLink, InventoryPort, whole
+
+_PAUSE = "*FlowControl"
 
 
 def optics(p: Inventory) -> Iterator[Finding]:
@@ -52,16 +55,18 @@ def flow_control(p: Inventory) -> Iterator[Finding]:
         if not isinstance(told, Mapping):
             continue
         on = [direction for direction in ("rx", "tx") if told.get(direction) is True]
-        if on and card.get("kind") in (None, "physical") and not is_bsd(p, port.host):
-            yield Finding(
-                "flow-control",
-                f"flow control is on ({' and '.join(on)}): a full receiver slows its sender instead of losing frames",
-                Price(None, "", "it turns losses into a lower rate, so zero-loss rates are those of the slowest queue"),
-                (str(port),),
-                (Evidence(port.host, shell("ethtool", "-a", port.interface), ", ".join(f"{direction.upper()} on" for direction in on)),),
-                (CureStep(port.host, shell("ethtool", "-A", port.interface, "autoneg", "off", "rx", "off", "tx", "off")),),
-                (CureStep(port.host, shell("ethtool", "-A", port.interface, *_as_it_was(told))),),
-            )
+        if not on or card.get("kind") not in (None, "physical"):
+            continue
+        at_router = "; on a router one full port so stops the packets of all others" if port.host == p.dut else ""
+        yield Finding(
+            "flow-control",
+            f"flow control is on ({' and '.join(on)}): a full receiver slows its sender instead of losing frames{at_router}",
+            Price(None, "", "it turns losses into a lower rate, so zero-loss rates are those of the slowest queue"),
+            (str(port),),
+            (Evidence(port.host, _read_pause(p, port), ", ".join(f"{direction.upper()} on" for direction in on)),),
+            (CureStep(port.host, _set_pause(p, port, {"autonegotiate": False, "rx": False, "tx": False})),),
+            (CureStep(port.host, _set_pause(p, port, told)),),
+        )
 
 
 def _slower(p: Inventory, link: InventoryLink, port: InventoryPort, other: InventoryPort) -> Iterator[Finding]:
@@ -82,7 +87,25 @@ def _slower(p: Inventory, link: InventoryLink, port: InventoryPort, other: Inven
     )  # fmt: skip
 
 
-def _as_it_was(pause: Mapping[str, object]) -> list[str]:
+def _read_pause(p: Inventory, port: InventoryPort) -> str:
+    if is_windows(p, port.host):
+        return read_property(port, _PAUSE)
+    return shell("ifconfig", port.interface) if is_bsd(p, port.host) else shell("ethtool", "-a", port.interface)
+
+
+def _set_pause(p: Inventory, port: InventoryPort, pause: Mapping[str, object]) -> str:
+    """Both directions as `pause` has them, in the words of the port's system."""
+    rx, tx = (int(pause.get(direction) is True) for direction in ("rx", "tx"))
+    if is_windows(p, port.host):  # NDIS: 0 none, 1 sent, 2 obeyed, 3 both, 4 as negotiated
+        return set_property(port, _PAUSE, 4 if pause.get("autonegotiate") is True else tx + 2 * rx)
+    if p.text(port.host, "kernel", "name") == FREEBSD and (m := re.fullmatch(r"([a-z_]+)(\d+)", port.interface)):
+        return shell("sysctl", f"dev.{m[1]}.{m[2]}.fc={rx + 2 * tx}")  # Intel's drivers: 1 obeyed, 2 sent
+    if is_bsd(p, port.host):
+        return "by hand: choose media with or without rxpause and txpause at the other end of the cable; see ifconfig -m"
+    return shell("ethtool", "-A", port.interface, *_words_of(pause))
+
+
+def _words_of(pause: Mapping[str, object]) -> list[str]:
     """The settings as words of `ethtool -A`."""
     names = {"autonegotiate": "autoneg", "rx": "rx", "tx": "tx"}
     return [word for key, name in names.items() if key in pause for word in (name, "on" if pause[key] is True else "off")]

@@ -117,17 +117,18 @@ def shared_core(p: Inventory) -> Iterator[Finding]:
     if not p.one_machine:
         return
     dut = set(p.pinned.get(p.dut, ()))
+    groups = [set(cpus_of(of)) for of in _texts(p.fact(p.dut, "cpu", "siblings"))]
     for host, cores in p.pinned.items():
-        if host != p.dut and (both := sorted(dut & set(cores))):
+        if host == p.dut:
+            continue
+        if both := sorted(dut & set(cores)):
             numbers = ", ".join(map(str, both))
-            yield Finding(
-                "shared-core",
-                f"the DUT forwards on core {numbers}, where the {host} works too",
-                _SHARED,
-                (host, p.dut),
-                (Evidence(host, "taskset -pc", numbers), Evidence(p.dut, "taskset -pc", ", ".join(map(str, sorted(dut))))),
-                (CureStep(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
-                (CureStep(host, "by hand: choose the earlier layout"),),
+            yield _shared(p, host, f"the DUT forwards on core {numbers}, where the {host} works too", _SHARED, numbers)
+        elif pairs := [(mine, its) for group in groups for mine in sorted(group & set(cores)) for its in sorted(group & dut)]:
+            numbers = ", ".join(f"{mine} and {its}" for mine, its in pairs)
+            what = f"threads {numbers} are of one core: the {host} works on the one, the DUT forwards on the other"
+            yield _shared(
+                p, host, what, unknown_price("two threads of a core share its units and caches; how much depends on the work"), numbers
             )
 
 
@@ -149,6 +150,20 @@ def far_node(p: Inventory) -> Iterator[Finding]:
                 tuple(CureStep(port.host, write(card.get("near_cores"), file)) for file in files),
                 tuple(CureStep(port.host, write(of.get("cores_allowed", ""), file)) for of, file in zip(far.values(), files, strict=True)),
             )
+
+
+def _shared(p: Inventory, host: str, what: str, price: Price, said: str) -> Finding:
+    dut = ", ".join(map(str, sorted(p.pinned.get(p.dut, ()))))
+    return Finding(
+        "shared-core", what, price, (host, p.dut),
+        (Evidence(host, "taskset -pc", said), Evidence(p.dut, "taskset -pc", dut)),
+        (CureStep(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
+        (CureStep(host, "by hand: choose the earlier layout"),),
+    )  # fmt: skip
+
+
+def _texts(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _offloads_price(off: Sequence[str]) -> Price:

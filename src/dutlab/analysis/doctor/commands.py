@@ -1,25 +1,51 @@
-"""Reading and setting a port in the words of its system: ip, ethtool and /sys of Linux, ifconfig of the BSDs."""
+"""Reading and setting a port in the words of its system: ip, ethtool and /sys of Linux, ifconfig of the BSDs, cmdlets of Windows."""
 
 from __future__ import annotations
 
 from dutlab.analysis.doctor.finding import shell
 from dutlab.analysis.doctor.inventory import Inventory, InventoryPort
 
-_OPENBSD = "OpenBSD"
+FREEBSD, OPENBSD = "FreeBSD", "OpenBSD"
+_WINDOWS = "Windows"
 
 
 def is_bsd(p: Inventory, host: str) -> bool:
     """FreeBSD or OpenBSD; what tells no name is taken as Linux."""
-    return p.text(host, "kernel", "name") in ("FreeBSD", _OPENBSD)
+    return p.text(host, "kernel", "name") in (FREEBSD, OPENBSD)
+
+
+def is_windows(p: Inventory, host: str) -> bool:
+    """A Windows, whose shell is PowerShell."""
+    return p.text(host, "kernel", "name") == _WINDOWS
+
+
+def powershell_quoted(word: str) -> str:
+    """A word that PowerShell takes as it is."""
+    return "'" + word.replace("'", "''") + "'"
+
+
+def set_property(port: InventoryPort, keyword: str, value: int) -> str:
+    """The cmdlet that sets a standardised keyword of an adapter (NDIS: `*InterruptModeration`); the adapter starts again."""
+    name = powershell_quoted(port.interface)
+    return f"Set-NetAdapterAdvancedProperty -Name {name} -RegistryKeyword '{keyword}' -RegistryValue {value}"
+
+
+def read_property(port: InventoryPort, keyword: str) -> str:
+    """The cmdlet that tells one."""
+    return f"Get-NetAdapterAdvancedProperty -Name {powershell_quoted(port.interface)} -RegistryKeyword '{keyword}'"
 
 
 def read(p: Inventory, port: InventoryPort, what: str) -> str:
     """Where `what` (mtu, speed, duplex) of a port is read."""
+    if is_windows(p, port.host):
+        return f"Get-NetAdapter -Name {powershell_quoted(port.interface)}"
     return shell("ifconfig", port.interface) if is_bsd(p, port.host) else f"/sys/class/net/{port.interface}/{what}"
 
 
 def set_mtu(p: Inventory, port: InventoryPort, mtu: int) -> str:
     """The command that gives a port another MTU."""
+    if is_windows(p, port.host):
+        return f"by hand: set the jumbo packet property of adapter {port.interface} to {mtu} bytes of payload"
     if is_bsd(p, port.host):
         return shell("ifconfig", port.interface, "mtu", mtu)
     return shell("ip", "link", "set", "dev", port.interface, "mtu", mtu)
@@ -27,6 +53,8 @@ def set_mtu(p: Inventory, port: InventoryPort, mtu: int) -> str:
 
 def negotiate(p: Inventory, port: InventoryPort) -> str:
     """The command that lets a port agree with its other end on the best that both can do."""
+    if is_windows(p, port.host):
+        return set_property(port, "*SpeedDuplex", 0)
     if is_bsd(p, port.host):
         return shell("ifconfig", port.interface, "media", "autoselect")
     return shell("ethtool", "-s", port.interface, "autoneg", "on")
@@ -34,7 +62,7 @@ def negotiate(p: Inventory, port: InventoryPort) -> str:
 
 def fix_link(p: Inventory, port: InventoryPort, *, speed_mbps: int | None = None, duplex: str | None = None) -> str:
     """The command that fixes a port at a speed or a duplex."""
-    if is_bsd(p, port.host):
+    if is_bsd(p, port.host) or is_windows(p, port.host):
         media = "by hand: set the media of the port as it was"
         return f"{media} ({speed_mbps} Mb/s)" if speed_mbps else f"{media} ({duplex} duplex)"
     words = [*(["speed", str(speed_mbps)] if speed_mbps else []), *(["duplex", duplex] if duplex else [])]
@@ -43,14 +71,14 @@ def fix_link(p: Inventory, port: InventoryPort, *, speed_mbps: int | None = None
 
 def read_link(p: Inventory, host: str, address: object) -> str:
     """Where a BSD tells of a PCI Express link."""
-    return f"pcidump -v {address}" if p.text(host, "kernel", "name") == _OPENBSD else f"pciconf -lc pci{address}"
+    return f"pcidump -v {address}" if p.text(host, "kernel", "name") == OPENBSD else f"pciconf -lc pci{address}"
 
 
 def read_optic(p: Inventory, port: InventoryPort) -> str:
     """The command that tells of a port's transceiver."""
     if not is_bsd(p, port.host):
         return shell("ethtool", "-m", port.interface)
-    openbsd = p.text(port.host, "kernel", "name") == _OPENBSD
+    openbsd = p.text(port.host, "kernel", "name") == OPENBSD
     return shell("ifconfig", port.interface, "sff") if openbsd else shell("ifconfig", "-vvv", port.interface)
 
 
@@ -65,7 +93,7 @@ def fix_neighbour(p: Inventory, port: InventoryPort, address: str) -> str:
     if not is_bsd(p, port.host):
         learn = f"ip neigh show {whose} dev {device} | awk '{{print $3}}'"
         return f'ping -c 1 -I {device} {whose}; ip neigh replace {whose} dev {device} nud permanent lladdr "$({learn})"'
-    if p.text(port.host, "kernel", "name") == _OPENBSD:
+    if p.text(port.host, "kernel", "name") == OPENBSD:
         return f"ping -c 1 {whose}; arp -F -s {whose} \"$(arp -n {whose} | awk 'NR == 2 {{print $2}}')\""
     return f"ping -c 1 {whose}; arp -S {whose} \"$(arp -n {whose} | awk '{{print $4}}')\""
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from dutlab.analysis.doctor.kinds import KINDS, FindingProof
+
 NOT_KNOWN = "no published figure was found"
 WORTH_PERCENT = 1.0
 """A price from which a finding is a warning; below it is less than repeats differ by."""
-_LOSES_FRAMES = {"mtu-mismatch", "jumbo-meaning", "half-duplex"}
-"""Whatever they cost on average: frames that do not fit are all lost."""
 _BY_HAND = "by hand: "
 
 
@@ -64,7 +64,7 @@ class Finding:
     """One thing that distorts results."""
 
     kind: str
-    """As in the manual: `mtu-mismatch`."""
+    """One of KINDS."""
     what: str
     """A sentence."""
     price: Price
@@ -74,14 +74,23 @@ class Finding:
     cure: tuple[CureStep, ...]
     undo: tuple[CureStep, ...]
 
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.kind!r}: not a kind of finding")
+
+    @property
+    def proof(self) -> FindingProof:
+        """The measurement that shows on this machine what it costs."""
+        return KINDS[self.kind].proof
+
     @property
     def is_worth_a_warning(self) -> bool:
         """Its price is known and more than noise, or it loses frames."""
-        return self.kind in _LOSES_FRAMES or (self.price.percent is not None and self.price.percent >= WORTH_PERCENT)
+        return KINDS[self.kind].loses_frames or (self.price.percent is not None and self.price.percent >= WORTH_PERCENT)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs and run folders."""
-        return asdict(self)
+        """For programs and run folders, with the workload that proves it."""
+        return {**asdict(self), "proof": self.proof.words}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:

@@ -70,6 +70,8 @@ class Streams:
 
     workload: str
     streams: int
+    both_ways: bool = False
+    """Whether both ends send at once."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dutlab.analysis.doctor.commands import is_bsd
+from dutlab.analysis.doctor.commands import is_bsd, is_windows
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, shell, unknown_price, write
 from dutlab.analysis.doctor.inventory import Inventory, whole
 from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
@@ -28,8 +28,8 @@ def governor(p: Inventory) -> Iterator[Finding]:
     """A clock that follows the load with a delay, or stays low."""
     for host in p.facts:
         now = p.text(host, "cpu", "governor")
-        if now in ("", "performance") or is_bsd(p, host):
-            continue  # what OpenBSD calls its policy is judged by the speed it leads to
+        if now in ("", "performance") or is_bsd(p, host) or is_windows(p, host):
+            continue  # what OpenBSD calls its policy is judged by the speed it leads to, and a Windows has power schemes
         of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
         yield Finding(
             "governor",
@@ -92,6 +92,26 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
                 (Evidence(host, f"{_CPUS}/cpu0/cpuidle/state*/latency", f"{wake} µs"),),
                 (CureStep(host, f"cpupower idle-set -D {SLOW_WAKE_US}"),),
                 (CureStep(host, "cpupower idle-set -E"),),
+            )
+
+
+def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
+    """The same of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest that is allowed."""
+    for host in p.facts:
+        supported = p.text(host, "sysctls", "dev.cpu.0.cx_supported")
+        lowest = p.text(host, "sysctls", "dev.cpu.0.cx_lowest") or p.text(host, "sysctls", "hw.acpi.cpu.cx_lowest")
+        states = [(int(number), int(latency)) for number, latency in re.findall(r"\bC(\d+)/\d+/(\d+)", supported)]
+        deepest = int(lowest[1:]) if re.fullmatch(r"C\d+", lowest) else len(states) if lowest == "Cmax" else 0
+        wake = max((latency for number, latency in states if number <= deepest), default=0)
+        if wake >= SLOW_WAKE_US:
+            yield Finding(
+                "power-saving",
+                f"idle cores take up to {wake} µs to wake, which adds to the latency of frames",
+                Price(None, "", "none on rates: a loaded core does not sleep"),
+                (host,),
+                (Evidence(host, "sysctl dev.cpu.0.cx_supported dev.cpu.0.cx_lowest", f"{supported}; {lowest}"),),
+                (CureStep(host, "sysctl hw.acpi.cpu.cx_lowest=C1"),),
+                (CureStep(host, shell("sysctl", f"hw.acpi.cpu.cx_lowest={lowest}")),),
             )
 
 

@@ -1,4 +1,4 @@
-"""What a system does beside forwarding: rules that nobody asked for, checks for developers, work after boot; and loads too thin."""
+"""What a system does beside forwarding: rules that nobody asked for, checks for developers, and work after boot."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, shell, unknown_price
 from dutlab.analysis.doctor.inventory import Inventory, whole
 from dutlab.analysis.doctor.published import PF_FREEBSD, PF_RULE, linux_rules
-from dutlab.analysis.doctor.published import one_stream as price_of_one_stream
 
 _KEPT, _KEPT_LEGACY = "/root/rules-before.nft", "/root/rules-before.iptables"
-_FAST_BPS = 10e9
 
 
 def firewall(p: Inventory) -> Iterator[Finding]:
@@ -79,19 +77,3 @@ def kernel_relinking(p: Inventory) -> Iterator[Finding]:
                 (host,), (Evidence(host, "/var/db/kernel.SHA256", "present, so reorder_kernel relinks"),),
                 (CureStep(host, "rm /var/db/kernel.SHA256"),), (CureStep(host, "sha256 -h /var/db/kernel.SHA256 /bsd"),),
             )  # fmt: skip
-
-
-def one_stream(p: Inventory) -> Iterator[Finding]:
-    """One TCP stream lives on one queue and one core at each end."""
-    fast = [link for link in p.links if (p.speed(link.ports[0]) or 0) >= _FAST_BPS]
-    for load in p.loads:
-        if load.streams == 1 and fast:
-            yield Finding(
-                "one-stream",
-                f"workload {load.workload} sends one TCP stream, which one queue and one core at each end must handle",
-                price_of_one_stream(max(p.speed(link.ports[0]) or 0.0 for link in fast)),
-                tuple(f"link {link.name}" for link in fast),
-                (Evidence(fast[0].ports[0].host, "the experiment file", f"{load.workload}: streams: 1"),),
-                (CureStep(fast[0].ports[0].host, f"by hand: write `streams: 4` or more for {load.workload} into the experiment file"),),
-                (CureStep(fast[0].ports[0].host, "by hand: write `streams: 1` again"),),
-            )

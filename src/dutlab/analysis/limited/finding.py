@@ -22,6 +22,7 @@ class LimitCause(enum.Enum):
     MEMORY = "memory bandwidth"
     PCIE = "the PCIe link"
     NIC = "the DUT's card or its rings"
+    ALLOWANCE = "what the hypervisor allows the DUT"
     STATE_TABLE = "the state table"
     FRAGMENTS = "fragmentation"
     TCP = "TCP itself"

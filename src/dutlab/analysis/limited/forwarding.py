@@ -109,6 +109,10 @@ class Facts:
     """Why the DUT's cores are not its own, as in an embedded lab."""
     places: Mapping[str, float] = field(default_factory=dict)
     """Where frames got lost, as shares of all that were lost; names as tools.path_counters has them."""
+    at_cards: Mapping[str, float] = field(default_factory=dict)
+    """What the drivers of the DUT's cards counted as lost, as shares of all lost frames: what happened, in words → share."""
+    over_allowance: float = 0.0
+    """Frames that a hypervisor held back or dropped since the DUT had used up its allowance, as a share of all lost ones."""
     table_entries: float | None = None
     table_size: float | None = None
     fragments: float = 0.0
@@ -288,12 +292,25 @@ def _memory(f: Facts) -> LimitFinding | None:
     )
 
 
-def _card(f: Facts) -> LimitFinding | None:
-    at_card = sum(share for place, share in f.places.items() if place in _AT_CARD)
-    if f.lossless or at_card <= MOST or not f.is_cool(IDLE):
+def _allowance(f: Facts) -> LimitFinding | None:
+    if f.lossless or f.over_allowance <= MOST:
         return None
-    said = f"{at_card:.0%} of the lost frames were lost at the DUT's ports while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
-    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, (said,), "enlarge the rings, add queues, check pause frames")
+    said = f"the hypervisor held back or dropped frames above its allowance, as many as {f.over_allowance:.0%} of the lost ones"
+    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (said,), "use a larger instance, or measure on a machine of your own")
+
+
+def _card(f: Facts) -> LimitFinding | None:
+    at_ports = sum(share for place, share in f.places.items() if place in _AT_CARD)
+    by_cards = min(1.0, sum(f.at_cards.values()))
+    if f.lossless or max(at_ports, by_cards) <= MOST or not f.is_cool(IDLE):
+        return None
+    cool = f"while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
+    if by_cards > MOST:
+        what = max(f.at_cards, key=lambda of: f.at_cards[of])
+        seen = (f"the DUT's cards counted {by_cards:.0%} of the lost frames {cool}", f"{f.at_cards[what]:.0%}: {what}")
+        return LimitFinding(LimitCause.NIC, Confidence.SHOWN, seen, "enlarge the rings, add queues, check the slot")
+    said = (f"{at_ports:.0%} of the lost frames were lost at the DUT's ports {cool}",)
+    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, said, "enlarge the rings, add queues, check pause frames")
 
 
 def _cores(f: Facts) -> LimitFinding | None:
@@ -407,7 +424,8 @@ def _mode(f: Facts) -> LimitFinding | None:
 
 
 RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (
-    _generator, _sink, _table, _fragments, _heat, _pcie, _memory, _card, _cores, _polling, _tcp, _per_packet, _mode, _pressed_dut,
+    _generator, _sink, _table, _allowance, _fragments, _heat, _pcie, _memory,
+    _card, _cores, _polling, _tcp, _per_packet, _mode, _pressed_dut,
 )  # fmt: skip
 
 

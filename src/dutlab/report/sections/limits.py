@@ -22,6 +22,7 @@ from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
+from dutlab.systems.card_counters import BUFFER_LATE, OVER_ALLOWANCE, PLACES
 from dutlab.systems.sample_names import frames_and_calls, poll_cycle_shares
 from dutlab.systems.vpp import MOST_A_CALL
 from dutlab.systems.watched import POLLING_CORES
@@ -126,6 +127,7 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
     streams = getattr(group.cell.setting, "streams", None)
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
+    at_cards = _at_cards(group, flows, bed)
     return Facts(
         value=_figure(group, link, figure) or 0.0,
         unit="pps" if frames else "b/s",
@@ -151,6 +153,8 @@ def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
         cycle_share=_cycle_share(group, bed.dut),
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
+        at_cards={PLACES[place]: share for place, share in at_cards.items() if place != OVER_ALLOWANCE},
+        over_allowance=at_cards.get(OVER_ALLOWANCE, 0.0),
         table_entries=median([r.counters.get(bed.dut, {}).get("conntrack_entries", 0.0) for r in group.measured]),
         table_size=_table_size(bed.hosts.get(bed.dut, {})),
         throttled=hot.get("THROTTLED", ""),
@@ -217,6 +221,17 @@ def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
             lost[place] += count
     total = sum(lost.values())
     return {place: count / total for place, count in lost.items()} if total else {}
+
+
+def _at_cards(group: Group, flows: Sequence[FlowRecord], bed: LimitContext) -> dict[str, float]:
+    """Place at the DUT's cards → frames that their drivers counted there, as a share of all that were lost."""
+    lost = sum(flow.lost_frames for flow in flows)
+    ports = bed.hosts.get(bed.dut, {}).get("interfaces") or {}
+    counted: dict[str, float] = defaultdict(float)
+    for of in (r.counters.get(bed.dut, {}) for r in group.measured):
+        for place in PLACES.keys() - {BUFFER_LATE}:
+            counted[place] += sum(of.get(f"{port}_{place}", 0.0) for port in ports)
+    return {place: min(1.0, frames / lost) for place, frames in sorted(counted.items()) if frames} if lost else {}
 
 
 def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:

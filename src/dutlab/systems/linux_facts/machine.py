@@ -34,9 +34,13 @@ _OF_EVERY_CORE = {
     "cpu.energy_preference": (f"{_CPUS}/cpufreq", "policy*/energy_performance_preference"),
 }
 _IDLE_STATES = (f"{_CPUS}/cpu0/cpuidle", "state*/latency state*/disable")
+_SIBLINGS = (_CPUS, "cpu[0-9]*/topology/thread_siblings_list")
 _MITIGATIONS = (f"{_CPUS}/vulnerabilities", "*")
 _MODULES = ("/sys/module", "*/version")
 _LOADED = 'cut -d" " -f1 -- "$1"'
+_BUCKETS = "net.netfilter.nf_conntrack_buckets"
+_HASH_SIZE = "/sys/module/nf_conntrack/parameters/hashsize"
+"""The same for kernels whose sysctl does not tell."""
 _DIMMS = ("asroot", "dmidecode", "--type", "17")
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
@@ -55,6 +59,7 @@ _SYSCTLS = (
     "net.core.wmem_max",
     "net.core.bpf_jit_enable",
     "net.netfilter.nf_conntrack_max",
+    _BUCKETS,
 )
 _UNAME = (("kernel.name", "-s"), ("kernel.release", "-r"), ("kernel.version", "-v"), ("kernel.machine", "-m"))
 _LSCPU = {
@@ -87,11 +92,12 @@ def questions(root: str) -> Iterator[Question]:
     """What is asked."""
     yield from (("uname", option) for _, option in _UNAME)
     yield from (("slurp", root + file) for file in _FILES.values())
-    yield from (("every", root + folder, pattern) for folder, pattern in _OF_EVERY_CORE.values())
+    yield from (("every", root + folder, pattern) for folder, pattern in (*_OF_EVERY_CORE.values(), _SIBLINGS))
     yield from (("lines", root + folder, pattern) for folder, pattern in (_IDLE_STATES, _MITIGATIONS, _MODULES))
     yield _loaded(root)
     yield _DIMMS
     yield from (("slurp", _sysctl_file(name, root)) for name in _SYSCTLS)
+    yield ("slurp", root + _HASH_SIZE)
     yield ("lscpu", "-J")
     yield _VIRTUAL
     yield _hypervisor(root)
@@ -106,6 +112,8 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     _lscpu(facts, answers)
     said, why = answers.said("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
     facts.put("cpu.idle_exit_latency_us", idle_exit_latency(said) if said else None, why)
+    said, why = answers.said("every", root + _SIBLINGS[0], _SIBLINGS[1])
+    facts.put("cpu.siblings", said.split() if said else None, why)
     said, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
     facts.put("mitigations", dict(line.split(":", 1) for line in said.splitlines() if ":" in line) if said else None, why)
     said, why = answers.said(*_loaded(root))
@@ -121,6 +129,8 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo tells")
     for name in _SYSCTLS:
         text, why = answers.of("slurp", _sysctl_file(name, root))
+        if name == _BUCKETS and text is None:
+            text, why = answers.of("slurp", root + _HASH_SIZE)
         facts.put(f"sysctls/{name}", " ".join(text.split()) if text is not None else None, why)
     for name, argv in _VERSIONS.items():
         said, why = answers.said(*argv)

@@ -2,11 +2,12 @@
 
 from dutlab.systems.optics.ethtool import of_ethtool
 from dutlab.systems.optics.ifconfig import of_freebsd, of_openbsd
-from dutlab.systems.optics.optic import Optic, OpticFinding, dbm
+from dutlab.systems.optics.optic import Optic, OpticFinding, dbm, readable
 
 __all__ = ["Optic", "OpticFinding", "dbm", "of_ethtool", "of_freebsd", "of_openbsd", "optic_of"]
 
 
 def optic_of(text: str) -> Optic | None:
     """What a system's own command printed, whichever system it was. None when it tells of no module."""
-    return of_ethtool(text) or of_freebsd(text) or of_openbsd(text)
+    optic = of_ethtool(text) or of_freebsd(text) or of_openbsd(text)
+    return None if optic is None else readable(optic)

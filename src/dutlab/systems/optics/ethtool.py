@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from dutlab.systems.optics.optic import LIMITS, Optic, made_on
@@ -44,7 +45,10 @@ _IN_BRACKETS = re.compile(r"0x([0-9a-f]+) \((.*)\)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BEYOND = 1e9
 """No module measures as much, in any unit: a misprint."""
-_ETHERNET = re.compile(r"(?:10G |40G |100G )?Ethernet: (.*)")
+_ETHERNET = (re.compile(r"Extended: (.*)"), re.compile(r"100G Ethernet: (.*)"), re.compile(r"(?:10G |40G )?Ethernet: (.*)"))
+"""Of the types that a module names the one to believe, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T
+or of 25G name the older kinds beside them."""
+_CABLES = ("Passive Cable", "Active Cable")
 
 Pairs = list[tuple[str, Any]]
 """An object of JSON with every key that was written, also one that was written twice."""
@@ -74,7 +78,7 @@ def of_ethtool(text: str) -> Optic | None:
         return None
     return _there(Optic(
         form=_form(_code(told["Identifier"]), _bracketed(told["Identifier"])),
-        kind=_ethernet(types),
+        kind=_kind(types),
         connector=_bracketed(told.get("Connector", "")),
         vendor=told.get("Vendor name", ""),
         part=told.get("Vendor PN", ""),
@@ -108,7 +112,7 @@ def _of_json(text: str) -> Optic | None:
     state, code = told.get("module_state"), told["identifier"]
     return _there(Optic(
         form=_form(code if isinstance(code, int) else None, str(told.get("identifier_description", ""))),
-        kind=_ethernet(str(v) for k, v in pairs if k == "transceiver_type"),
+        kind=_kind([str(v) for k, v in pairs if k == "transceiver_type"]),
         connector=str(told.get("connector_description", "")),
         vendor=str(told.get("vendor_name", "")).strip(),
         part=str(told.get("vendor_pn", "")).strip(),
@@ -132,7 +136,7 @@ def _lanes_there(values: Mapping[str, tuple[float, ...]], state: int | None) -> 
     lit = max((n + 1 for of in printed for n, value in enumerate(of) if value), default=0)
     if lit not in _LANE_COUNTS or all(len(of) <= lit for of in printed):
         return dict(values), ""
-    return {q: of[:lit] if q in _OF_LANES else of for q, of in values.items()}, f"all after lane {lit - 1} measure nothing: taken as absent"
+    return {q: of[:lit] if q in _OF_LANES else of for q, of in values.items()}, f"all after lane {lit} measure nothing: taken as absent"
 
 
 def _not_ready(state: int | None) -> str:
@@ -182,9 +186,10 @@ def _code(text: str) -> int | None:
     return int(m[1], 16) if m else None
 
 
-def _ethernet(types: Iterable[str]) -> str:
-    """The first that is of Ethernet; modules name Fibre Channel beside it."""
-    return next((m[1] for said in types if (m := _ETHERNET.match(said))), "")
+def _kind(types: Sequence[str]) -> str:
+    """The type that is of Ethernet, as modules name Fibre Channel beside it; else what kind of cable it is."""
+    of_ethernet = (m[1] for pattern in _ETHERNET for said in types if (m := pattern.match(said)) and "unknown" not in m[1])
+    return next(chain(of_ethernet, (said for said in types if said in _CABLES)), "")
 
 
 def _number(text: str) -> float | None:

@@ -7,12 +7,19 @@ threshold here, and the flags are not read.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
 """In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
+DARK = "dark"
+"""In place of a limit: no light at all, of a module that tells no thresholds."""
+_RECEIVED = "rx_power_mw"
+_OF_LIGHT = frozenset({_RECEIVED, "tx_power_mw", "tx_bias_ma"})
+_COPPER_CONNECTORS = frozenset({"RJ45", "Copper pigtail"})
+_COPPER = re.compile(r"Base-(T|CR\d*|CX4?)\b|Passive Cable|Active Cable", re.IGNORECASE)
 _BRIGHTEST_DBM = 100.0
 """Ten megawatts; more is not power but a misprint."""
 
@@ -23,15 +30,17 @@ class OpticFinding:
 
     quantity: str
     lane: int
-    """From 0; also of what a module has once, as its temperature."""
+    """From 1, as modules and switches count; also of what a module has once, as its temperature."""
     value: float
     limit: str
-    """`low_alarm` and the like."""
+    """`low_alarm` and the like; DARK without a threshold."""
     threshold: float
 
     def __str__(self) -> str:
+        if self.limit == DARK:
+            return f"no light is received on lane {self.lane}"
         name, unit = self.quantity.rsplit("_", 1)
-        shown = [f"{dbm(v):.2f} dBm" if unit == "mw" and v > 0 else f"{v:g} {unit}" for v in (self.value, self.threshold)]
+        shown = [f"{dbm(v):.2f} dBm" if unit == "mw" else f"{v:g} {unit}" for v in (self.value, self.threshold)]
         way = "below" if self.limit.startswith("low") else "above"
         return f"{name.replace('_', ' ')} of lane {self.lane} is {shown[0]}, {way} its {self.limit.replace('_', ' ')} threshold {shown[1]}"
 
@@ -57,7 +66,7 @@ class Optic:
     """Why there is less here than the module has."""
 
     def findings(self) -> list[OpticFinding]:
-        """Every value beyond a limit; where alarm and warning are both passed, the alarm alone.
+        """Every value beyond a limit; where alarm and warning are both passed, the alarm alone. Darkness needs no limit.
 
         Limits that are all 0 are those of a module that has none.
         """
@@ -65,8 +74,10 @@ class Optic:
         for quantity, lanes in self.values.items():
             limits = self.limits.get(quantity, {})
             if not any(limits.values()):
+                if quantity == _RECEIVED:
+                    found += [OpticFinding(quantity, lane, value, DARK, 0.0) for lane, value in enumerate(lanes, 1) if not value]
                 continue
-            for lane, value in enumerate(lanes):
+            for lane, value in enumerate(lanes, 1):
                 for limit in LIMITS:  # alarms come first
                     threshold = limits.get(limit)
                     if threshold is not None and (value > threshold if limit.startswith("high") else value < threshold):
@@ -74,9 +85,22 @@ class Optic:
                         break
         return found
 
+    @property
+    def is_copper(self) -> bool:
+        """A cable with plugs, or a module for twisted pairs: there is no light in it."""
+        return self.connector in _COPPER_CONNECTORS or _COPPER.search(self.kind) is not None
+
     def to_json(self) -> dict[str, Any]:
         """For the facts of a host."""
         return {**asdict(self), "values": {k: list(v) for k, v in self.values.items()}, "findings": [str(f) for f in self.findings()]}
+
+
+def readable(optic: Optic) -> Optic:
+    """Without what a module of copper prints of light: its registers hold zeros, and thresholds of whatever they were copied from."""
+    if not optic.is_copper:
+        return optic
+    values = {q: of for q, of in optic.values.items() if q not in _OF_LIGHT}
+    return replace(optic, values=values, limits={q: of for q, of in optic.limits.items() if q in values}, wavelength_nm=None)
 
 
 def dbm(milliwatts: float) -> float:

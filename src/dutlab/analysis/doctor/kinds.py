@@ -1,0 +1,89 @@
+"""Every kind of finding: what it loses, and the measurement that shows on this machine what it costs (`dutlab doctor --prove KIND`).
+
+A proof measures two levels: as the hosts are, and with the finding's own cure, which is undone again. Where the workload is the cause
+there is nothing to cure, so its setting has the levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FindingProof:
+    """A workload that the finding slows down, short enough to be repeated."""
+
+    workload: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """As an experiment file has them."""
+    mode: str = ""
+    """That the DUT must be in for the finding to cost anything; empty: whichever is usual."""
+    levels: tuple[str, tuple[object, ...]] | None = None
+    """A setting and the values that are compared, where the workload is the cause; None where the finding's cure is."""
+
+    @property
+    def words(self) -> str:
+        """`iperf3 as found and cured`; `iperf3 with streams 1 and 4`."""
+        if self.levels is None:
+            return f"{self.workload} as found and cured"
+        setting, (*first, last) = self.levels
+        return f"{self.workload} with {setting} {', '.join(map(str, first))} and {last}"
+
+
+@dataclass(frozen=True)
+class FindingKind:
+    """A kind of finding."""
+
+    proof: FindingProof
+    loses_frames: bool = False
+    """Whatever it costs on average: frames that do not fit, or flows that find no room, are all lost."""
+
+
+_TIMES = {"omit": "1s", "duration": "5s"}
+_STREAM = FindingProof("iperf3", {**_TIMES, "streams": 1})
+_STREAMS = FindingProof("iperf3", {**_TIMES, "streams": 4})
+# Frames that the engine reads below the stack of the ends: for cards, and for the DUT.
+_FRAMES = FindingProof("sweep", {"frame_sizes": [64], "rates": ["max"], "duration": "5s", "traffic": {"flows": 1024}})
+_TRACKED = FindingProof("sweep", {**_FRAMES.settings, "traffic": {"flows": 60_000}}, mode="nat")
+_WAITS = FindingProof("latency", {"rate": "1kpps", "shares": ["100%"], "duration": "5s"})
+_SIZES = FindingProof("path-mtu")
+
+KINDS: Mapping[str, FindingKind] = {
+    "narrow-slot": FindingKind(_STREAMS),
+    "small-payload": FindingKind(_STREAMS),
+    "pcie-power": FindingKind(_WAITS),
+    "mtu-mismatch": FindingKind(_SIZES, loses_frames=True),
+    "jumbo-meaning": FindingKind(_SIZES, loses_frames=True),
+    "neighbour-ageing": FindingKind(_WAITS),
+    "speed-mismatch": FindingKind(_STREAMS),
+    "half-duplex": FindingKind(FindingProof("iperf3", {**_STREAMS.settings, "direction": "bidir"}), loses_frames=True),
+    "flow-control": FindingKind(_FRAMES),
+    "weak-optics": FindingKind(_STREAMS),
+    "offloads-off": FindingKind(_STREAM),
+    "offloads-on-router": FindingKind(_STREAM),
+    "small-ring": FindingKind(_FRAMES),
+    "interrupt-moderation": FindingKind(_WAITS),
+    "one-queue": FindingKind(_FRAMES),
+    "irq-one-core": FindingKind(_FRAMES),
+    "netisr-one-thread": FindingKind(_FRAMES),
+    "far-node": FindingKind(_STREAM),
+    "shared-core": FindingKind(_FRAMES),
+    "driver-age": FindingKind(_STREAMS),
+    "governor": FindingKind(_STREAM),
+    "boost-off": FindingKind(_STREAM),
+    "power-saving": FindingKind(_WAITS),
+    "clock-source": FindingKind(_WAITS),
+    "slow-memory": FindingKind(_STREAMS),
+    "busy-cpu": FindingKind(_STREAM),
+    "stolen-cpu": FindingKind(_STREAM),
+    "firewall-in-the-way": FindingKind(_STREAM),
+    "conntrack-full": FindingKind(_TRACKED, loses_frames=True),
+    "conntrack-hash": FindingKind(_TRACKED),
+    "pool-debug": FindingKind(_FRAMES),
+    "kernel-relinking": FindingKind(_FRAMES),
+    "one-stream": FindingKind(FindingProof("iperf3", _TIMES, levels=("streams", (1, 4)))),
+    "both-ways": FindingKind(FindingProof("iperf3", _STREAM.settings, levels=("direction", ("forward", "reverse", "bidir")))),
+}
+"""Kind → what is declared of it; docs/method/doctor.md says what each is."""

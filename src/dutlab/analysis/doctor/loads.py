@@ -1,0 +1,43 @@
+"""Loads that say less of a path than they seem to: one TCP stream, and both directions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price
+from dutlab.analysis.doctor.inventory import Inventory
+from dutlab.analysis.doctor.published import one_stream as price_of_one_stream
+
+_FAST_BPS = 10e9
+
+
+def one_stream(p: Inventory) -> Iterator[Finding]:
+    """One TCP stream lives on one queue and one core at each end."""
+    fast = [link for link in p.links if (p.speed(link.ports[0]) or 0) >= _FAST_BPS]
+    for load in p.loads:
+        if load.streams == 1 and fast:
+            yield Finding(
+                "one-stream",
+                f"workload {load.workload} sends one TCP stream, which one queue and one core at each end must handle",
+                price_of_one_stream(max(p.speed(link.ports[0]) or 0.0 for link in fast)),
+                tuple(f"link {link.name}" for link in fast),
+                (Evidence(fast[0].ports[0].host, "the experiment file", f"{load.workload}: streams: 1"),),
+                (CureStep(fast[0].ports[0].host, f"by hand: write `streams: 4` or more for {load.workload} into the experiment file"),),
+                (CureStep(fast[0].ports[0].host, "by hand: write `streams: 1` again"),),
+            )
+
+
+def both_ways(p: Inventory) -> Iterator[Finding]:
+    """Streams in both directions at once: each may be slower than either direction alone, wherever they meet."""
+    for load in p.loads:
+        if load.both_ways and p.links:
+            source = p.links[0].ports[0].host
+            yield Finding(
+                "both-ways",
+                f"workload {load.workload} sends in both directions at once: a card, a slot or a core that both share makes each slower",
+                Price(None, "", "it is measured, not computed: forward, back, and both together, of which neither says the others"),
+                tuple(f"link {link.name}" for link in p.links),
+                (Evidence(source, "the experiment file", f"{load.workload}: direction: bidir"),),
+                (CureStep(source, f"by hand: measure {load.workload} also with `direction: forward` and with `direction: reverse`"),),
+                (CureStep(source, "by hand: write `direction: bidir` alone again"),),
+            )

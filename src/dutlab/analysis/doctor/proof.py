@@ -1,0 +1,106 @@
+"""A finding put to the test: an experiment of two levels, and what its figures say of the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dutlab.analysis.comparison import Comparison
+from dutlab.analysis.doctor.finding import Finding, Price
+from dutlab.analysis.doctor.kinds import FindingProof
+from dutlab.analysis.verdict import Verdict
+
+CURED, NOTHING = "cured", "nothing"
+"""The factor, and its level as the hosts were found; the other level is the kind of the finding."""
+_STREAM, _PAIRS = "iperf3", "matrix"
+"""The same load over a path, and between every two hosts of a segment, which has no source and no sink."""
+
+
+def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
+    """The first link that the finding is about; `links` has the ports of each, as `host:interface`. A host's finding is about any."""
+    where = finding.where if finding is not None else ()
+    named = (name for name, ports in links.items() if f"link {name}" in where or any(port in where for port in ports))
+    return next(named, next(iter(links), ""))
+
+
+def experiment_of(
+    kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, link: str, is_segment: bool, mode: str, repeats: int
+) -> dict[str, Any]:
+    """The experiment file: the finding's cure as a level, with its undo; without a finding the levels are of the workload.
+
+    A cure or an undo that no command carries out is a level that a person sets.
+    """
+    name, workload = _PAIRS if is_segment and proof.workload == _STREAM else proof.workload, {**proof.settings, "links": [[link]]}
+    data: dict[str, Any] = {"experiment": f"prove-{kind}", "testbed": testbed, "factors": {"mode": [mode]}, "repeats": repeats}
+    if proof.levels is not None:
+        setting, values = proof.levels
+        return {**data, "workloads": [{name: {**workload, setting: value}} for value in values]}
+    data["factors"][CURED] = [NOTHING, kind]
+    if finding is not None and not any(step.by_hand for step in (*finding.cure, *finding.undo)):
+        data["levels"] = {CURED: {NOTHING: {}, kind: _commands(finding)}}
+    return {**data, "workloads": [{name: workload}]}
+
+
+def _commands(finding: Finding) -> list[dict[str, Any]]:
+    """Host by host, in the order of the cure."""
+    hosts = dict.fromkeys(step.host for step in finding.cure)
+    by_host = {host: [[s.command for s in steps if s.host == host] for steps in (finding.cure, finding.undo)] for host in hosts}
+    return [{"host": host, "apply": cure, "restore": undo} for host, (cure, undo) in by_host.items()]
+
+
+@dataclass(frozen=True)
+class ProofPair:
+    """Two levels of one cell: what the second makes of the figure of the first."""
+
+    before: str
+    after: str
+    place: str
+    """Links and frame size, in words."""
+    comparison: Comparison
+
+    @property
+    def figure(self) -> str:
+        """That was compared."""
+        return self.comparison.pair.figure
+
+    @property
+    def words(self) -> str:
+        """What was compared, with both levels."""
+        first, second = self.comparison.first, self.comparison.second
+        levels = f": {first.value:.4g} became {second.value:.4g}" if first and second else ""
+        return f"{self.after} instead of {self.before}, {self.place}, {self.figure}{levels}"
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether chance alone would hardly show such a difference."""
+        return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
+
+    @property
+    def price(self) -> Price:
+        """What the worse level costs, measured here; None where no difference is proven."""
+        ratio, sides = self.comparison.ratio, (self.comparison.first, self.comparison.second)
+        repeats = min((side.n for side in sides if side is not None), default=0)
+        if ratio is None or not self.is_proven:
+            return Price(None, "", f"measured here, {repeats} repeats of each level: {self.comparison.words}; {self.comparison.why}")
+        share = min(ratio.ratio, 1 / ratio.ratio)
+        interval = ratio.interval
+        spread = f", 95 % interval of the ratio {interval.low:.3f} to {interval.high:.3f}" if interval else ""
+        source = f"measured here: {ratio.ratio:.3f} times, {repeats} repeats of each level{spread}"
+        return Price(100 * (1 - share), f"{self.figure}, {self.place}", source)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        c = self.comparison
+        interval = c.ratio.interval if c.ratio else None
+        return {
+            "before": self.before, "after": self.after, "place": self.place, "figure": self.figure, "verdict": c.verdict.value,
+            "proven": self.is_proven, "first": asdict(c.first) if c.first else None, "second": asdict(c.second) if c.second else None,
+            "ratio": c.ratio.ratio if c.ratio else None, "interval": [interval.low, interval.high] if interval else None, "p": c.p,
+            "price": asdict(self.price),
+        }  # fmt: skip
+
+
+def level_of(factors: Mapping[str, str], setting: object, proof: FindingProof) -> str:
+    """The level that a cell was measured at."""
+    return factors.get(CURED, "") if proof.levels is None else str(getattr(setting, proof.levels[0], ""))

@@ -1,0 +1,85 @@
+"""Where cards lose frames, in the words of their drivers (`ethtool -S`): one table by driver. Pure: text in, frames by place out.
+
+Names are those of the drivers' sources in Linux 4.14 to 6.12, each in its `*_ethtool.c` (mlx5: `en_stats.c`; virtio_net and r8169: the
+driver itself). A driver that is not here has what every driver tells the kernel (rtnl_link_stats64), which `linux_proc` reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MISSED, NO_BUFFER, NO_MEMORY, BUFFER_LATE = "rx_missed", "rx_no_buffer", "rx_no_memory", "rx_buffer_late"
+TX_FULL, OVER_ALLOWANCE = "tx_ring_full", "over_allowance"
+PLACES: Mapping[str, str] = {
+    MISSED: "the card's own buffer was full: the bus or memory behind it was too slow, or no receive descriptor came back in time",
+    NO_BUFFER: "the receive ring had no free descriptor: its core did not empty it in time",
+    BUFFER_LATE: "the receive ring was empty for a moment; the card kept the frame",
+    NO_MEMORY: "the kernel had no memory for a receive buffer",
+    TX_FULL: "the ring of frames to send was full",
+    OVER_ALLOWANCE: "the hypervisor's allowance for this machine was used up",
+}
+"""Place → what happened there, behind an interface's name in the counters of a record. All but BUFFER_LATE count lost frames, and
+OVER_ALLOWANCE also frames that were only held back."""
+
+
+@dataclass(frozen=True)
+class DriverCounter:
+    """A counter of a driver, of the whole card or of each queue."""
+
+    name: str
+    """A regular expression for the whole of the name, without blanks around it."""
+    place: str
+
+
+def _table(rows: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[DriverCounter, ...]]:
+    return {
+        driver: tuple(DriverCounter(name, place) for name, place in counters.items())
+        for drivers, counters in rows.items()
+        for driver in drivers.split()
+    }
+
+
+DRIVERS: Mapping[str, tuple[DriverCounter, ...]] = _table({
+    # RNBC counts frames that came while no descriptor was free; the card's buffer still holds them. RQDPC, of each queue, counts lost ones.
+    "igb igc e1000e e1000": {
+        "rx_missed_errors": MISSED, "rx_no_buffer_count": BUFFER_LATE, r"rx_queue_\d+_drops": NO_BUFFER,
+        r"alloc_rx_buff_failed|rx_queue_\d+_alloc_failed": NO_MEMORY,
+    },
+    "ixgbe": {
+        "rx_missed_errors": MISSED, "rx_no_dma_resources": NO_BUFFER, "rx_no_buffer_count": BUFFER_LATE,
+        "alloc_rx_page_failed|alloc_rx_buff_failed": NO_MEMORY,
+    },
+    "i40e": {r"port\.rx_(dropped|discards)": MISSED, "rx_alloc_fail|rx_pg_alloc_fail": NO_MEMORY},
+    "ice": {r"rx_dropped\.nic": MISSED, "rx_dropped": NO_BUFFER, "rx_alloc_fail|rx_pg_alloc_fail": NO_MEMORY},
+    "mlx5_core": {
+        "rx_discards_phy": MISSED, "rx_out_of_buffer": NO_BUFFER, "rx_buff_alloc_err": NO_MEMORY, "tx_queue_dropped": TX_FULL,
+    },
+    # Of each ring in brackets, and their sum under two names (the second since Linux 6.6), which is not counted again.
+    "bnxt_en": {r"\[\d+\]: rx_(drops|discards)": NO_BUFFER, "rx_stat_discard": MISSED, "rx_total_oom_discards": NO_MEMORY},
+    "r8169 r8125": {"rx_missed": MISSED},
+    "virtio_net": {r"rx\d+_hw_drop_overruns": NO_BUFFER, r"tx\d+_hw_drop_overruns": TX_FULL},
+    # A line `Rx Queue#: N` before the lines of each queue; those further in are parts of the one above.
+    "vmxnet3": {"pkts rx OOB": NO_BUFFER, "rx buf alloc fail": NO_MEMORY, "pkts tx discard": TX_FULL},
+    "ena": {
+        r"queue_\d+_rx_(page|skb)_alloc_fail": NO_MEMORY, r"queue_\d+_rx_empty_rx_ring": BUFFER_LATE,
+        "(bw_in|bw_out|pps|conntrack|linklocal)_allowance_exceeded": OVER_ALLOWANCE,
+    },
+})  # fmt: skip
+_CARD = re.compile(r"^card (\S+) (\S+)$")
+_COUNT = re.compile(r"^\s+(\S.*?)\s*: (\d+)$")
+
+
+def lost_at_cards(text: str) -> dict[str, float]:
+    """What `ethtool -S` printed of each card after a line `card INTERFACE DRIVER`, as INTERFACE_PLACE → frames, over all of its queues."""
+    found: dict[str, float] = {}
+    interface, counters = "", tuple[DriverCounter, ...]()
+    for line in text.splitlines():
+        if m := _CARD.match(line):
+            interface, counters = m[1], DRIVERS.get(m[2], ())
+        elif m := _COUNT.match(line):
+            for place in (of.place for of in counters if re.fullmatch(of.name, m[1])):
+                name = f"{interface}_{place}"
+                found[name] = found.get(name, 0.0) + float(m[2])
+    return found
