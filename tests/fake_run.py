@@ -128,7 +128,7 @@ def _make(runs: Path, w: Wanted) -> Path:
     )
     for host in ("source", "dut", "sink"):
         run.write_host(host, _facts(host, w))
-    at, watched = NOW, dict[tuple[str, int], Path]()
+    at, watched, means = NOW, dict[tuple[str, int], Path](), dict[tuple[str, int], Any]()
     for number, cell in enumerate(cells, 1):
         if w.cut_after is not None and number > w.cut_after:
             return run.path
@@ -136,14 +136,16 @@ def _make(runs: Path, w: Wanted) -> Path:
         samples = list[Sample]()
         if record.status == "measured" and w.cores:
             samples = _samples(w, dice, watched.get((cell.tool, cell.repeat)))
-        run.write_trial(
+        if record.status == "measured" and not samples:
+            record = record.model_copy(update={"watched": means.get((cell.tool, cell.repeat), {})})
+        kept = run.write_trial(
             record, {f"{cell.tool}.json": b'{"made": "up"}\n', "stderr.txt": b""} if record.status != "refused" else {}, samples
         )
         if record.status == "measured" and w.cores:
             path = run.path / f"trials/{number:04d}/samples.parquet"
             if not samples:
                 shutil.copyfile(watched[cell.tool, cell.repeat], path)
-            watched[cell.tool, cell.repeat] = path
+            watched[cell.tool, cell.repeat], means[cell.tool, cell.repeat] = path, kept.watched
         at = record.ended + timedelta(seconds=2)
     run.write_manifest()
     return run.path

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cells import cell_of
 from dutlab.methods.latency import measure
-from dutlab.methods.ports import Bench, Latency, Offer, Outcome
+from dutlab.methods.ports import Bench, Flow, Latency, Offer, Outcome, TimedFlow
 from simulated import Simulation
 
 OWN_WAY_NS = 10_000
@@ -37,9 +37,14 @@ class Queueing(Simulation):
         mid = OWN_WAY_NS + wait
         latency = Latency(
             count=1000, min_ns=OWN_WAY_NS - 1000, p50_ns=mid, p90_ns=mid + 500, p99_ns=mid + 1000, p999_ns=mid + 2000, max_ns=mid + 9000,
-            mean_ns=float(mid), histogram=((mid, 999), (mid + 9000, 1)),
+            mean_ns=float(mid),
         )  # fmt: skip
-        return replace(outcome, flows=tuple(replace(f, latency=latency if self.clocks else None) for f in outcome.flows))
+        return replace(outcome, flows=tuple(self._timed(f, latency) for f in outcome.flows))
+
+    def _timed(self, flow: Flow, latency: Latency) -> Flow:
+        if not self.clocks:
+            return replace(flow, latency=None)
+        return TimedFlow(**{**vars(flow), "latency": latency}, latency_histogram=((latency.p50_ns, 999), (latency.max_ns, 1)))
 
 
 def run(generator, of=None, speed=None):

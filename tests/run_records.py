@@ -10,9 +10,11 @@ from dutlab.subject import Figures, Subject, Way
 
 
 def record_in(path: Path) -> dict[str, Any]:
-    """What a record.json holds, its lists of figures as place → figure → value."""
+    """What a record.json holds, its lists of figures as place → figure → value, with the commands out of details.json beside it."""
     record: dict[str, Any] = json.loads(path.read_text())
-    return record | {name: _by_place(record[name]) for name in ("figures", "ceilings")}
+    details = path.with_name("details.json")
+    commands = json.loads(details.read_text())["commands"] if details.exists() else []
+    return record | {"commands": commands} | {name: _by_place(record[name]) for name in ("figures", "ceilings")}
 
 
 def _by_place(entries: list[dict[str, Any]]) -> Figures:

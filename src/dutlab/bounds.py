@@ -20,8 +20,9 @@ class FileBound(NamedTuple):
 
 
 RECORD: Final = FileBound(
-    "record of a trial", 16 * _MIB, "250 times a usual one, which has 45 to 69 kB; parsed, it takes 40 times its size"
+    "record of a trial", 16 * _MIB, "800 times a usual one, which has 12 to 22 kB; parsed, it takes 40 times its size"
 )
+DETAILS: Final = FileBound("details of a trial", 64 * _MIB, "histograms and commands have 10 to 200 kB; one trial is read at a time")
 PLAN: Final = FileBound("plan of a run", 32 * _MIB, "45,000 trials of 700 bytes each")
 PART: Final = FileBound("part of a run folder", 8 * _MIB, "facts of a host with 500 interfaces have 2 MB")
 JOURNAL: Final = FileBound("journal", 256 * _MIB, "3 kB a trial: 80,000 trials")

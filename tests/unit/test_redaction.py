@@ -9,14 +9,17 @@ import re
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
 from dutlab.cli.claims import verify_claim
 from dutlab.cli.publish import publish
 from dutlab.publish.redaction import Redactor
+from dutlab.sensors.sensor import Sample
 from dutlab.store.manifest import REDACTED, compare
 from dutlab.store.run_folder import RunFolder
+from dutlab.store.samples import columns, write_samples
 from fake_run import Wanted, build
 from raw_outputs import with_raw_outputs
 
@@ -61,8 +64,22 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert (file.read().decode(), found) == (text, None)
 
 
-def test_numbers_are_no_place_of_secrets() -> None:
-    assert Redactor(NAMED, ENVIRONMENT).redacted("samples.parquet", io.BytesIO(b"tok-of-pages"))[1] is None
+@pytest.mark.parametrize(("text", "left"), [("mqtt://bob:s3cret@h's", "mqtt://bob:******@h's"), ("tok-of-pages", "*" * 12), ("dut", "dut")])
+def test_a_table_is_searched_and_written_again_where_it_has_a_secret(tmp_path: Path, text: str, left: str) -> None:
+    write_samples(tmp_path / "samples.parquet", columns([Sample(n, "dut", text, "rate", "pps", n / 2) for n in range(3000)]))
+    with (tmp_path / "samples.parquet").open("rb") as source:
+        file, found = Redactor(NAMED, ENVIRONMENT).redacted("trials/0001/samples.parquet", source)
+        with file:
+            (tmp_path / "copy.parquet").write_bytes(data := file.read())
+    rows = duckdb.sql(f"SELECT t_s, host, sensor, name, unit, value FROM '{tmp_path}/copy.parquet'").fetchall()
+    assert rows == [(n, "dut", left, "rate", "pps", n / 2) for n in range(3000)]
+    assert (found and found.sha256) == (hashlib.sha256(data).hexdigest() if text != left else None)
+
+
+def test_what_is_only_called_a_table_is_searched_as_text() -> None:
+    file, found = Redactor(NAMED, ENVIRONMENT).redacted("x.parquet", io.BytesIO(b"tok-of-pages"))
+    with file:
+        assert (file.read(), found is None) == (b"*" * 12, False)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from capability import have_mount, need
 from cells import cell_of
+from dutlab.bounds import RECORD
 from dutlab.errors import InputError, StoreError
 from dutlab.sensors.sensor import Sample
 from dutlab.store.beneath import NameFault, OutsideFolder
+from dutlab.store.details import CommandRecord, FlowHistograms, TrialDetails
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
@@ -334,3 +336,17 @@ def test_write_once_leaves_the_first_content_and_a_folder_that_cannot_be_written
     assert (tmp_path / "x").read_bytes() == b"1"
     with pytest.raises(StoreError, match="cannot be written"):
         new_run(tmp_path / "x")
+
+
+def test_what_is_larger_than_readers_take_is_kept_and_the_record_says_so(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    notes = ["x" * RECORD.most_bytes]
+    ran = CommandRecord(host="dut", argv=["true"], status=0, started=NOW, seconds=0.1)
+    details = TrialDetails(commands=[ran], histograms=[FlowHistograms(link="a", latency_ns=((10, 2),))])
+    run.write_trial(record().model_copy(update={"notes": notes}), {"tool.out": b"1"}, details=details)
+    (kept,) = run.records()
+    assert (kept.status, kept.notes, kept.raw) == ("failed", [], ["raw/record.json", "raw/tool.out"])
+    assert kept.why and json.loads((run.path / "trials/0001/raw/record.json").read_text())["notes"] == notes
+    assert run.details(1) == details
+    run.write_trial(record(2), {})
+    assert not run.details(2) and run.record(2).figures == record().figures

@@ -19,7 +19,7 @@ from dutlab.report.pages.markdown import table_markdown
 from dutlab.report.write import print_report, write_report, write_sample_plots
 from dutlab.sensors.sensor import Sample
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.samples import columns, write_samples
+from dutlab.store.samples import columns, means_of, write_samples
 from fake_run import Wanted, build
 
 SECONDS = 4
@@ -45,6 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_samples(first / "samples.parquet", columns(rows))
     for trial in others:
         os.link(first / "samples.parquet", trial / "samples.parquet")
+    for path in made.glob("trials/*/record.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "watched": means_of(rows)}))
     return made
 
 

@@ -14,10 +14,11 @@ proven share a place, and all ranges together are right with 95 % (M. Mogstad, J
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import isfinite
+from math import isfinite, isnan
 
 from dutlab.analysis.compare import compare
 from dutlab.analysis.comparison import Comparison, Margin, Pair, turned
@@ -237,7 +238,7 @@ def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> Pl
     """The better is the proven one, else that of more pairs of repeats."""
     sign = -1 if less else 1
     strata = [(x, y) for x, y in zip(a.runs, b.runs, strict=True) if x and y]
-    lead = sign * sum((x > y) - (x < y) for first, second in strata for x in first for y in second)
+    lead = sign * sum(_pairs_above(first, second) for first, second in strata)
     if comparison.verdict in {Verdict.BETTER, Verdict.WORSE}:
         lead = 1 if comparison.verdict is Verdict.WORSE else -1
     better, worse = (a, b) if lead >= 0 else (b, a)
@@ -247,6 +248,12 @@ def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> Pl
         if x and y and sign * median(x) < sign * median(y)
     )  # fmt: skip
     return PlacedPair(better.label, worse.label, comparison, against)
+
+
+def _pairs_above(first: Sequence[float], second: Sequence[float]) -> int:
+    """Pairs in which the value of the first is the greater, less those in which it is the smaller."""
+    ordered = sorted(y for y in second if not isnan(y))
+    return sum(bisect_left(ordered, x) + bisect_right(ordered, x) - len(ordered) for x in first if not isnan(x))
 
 
 def _standing(

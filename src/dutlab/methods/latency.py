@@ -24,7 +24,7 @@ from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
 from dutlab.methods.carrying import carrying
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row, TimedFlow
 from dutlab.methods.search.method import find
 from dutlab.methods.search.request import Search
 from dutlab.plan.cell import Cell
@@ -174,10 +174,10 @@ def _buckets(points: Sequence[LatencyPoint]) -> bytes:
     links = dict.fromkeys(f.link for p in points for f in p.outcome.flows)
     by_link = {
         link: {
-            f"{p.percent:g}": [list(b) for b in f.latency.histogram]
+            f"{p.percent:g}": [list(b) for b in f.latency_histogram]
             for p in points
             for f in p.outcome.flows
-            if f.link == link and f.latency
+            if f.link == link and f.latency and isinstance(f, TimedFlow)
         }
         for link in links
     }

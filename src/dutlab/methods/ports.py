@@ -143,7 +143,6 @@ class Gaps:
     p99_ns: int
     max_ns: int
     mean_ns: float
-    histogram: Histogram = ()
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,6 @@ class Latency:
     """Inter-packet delay variation (RFC 5481 section 4.1), absolute: of consecutive frames that both arrived in order."""
     ipdv_p99_ns: int | None = None
     ipdv_max_ns: int | None = None
-    histogram: Histogram = ()
 
 
 @dataclass(frozen=True)
@@ -236,6 +234,14 @@ class Flow:
     def loss_ratio(self) -> float:
         """Frame loss ratio (RFC 1242 section 3.6), of the frames that were really sent; 0 when none was."""
         return self.lost_frames / self.sent_frames if self.sent_frames else 0.0
+
+
+@dataclass(frozen=True)
+class TimedFlow(Flow):
+    """A flow with all that is known of its times; a record keeps the histograms beside it (store/details.py)."""
+
+    latency_histogram: Histogram = ()
+    gap_histogram: Histogram = ()
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     experiment: str
     testbed: str
     order: Literal["shuffled", "as-written"]

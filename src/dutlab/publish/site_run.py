@@ -13,17 +13,18 @@ from dutlab import bounds, outside
 from dutlab.errors import DutlabError, InputError
 from dutlab.publish.verified import verified
 from dutlab.report.gather import read_run, report_of
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.pages.html import SitePlace, environment, html, page_words, style_sheet
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.claims import ClaimCard, as_text, cards_of, read_card
 from dutlab.store.cell_figures import counts
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of, redacted_files
+from dutlab.store.names import trial_folder
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.replace import file_name, file_names, folder_in, replace_file
-from dutlab.store.run_folder import RunFolder
+from dutlab.store.run_folder import RunFolder, details_in
 
 LARGEST_PAGE = 400_000
 """Bytes; a page that would be larger has its trials and pictures beside it."""
@@ -119,7 +120,7 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
               ("Commands of each mode", "commands.html"), ("Files with their hashes", "files.html"))  # fmt: skip
     place = SitePlace(crumbs, described=_described(found), picture=wanted.picture)
     place = _write_run_page(folder, found, plots, place)
-    _write_commands(folder, found, [*read.aside, *read.records], place)
+    _write_commands(folder, found, read, place)
     _write_files(path, folder, found, place)
     severe = tuple(dict.fromkeys(note.text for note in found.severe))
     return SiteRun(
@@ -198,12 +199,14 @@ class _LinkedPlot(Plot):
         return f'<img src="{escape(self.address)}" alt="{escape(self.described)}" loading="lazy">'
 
 
-def _write_commands(folder: Path, found: RunReport, records: Sequence[TrialRecord], place: SitePlace) -> None:
+def _write_commands(folder: Path, found: RunReport, read: ReadRun, place: SitePlace) -> None:
     """Of each mode every command once, in the order in which it was first run."""
     by_mode: dict[str, dict[tuple[str, str], None]] = {}
-    for record in sorted(records, key=lambda r: r.started):
+    aside = zip(read.aside, (attempt.folder for attempt in read.run.attempts()), strict=False)
+    folders = [*aside, *((r, trial_folder(read.run.path, r.trial)) for r in read.records)]
+    for record, folder_of in sorted(folders, key=lambda of: of[0].started):
         of_mode = by_mode.setdefault(record.cell.mode, {})
-        of_mode |= dict.fromkeys((c.host, shlex.join(c.argv)[:_CUT]) for c in record.commands)
+        of_mode |= dict.fromkeys((c.host, shlex.join(c.argv)[:_CUT]) for c in details_in(folder_of).commands)
     room = LARGEST_PAGE
     shown: list[tuple[str, list[tuple[str, str]], int]] = []
     for mode, commands in by_mode.items():

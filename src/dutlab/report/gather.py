@@ -22,6 +22,7 @@ from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
+from dutlab.report.model.watched_means import WatchedKey, means_by_key
 from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
@@ -63,16 +64,23 @@ def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
 def _read_run(run: RunFolder, first_note: int) -> ReadRun:
     faults: list[str] = []
     resolved, plan = run.resolved, run.plan
-    records = list(run.readable_records(faults))
+    means: dict[int, dict[WatchedKey, float]] = {}
+
+    def keep(record: TrialRecord) -> TrialRecord:
+        means[record.trial] = means_by_key(record.watched)
+        return record.model_copy(update={"watched": {}})
+
+    records = list(run.readable_records(faults, keep=keep))
     experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
     attempts = _or_fault(run.set_aside_records, faults) or []
     facts = _or_fault(run.hosts, faults) or {}
-    planned = needed_cells(plan, records)
+    measured = {r.trial: r.cell for r in records}
+    planned = {n: of if (of := measured.get(n)) == cell else cell for n, cell in needed_cells(plan, records).items()}  # each held once
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
     return ReadRun(
-        run, resolved, experiment, testbed, plan, planned, records,
+        run, resolved, experiment, testbed, {name: of for name, of in plan.items() if name != "trials"}, planned, records, means,
         [record for _, record in attempts], [record for reason, record in attempts if reason is AttemptReason.HOST_LOST],
         facts, findings_of(run, faults), groups, order, book, faults,
     )  # fmt: skip
@@ -95,7 +103,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     records, planned, faults = read.records, read.planned, list(read.faults)
     modes = {cell.mode for cell in (*planned.values(), *(r.cell for r in records))}
     found_sections = sections(read)
-    aside, facts, watched = read.aside, read.facts, sample_means(run, groups, faults)
+    aside, facts, watched = read.aside, read.facts, sample_means(read)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
     busy = nearly_nothing_left(records, aside)

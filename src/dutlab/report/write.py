@@ -157,7 +157,7 @@ def write_sample_plots(runs: Sequence[Path], names: Sequence[str], *, format: st
         for name in names:
             curves = [(read, curve) for read in reads for curve in sample_curves(read.run, read.groups, name)]
             if not curves:
-                known = sorted({w.name for read in reads for of in sample_means(read.run, read.groups, []).values() for w in of})
+                known = sorted({w.name for read in reads for of in sample_means(read).values() for w in of})
                 raise InputError(f"{name}: no such sample", remedy=f"these were read: {', '.join(known) or 'none'}")
             plots = [(f"{read.run.name}-" if len(reads) > 1 else "", curve_plot(curve, read.labels)) for read, curve in curves]
             source = f"{', '.join(read.run.name for read in reads)} · dutlab"

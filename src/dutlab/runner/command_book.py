@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from dutlab.hosts.host import Done
-from dutlab.store.record import CommandRecord
+from dutlab.store.details import CommandRecord
 
 
 class CommandBook:

@@ -13,6 +13,7 @@ from dutlab.runner.event_log import EventLog
 from dutlab.runner.journal import Journal, killed_trials, open_trial, read_journal, unproven_trials
 from dutlab.sensors.sensor import Sample
 from dutlab.store.attempts import AttemptReason
+from dutlab.store.details import TrialDetails
 from dutlab.store.judged import DISTURBED
 from dutlab.store.needed import Repeats
 from dutlab.store.read import reading
@@ -32,6 +33,7 @@ class TrialOutput:
     samples: list[Sample]
     killed: tuple[str, ...] = ()
     """Programs that somebody killed meanwhile, of a trial that failed."""
+    details: TrialDetails | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Records:
 
     def _keep(self, carried: TrialOutput) -> TrialRecord:
         record = self._attempts.verdict(carried.record)
-        self.folder.write_trial(record, carried.raw, carried.samples)
+        self.folder.write_trial(record, carried.raw, carried.samples, carried.details)
         self.journal.write("trial-finished", trial=record.trial, status=record.status, killed=carried.killed)
         self._attempts.written(record)
         return record

@@ -20,6 +20,7 @@ from dutlab.runner.progress import Progress, RunResult
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.run_process import RunProcess
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsSetting, StepsWorkload
+from dutlab.store.details import TrialDetails
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.systems.posix import SH
@@ -156,10 +157,9 @@ class StepsRun(RunProcess):
             started=done.started,
             ended=done.ended,
             doubts=[DoubtRecord.of(d) for d in measured.doubts],
-            commands=self.book.take(),
             **found_of(measured),
         )
-        return TrialOutput(record, dict(measured.raw), [])
+        return TrialOutput(record, dict(measured.raw), [], details=TrialDetails.of(measured.flows, self.book.take()))
 
 
 def _summary(account: Account) -> str:

@@ -32,6 +32,7 @@ from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, 
 from dutlab.sensors.totals import CounterTotals, CpuTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
+from dutlab.store.details import TrialDetails
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.subject import Figures
@@ -104,13 +105,17 @@ async def carry_out(
         ceilings=Figures(trial.ceilings),
         doubts=[DoubtRecord.of(d) for d in dict.fromkeys(found_doubts)],
         checks=[asdict(c) for c in checks],
-        commands=book.take(),
-        counters={host: of for host, of in watched.counters.items() if not (stage.device.restarted and host == stage.dut.name)},
+        counters={
+            host: {name: growth for name, growth in of.items() if growth}
+            for host, of in watched.counters.items()
+            if not (stage.device.restarted and host == stage.dut.name)
+        },
         polling=list(stage.at_rest.cores),
         interference={} if undisturbed else watched.interference,
         **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
     )
-    return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else ())
+    details = TrialDetails.of(measured.flows, book.take())
+    return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else (), details)
 
 
 def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Sensor]:
@@ -185,10 +190,9 @@ def _without_figures(
         figures=Figures(),
         doubts=[DoubtRecord.of(d) for d in stage.marks],
         checks=[asdict(c) for c in checks],
-        commands=book.take(),
         tool_facts=dict(stage.versions),
     )
-    return TrialOutput(record, {}, [])
+    return TrialOutput(record, {}, [], details=TrialDetails.of((), book.take()))
 
 
 _SLOWED = {THROTTLED: DoubtKind.THROTTLED, POWER_LIMITED: DoubtKind.POWER_LIMITED}

@@ -49,7 +49,8 @@ def spread_of(*sides: Sequence[float]) -> float:
     squares, freedom = 0.0, 0
     for values in sides:
         logs = [log(v) for v in values]
-        squares += sum((v - fmean(logs)) ** 2 for v in logs)
+        middle = fmean(logs)
+        squares += sum((v - middle) ** 2 for v in logs)
         freedom += len(logs) - 1
     return sqrt(squares / freedom) if freedom > 0 else 0.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb
 
 CONFIDENCE = 0.95
@@ -49,15 +50,21 @@ def median(values: Sequence[float]) -> float:
 
 def order_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
     """The narrowest interval [k-th smallest, k-th largest] that holds the median with at least `confidence`; None if none does."""
-    n, ordered, best = len(values), sorted(values), None
-    outside = 0
+    ordered, (k, reached) = sorted(values), _order_rank(len(values), confidence)
+    return Interval(ordered[k - 1], ordered[-k], reached) if k else None
+
+
+@lru_cache
+def _order_rank(n: int, confidence: float) -> tuple[int, float]:
+    """The k of order_interval() for n values, 0 where none is enough, and the confidence that it reaches."""
+    found, outside = (0, 0.0), 0
     for k in range(1, n // 2 + 1):
         outside += 2 * comb(n, k - 1)  # of 2^n equally likely ways to fall on either side of the median
         reached = 1 - outside / 2**n
         if reached < confidence:
             break
-        best = Interval(ordered[k - 1], ordered[n - k], reached)
-    return best
+        found = (k, reached)
+    return found
 
 
 def summarise(values: Sequence[float]) -> Summary:

@@ -36,7 +36,7 @@ class Calibration(BaseModel):
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     """Schema version of every file of a run folder, where a calibration becomes one."""
     measured: datetime
     """Time of the oldest point."""

@@ -43,7 +43,7 @@ def without_details(record: TrialRecord) -> TrialRecord:
     return record.model_copy(update=_DETAILS)
 
 
-_DETAILS: dict[str, Any] = {"flows": [], "checks": [], "commands": [], "counters": {}, "notes": [], "tables": {}, "raw": []}
+_DETAILS: dict[str, Any] = {"flows": [], "checks": [], "counters": {}, "watched": {}, "notes": [], "tables": {}, "raw": []}
 
 
 @dataclass(frozen=True)

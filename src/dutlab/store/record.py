@@ -22,7 +22,7 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.workloads import settings_schema
 from dutlab.subject import Figures, Subject, Way
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Schema version of everything in a run folder; raised when an older reader would misread."""
 
 PUBLISHED = "published"
@@ -119,23 +119,17 @@ class FlowRecord(Flow):
     @classmethod
     def of(cls, flow: Flow) -> Self:
         """The record of a flow."""
-        return cls(**{f.name: getattr(flow, f.name) for f in fields(flow)}, balances=flow.balances)
+        return cls(**{f.name: getattr(flow, f.name) for f in fields(Flow)}, balances=flow.balances)
 
 
-class CommandRecord(_Strict):
-    """A command that was run for the trial."""
-
-    host: str
-    argv: list[str]
-    status: int
-    started: AwareDatetime
-    seconds: float
+WatchedMeans = dict[str, dict[str, dict[str, dict[str, float]]]]
+"""Sensor → where (a host, or the link of a tool's readings) → unit → name → mean, without the first reading where there are more."""
 
 
 class TrialRecord(_Strict):
     """One trial."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     trial: int
     status: Literal["measured", "failed", "refused", "disturbed"]
     """`disturbed`: measured, but other work on the machine took too much of it, so the figures do not count."""
@@ -154,9 +148,8 @@ class TrialRecord(_Strict):
     doubts: list[DoubtRecord] = []
     checks: list[dict[str, Any]] = []
     """What verify of the mode found: what, passed, found."""
-    commands: list[CommandRecord] = []
     counters: dict[str, dict[str, float]] = {}
-    """Host → counter → difference over the trial (softirqs, drops)."""
+    """Host → counter → difference over the trial (softirqs, drops); a counter that is as it was is left out."""
     polling: list[int] = []
     """Cores of the DUT that its mode keeps busy without load."""
     interference: dict[str, Interference] = {}
@@ -169,6 +162,8 @@ class TrialRecord(_Strict):
     """What the method says beside its figures, in sentences."""
     tables: dict[str, list[dict[str, int | float | str | None]]] = {}
     """What the method found step by step: name → rows whose columns carry their unit in their name."""
+    watched: WatchedMeans = {}
+    """The mean of everything that was watched; samples.parquet beside the record has it over time."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
 

@@ -9,6 +9,7 @@
     events.jsonl                      what happened, as it happened: for looking on
     trials/0001/raw/…                 every tool's own output
     trials/0001/samples.parquet       time series; absent when nothing was watched
+    trials/0001/details.json          histograms and commands (store.details)
     trials/0001/record.json           written last: a trial is complete when it exists
     trials/0007.cut-1/                what was there when a trial was cut
     trials/0007.disturbed-1/          an attempt that does not count, whole, with its record (store.attempts)
@@ -31,18 +32,21 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from dutlab import outside
-from dutlab.bounds import PART, PLAN, RECORD, FileBound
+from dutlab.bounds import DETAILS, PART, PLAN, RECORD, FileBound
 from dutlab.errors import InputError, StoreError
 from dutlab.store.attempts import Attempt, AttemptReason, attempts_in, set_aside
 from dutlab.store.beneath import Beneath
+from dutlab.store.details import TrialDetails
 from dutlab.store.judged import as_disturbed, judged
 from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.read import CHANGED, read_json, reading
 from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
-from dutlab.store.samples import SampleRow, columns, write_samples
+from dutlab.store.samples import SampleRow, columns, means_of, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
+from dutlab.store.shared_parts import SharedParts
 from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_all, sync_directory, write_once
+from dutlab.subject import Figures
 
 
 class NewerRun(StoreError):
@@ -55,7 +59,7 @@ class NewerRun(StoreError):
 
 
 class OlderRun(StoreError):
-    """A file of a run was written by an older dutlab, whose cells hold no settings."""
+    """A file of a run was written by an older dutlab, in another form."""
 
     def __init__(self, path: Path, found: int) -> None:
         what = f"{path}: has schema_version {found}, and this dutlab reads {SCHEMA_VERSION} only"
@@ -180,29 +184,43 @@ class RunFolder:
         """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
         return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
 
-    def write_trial(self, record: TrialRecord, raw: Mapping[str, bytes], samples: Iterable[SampleRow] = ()) -> TrialRecord:
-        """Keeps a trial: raw outputs and samples first, the record last. Returns the record with `raw` filled in.
+    def write_trial(
+        self, record: TrialRecord, raw: Mapping[str, bytes], samples: Iterable[SampleRow] = (), details: TrialDetails | None = None
+    ) -> TrialRecord:
+        """Keeps a trial: raw outputs, samples and details first, the record last. Returns the record with `raw` and `watched` filled in.
+
+        What is larger than readers take is kept among the raw outputs, and the record says so.
 
         Keys of `raw` are relative paths under raw/. Raises StoreError (DiskFull, AlreadyWritten, UnsafeName); the trial
         then has no record, and nothing that this call wrote is left.
         """
-        outputs = {checked_relative(name): data for name, data in raw.items()}
+        held = list(samples)
+        kept, kept_raw, data = _bounded(record.model_copy(update={"watched": means_of(held)}) if held else record, raw, details)
+        outputs = {checked_relative(name): output for name, output in kept_raw.items()}
         folder = trial_folder(self.path, record.trial)
-        kept = record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)})
         fresh = not folder.exists()
         try:
             with Beneath.opened(self.path) as run:
                 run.make_folder(f"trials/{folder.name}")
-                for name, data in outputs.items():
+                for name, output in outputs.items():
                     path = folder / "raw" / name
                     with run.below(path.parent.relative_to(self.path).as_posix()) as below:
-                        write_once(path, data, Sync.AT_END, folder=below)
-            if held := list(samples):
+                        write_once(path, output, Sync.AT_END, folder=below)
+            for beside, part in data.items():
+                write_once(folder / beside, part, Sync.AT_END)
+            if held:
                 write_samples(folder / "samples.parquet", columns(held))
             if self._sync is Sync.EACH:
                 folders = {parent for name in outputs for parent in name.parents}
-                sync_all([*(folder / "raw" / path for path in (*outputs, *folders)), folder, folder.parent])
-            write_once(folder / "record.json", kept.model_dump_json(indent=1).encode() + b"\n", self._sync)
+                sync_all(
+                    [
+                        *(folder / "raw" / path for path in (*outputs, *folders)),
+                        *(folder / beside for beside in data),
+                        folder,
+                        folder.parent,
+                    ]
+                )
+            write_once(folder / "record.json", _json(kept), self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error
         finally:
@@ -246,10 +264,10 @@ class RunFolder:
         self, faults: list[str], *, keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
     ) -> Iterator[TrialRecord]:
         """The same, but a damaged record is passed over and told in `faults`; of each is held what `keep` makes of it. Raises NewerRun."""
-        found = []
+        found, shared = [], SharedParts()
         for trial in sorted(self.finished()):
             try:
-                found.append(keep(self.record(trial)))
+                found.append(shared.of(keep(self.record(trial))))
             except NewerRun:
                 raise
             except StoreError as error:
@@ -279,6 +297,10 @@ class RunFolder:
             else (reason, record)
             for reason, record in found
         ]
+
+    def details(self, trial: int) -> TrialDetails:
+        """Histograms and commands of a finished trial; empty where there are none. Raises StoreError."""
+        return details_in(trial_folder(self.path, trial))
 
     def samples_path(self, trial: int) -> Path | None:
         """The trial's time series, or None when nothing was watched."""
@@ -328,12 +350,44 @@ def _read_record(folder: Path, trial: int) -> TrialRecord:
     path = folder / "record.json"
     with reading(path):
         try:
-            found = TrialRecord.model_validate_json(outside.read(path, RECORD))
+            found = TrialRecord.model_validate_json(outside.read(path, RECORD), context=FROM_FILE)
         except (ValidationError, OSError):
             found = _record_of(path)  # says what is wrong, and tells a newer version from damage
     if found.trial != trial:
         raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
     return found
+
+
+def details_in(folder: Path) -> TrialDetails:
+    """The details in the folder of a trial or an attempt; empty where there are none. Raises StoreError."""
+    path = folder / "details.json"
+    with reading(path):
+        try:
+            return TrialDetails.model_validate_json(outside.read(path, DETAILS))
+        except FileNotFoundError:
+            return TrialDetails()
+
+
+def _bounded(
+    record: TrialRecord, raw: Mapping[str, bytes], details: TrialDetails | None
+) -> tuple[TrialRecord, dict[str, bytes], dict[str, bytes]]:
+    """The record as it is written, the raw outputs by name, and what is beside them: nothing that readers would refuse for its size."""
+    outputs, beside = dict(raw), dict[str, bytes]()
+    if details:
+        data = details.model_dump_json().encode() + b"\n"
+        (beside if len(data) <= DETAILS.most_bytes else outputs)["details.json"] = data
+    if len(data := _json(record)) > RECORD.most_bytes:
+        why = f"its record has {len(data)} bytes, and readers take {RECORD.most_bytes}: all of it is in raw/record.json"
+        outputs["record.json"] = data
+        record = TrialRecord(
+            trial=record.trial, status="failed", why=why, attempt=record.attempt, cell=record.cell, started=record.started,
+            ended=record.ended, figures=Figures(),
+        )  # fmt: skip
+    return record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)}), outputs, beside
+
+
+def _json(record: TrialRecord) -> bytes:
+    return record.model_dump_json(indent=1).encode() + b"\n"
 
 
 def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:

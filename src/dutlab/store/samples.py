@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dutlab.bounds import SAMPLE_ROWS
@@ -51,6 +53,24 @@ def columns(rows: Iterable[SampleRow]) -> dict[str, NDArray[Any]]:
         "unit": _texts([r.unit for r in held]),
         "value": np.array([r.value for r in held], dtype=np.float64),
     }
+
+
+def means_of(rows: Iterable[SampleRow]) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """Sensor → host → unit → name → the mean of what was read, as a record keeps it; values that are not finite are left out.
+
+    Without the first value where there are more: it was read before the load began.
+    """
+    values: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        if isfinite(row.value):
+            values.setdefault((row.sensor, row.host, row.unit, row.name), []).append((row.t_s, row.value))
+    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for (sensor, host, unit, name), of in sorted(values.items()):
+        first = min(range(len(of)), key=lambda n: of[n][0]) if len(of) > 1 else -1
+        mean = fmean(value for n, (_, value) in enumerate(of) if n != first)
+        if isfinite(mean):
+            found.setdefault(sensor, {}).setdefault(host, {}).setdefault(unit, {})[name] = mean
+    return found
 
 
 def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

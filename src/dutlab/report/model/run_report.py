@@ -19,6 +19,7 @@ from dutlab.report.model.flame import Flame
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.table import Table
+from dutlab.report.model.watched_means import SampleMeans
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import plug_of
@@ -37,8 +38,11 @@ class ReadRun:
     experiment: Mapping[str, Any]
     testbed: Mapping[str, Any]
     plan: Mapping[str, Any]
+    """plan.json without its trials, which `planned` has."""
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
+    """What was watched is taken out of them."""
+    means: SampleMeans
     aside: list[TrialRecord]
     """Of attempts that do not count."""
     lost: list[TrialRecord]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Cell, Figure, Missing, Table, Value
@@ -31,6 +31,7 @@ def csv_table(runs: Sequence[RunReport]) -> str:
 
 def _rows(r: RunReport) -> Iterator[Row]:
     """Rows of each table, without tables that repeat another one."""
+    limits = {trial: row.words for row in reversed(r.limits) for trial in row.trials}  # of several the first
     for section in r.sections:
         for table in (t for t in section.tables if not t.again):
             for row in table.rows:
@@ -40,7 +41,7 @@ def _rows(r: RunReport) -> Iterator[Row]:
                             "run": r.name, "workload": section.workload, "asked": table.asked or table.title, "mode": row.label,
                             "links": row.links or joined(column.links), "link": row.link or column.link,
                             "frame_size": row.size or column.size, "figure": column.figure,
-                            "ceiling": row.ceilings[i] if row.ceilings else None, **_value(r, cell),
+                            "ceiling": row.ceilings[i] if row.ceilings else None, **_value(r, cell, limits),
                         }  # fmt: skip
 
 
@@ -62,11 +63,11 @@ def _plain(cell: Cell, unit: Unit) -> str:
     return (cell.published_in(unit.scale) if isinstance(cell, Figure) else "") or f"{value / unit.scale:.{unit.digits}f}"
 
 
-def _value(r: RunReport, value: Value) -> Row:
+def _value(r: RunReport, value: Value, limits: Mapping[int, str]) -> Row:
     trials = " ".join(map(str, value.trials))
     if not isinstance(value, Figure):
         return {"trials": trials, "missing": value.why}
-    limit = next((row.words for row in r.limits if value.trials and value.trials[0] in row.trials), "")
+    limit = limits.get(value.trials[0], "") if value.trials else ""
     touching = [n for n in r.notes if n.number in value.marks]
     return {
         "median": value.median, "low": value.low, "high": value.high, "spread": "95 % interval" if value.interval else "range",

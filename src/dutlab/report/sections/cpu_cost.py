@@ -17,7 +17,7 @@ from dutlab.doubts import DoubtKind
 from dutlab.report.model.contests import CellsOfRun, CompareRequest, Place, between_modes, contests_of, decided, overall_of, place_of
 from dutlab.report.model.cpu import CpuCost, ModeCost
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import cells_of
+from dutlab.store.cell_figures import cells_of, counts
 from dutlab.store.judged import DISTURBED, lost_link
 from dutlab.store.record import TrialRecord
 
@@ -34,7 +34,7 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
     void = [r for r in set_aside if r.status == DISTURBED]
     attempts = [r for r in (*void, *records) if r.status in {"measured", DISTURBED} and not lost_link(r)]
     for figures in (AT_EQUAL_SPEED, FORWARDING, ALL_THREADS):
-        having = [r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
+        having = [r if counts(r) else r.model_copy(update={"status": "measured"}) for r in attempts if _has(r, figures)]
         shared = _shared(having)
         compared = [r for r in having if place_of(r.cell) in shared]
         time_s = median(_fixed_work_s(compared)) if figures is AT_EQUAL_SPEED and compared else 1.0

@@ -10,8 +10,9 @@ from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
+from dutlab.report.model.watched_means import SampleMeans, WatchedKey
 from dutlab.report.model.words import Unit, alike_names, setting_words
-from dutlab.report.sections.watched import SampleMeans, WatchedKey, made_up
+from dutlab.report.sections.watched import made_up
 from dutlab.workloads import plug_of
 
 WATTS = Unit("W", 1.0, 1)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from dutlab.errors import StoreError
 from dutlab.report.model.course import CheckLine
 from dutlab.report.model.cpu import Cpu, CpuRow
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.run_report import Section
+from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
+from dutlab.report.model.watched_means import SampleMeans, WatchedKey
 from dutlab.report.model.words import COUNT, Unit, name_words, plural, unit_of
 from dutlab.stats.summary import median
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.samples import damaged_samples, query_samples
+from dutlab.store.samples import query_samples
 from dutlab.systems.sample_names import core_of
 
 KINDS = ("softirq", "irq", "system", "user", "steal")
@@ -27,12 +27,6 @@ KINDS = ("softirq", "irq", "system", "user", "steal")
 _OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
 """(label, core) → kind of work → mean percentage, of each trial."""
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
-_MEANS = """
-SELECT file, host, sensor, name, unit,
-CASE WHEN count(*) > 1 THEN (sum(value) - arg_min(value, t_s)) / (count(*) - 1) ELSE avg(value) END
-FROM samples WHERE isfinite(value) GROUP BY ALL ORDER BY ALL
-"""
-"""Without the first sample where there are more: it begins before the load does."""
 _OVER_TIME = """
 SELECT file, host, sensor, unit, floor(t_s), avg(value)
 FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL ORDER BY ALL
@@ -44,17 +38,6 @@ FROM samples WHERE name = getvariable('wanted') AND isfinite(value) GROUP BY ALL
 """
 
 
-class WatchedKey(NamedTuple):
-    """Sensor readings: sensor, where (a host, or the link of a tool's readings), name and unit."""
-
-    sensor: str
-    where: str
-    name: str
-    unit: str
-
-
-SampleMeans = Mapping[int, Mapping[WatchedKey, float]]
-"""Trial → the mean of everything that was watched in it."""
 _Seconds = dict[float, list[float]]
 """Second of the trial → its values."""
 CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
@@ -62,16 +45,9 @@ CoreMeans = Mapping[int, Mapping[tuple[str, int], Mapping[str, float]]]
 _SHARE = Unit("%", 1.0, 2)
 
 
-def sample_means(run: RunFolder, groups: Sequence[Group], faults: list[str]) -> SampleMeans:
-    """The mean of every sample in each trial, made where the samples lie (in DuckDB), so that a million of them cost no time.
-
-    A trial whose samples are damaged is reported without them, and `faults` says so.
-    """
-    of_file = _files(run, groups)
-    found: dict[int, dict[WatchedKey, float]] = defaultdict(dict)
-    for file, where, sensor, name, unit, mean in _rows_of(of_file, faults):
-        found[of_file[file][0]][WatchedKey(sensor, where, name, unit)] = mean
-    return found
+def sample_means(read: ReadRun) -> SampleMeans:
+    """The mean of every sample in each trial that counts."""
+    return {r.trial: read.means[r.trial] for g in read.groups for r in g.measured if read.means.get(r.trial)}
 
 
 def core_means(means: SampleMeans) -> CoreMeans:
@@ -158,18 +134,6 @@ def _files(run: RunFolder, groups: Sequence[Group]) -> list[tuple[int, Path]]:
     return [(r.trial, path) for g in groups for r in g.measured if (path := run.samples_path(r.trial))]
 
 
-def _rows_of(of_file: list[tuple[int, Path]], faults: list[str]) -> list[tuple[Any, ...]]:
-    """Drops from `of_file` what cannot be read."""
-    try:
-        return query_samples([path for _, path in of_file], _MEANS)
-    except StoreError:
-        damaged = damaged_samples([path for _, path in of_file])
-    faults += [f"{path}: its samples cannot be read, trial {trial} is reported without them: {damaged[path]}" for trial, path in of_file
-               if path in damaged]  # fmt: skip
-    of_file[:] = [(trial, path) for trial, path in of_file if path not in damaged]
-    return query_samples([path for _, path in of_file], _MEANS)
-
-
 def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str], dut: str) -> tuple[Cpu, ...]:
     """Load of each core by workload and mode: those of the host `dut`, or of every host where nothing was watched there."""
     found: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(list))
@@ -197,19 +161,26 @@ def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
 def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...]:
     """Counters that grew in any trial, by mode: the median over trials of their growth."""
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    trials = Counter[tuple[str, str]]()
     for group in groups:
         for record in group.measured:
             for host, of_host in record.counters.items():
+                trials[host, group.label] += 1
                 for counter, growth in of_host.items():
-                    found[host, counter][group.label].append(growth)
+                    if growth:
+                        found[host, counter][group.label].append(growth)
     rows = [
-        Row("", (*place, *(median(of[label]) if label in of else "" for label in labels)))
-        for place, of in sorted(found.items())
-        if any(growth for grown in of.values() for growth in grown)
+        Row("", (host, counter, *(_growth(of[label], trials[host, label]) if trials[host, label] else "" for label in labels)))
+        for (host, counter), of in sorted(found.items())
     ]
     columns = (Column("host"), Column("counter"), *(Column(label, unit=COUNT) for label in labels))
     title = f"{plural(len(rows), 'counter')} that grew over a trial, median over all trials of a mode"
     return (Table("counters", title, columns, tuple(rows), first="", folded=True),) if rows else ()
+
+
+def _growth(grown: Sequence[float], trials: int) -> float:
+    """The median over so many trials; in the others the counter did not change."""
+    return median([*grown, *[0.0] * (trials - len(grown))])
 
 
 def losses(groups: Sequence[Group]) -> tuple[Table, ...]:

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, Gaps, Latency
+from dutlab.methods.ports import Flow, Gaps, Latency, TimedFlow
 from dutlab.tools.engine import protocol
 from dutlab.tools.engine.agent import TOOL
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, SentSoFar
@@ -18,7 +18,7 @@ _NS = 1e9
 
 def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Received, *, sent_by: TimedBy | None = None) -> Flow:
     """A link's flow; `sent_by` is who read the clock for the send times."""
-    return Flow(
+    return TimedFlow(
         link=link,
         intended_frames=sent.intended,
         sent_frames=sent.sent,
@@ -44,6 +44,8 @@ def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Receive
         reorder_extent_max=received.reorder_extent_max,
         arrived_beyond_sent=not received.balances,
         sources=tuple(dict.fromkeys(source.address for source in received.sources)),
+        latency_histogram=received.latency.histogram if received.latency else (),
+        gap_histogram=sent.gaps.histogram if sent.gaps else (),
     )
 
 
@@ -119,7 +121,7 @@ def _latency(of: protocol.Latency | None) -> Latency | None:
     ipdv = of.ipdv
     return Latency(
         of.count, of.min_ns, of.p50_ns, of.p90_ns, of.p99_ns, of.p999_ns, of.max_ns, of.mean_ns, of.pdv_p99_ns, of.pdv_p999_ns,
-        ipdv.p50_ns if ipdv else None, ipdv.p99_ns if ipdv else None, ipdv.max_ns if ipdv else None, of.histogram,
+        ipdv.p50_ns if ipdv else None, ipdv.p99_ns if ipdv else None, ipdv.max_ns if ipdv else None,
     )  # fmt: skip
 
 
@@ -137,4 +139,4 @@ def _card_error_ns(port: Received) -> int:
 def _gaps(of: protocol.Gaps | None) -> Gaps | None:
     if of is None or not of.count:
         return None
-    return Gaps(of.count, of.min_ns, of.p50_ns, of.p99_ns, of.max_ns, of.mean_ns, of.histogram)
+    return Gaps(of.count, of.min_ns, of.p50_ns, of.p99_ns, of.max_ns, of.mean_ns)

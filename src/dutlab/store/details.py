@@ -1,0 +1,54 @@
+"""Histograms of a trial's flows and the commands that were run for it, as JSON in `trials/NNNN/details.json`.
+
+They are most of what a trial leaves and few readers want them. So they are beside the record, which every reader of a run reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from dutlab.methods.ports import Flow, Histogram, TimedFlow
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class CommandRecord(_Strict):
+    """A command that was run for the trial."""
+
+    host: str
+    argv: list[str]
+    status: int
+    started: AwareDatetime
+    seconds: float
+
+
+class FlowHistograms(_Strict):
+    """How often each time came up in a flow; empty where that is not known."""
+
+    link: str
+    latency_ns: Histogram = ()
+    gaps_ns: Histogram = ()
+    """From each frame to the next, as they were sent."""
+
+
+class TrialDetails(_Strict):
+    """Those of one trial."""
+
+    schema_version: Literal[4] = 4
+    commands: list[CommandRecord] = []
+    histograms: list[FlowHistograms] = []
+
+    @classmethod
+    def of(cls, flows: Iterable[Flow], commands: Sequence[CommandRecord]) -> Self:
+        """The details of a trial with these flows."""
+        timed = [f for f in flows if isinstance(f, TimedFlow) and (f.latency_histogram or f.gap_histogram)]
+        histograms = [FlowHistograms(link=f.link, latency_ns=f.latency_histogram, gaps_ns=f.gap_histogram) for f in timed]
+        return cls(commands=list(commands), histograms=histograms)
+
+    def __bool__(self) -> bool:
+        return bool(self.commands or self.histograms)
