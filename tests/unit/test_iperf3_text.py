@@ -201,6 +201,8 @@ def test_the_halves_of_a_text_in_both_directions() -> None:
 def test_digits_without_end_are_looked_through_once() -> None:
     (trial,) = read(LINUX.replace("   3             sender", "9" * 2**20 + "             sender"))
     assert "retransmits" not in trial.measured.figures["a"]
+    with pytest.raises(InputError):
+        read(LINUX.replace("2.19 Gbits", "9" * 400 + " Gbits"))
 
 
 def test_a_text_without_a_result_is_refused_by_its_name_and_reason(golden: Golden) -> None:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dutlab.bounds import LARGEST_NUMBER
+
 _LINE = re.compile(
     r"^\[ *(?P<id>\d+|SUM)\](?:\[(?P<role>[TR]X-[CS])\])? +(?P<from>\d+[.,]\d+)- *(?P<to>\d+[.,]\d+) +sec +[\d.,]+ [KMGTPE]?Bytes +"
     r"(?P<rate>\d+(?:[.,]\d+)?) (?P<prefix>[KMGTPE]?)(?P<unit>bits|Bytes)/sec(?P<rest>.*)$",
@@ -90,10 +92,12 @@ def _number(digits: str) -> float:
 
 
 def lines_of(text: str) -> Iterator[TextLine]:
-    """Every such line of a text, in its order."""
+    """Every such line of a text, in its order; one with a number that nothing counts is none."""
     for m in _LINE.finditer(text):
         is_bits = m["unit"] == "bits"
         bps = _number(m["rate"]) * (1e3 if is_bits else 1024.0) ** _POWERS[m["prefix"]] * (1 if is_bits else 8)
+        if max(bps, _number(m["to"])) > LARGEST_NUMBER:
+            continue
         yield TextLine(m.start(), m["id"], m["role"] or "", _number(m["from"]), _number(m["to"]), bps, m["rest"])
 
 
