@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -82,6 +83,8 @@ def test_every_command_is_found_by_its_name() -> None:
         found = dutlab.get_command(click.Context(dutlab), name)
         assert found is not None
         assert found.name == name
+        shown, _, _ = found.get_help(click.Context(found, info_name=name)).partition("Example:")
+        assert not re.search(r"[a-z,.:;] {3,}\w", shown), f"{name} --help has gaps in its sentences"
 
 
 def test_a_reader_that_has_enough_is_no_fault() -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 from contextlib import suppress
 from functools import cache
+from inspect import cleandoc
 
 import click
 
@@ -160,7 +161,7 @@ def _command(name: str) -> click.Command:
     module, function = COMMANDS[name].split(":")
     command: click.Command = getattr(importlib.import_module(module), function)
     said = next(said for of_section in SECTIONS.values() for other, (_, said) in of_section.items() if other == name)
-    command.help = f"{said}\n\n{command.help or ''}"
+    command.help = f"{said}\n\n{cleandoc(command.help or '')}"
     return command
 
 
