@@ -345,8 +345,8 @@ def test_what_is_larger_than_readers_take_is_kept_and_the_record_says_so(tmp_pat
     details = TrialDetails(commands=[ran], histograms=[FlowHistograms(link="a", latency_ns=((10, 2),))])
     run.write_trial(record().model_copy(update={"notes": notes}), {"tool.out": b"1"}, details=details)
     (kept,) = run.records()
-    assert (kept.status, kept.notes, kept.raw) == ("failed", [], ["raw/record.json", "raw/tool.out"])
-    assert kept.why and json.loads((run.path / "trials/0001/raw/record.json").read_text())["notes"] == notes
+    assert (kept.status, kept.notes, kept.raw) == ("failed", [], ["raw/too-large-record.json", "raw/tool.out"])
+    assert kept.why and json.loads((run.path / "trials/0001/raw/too-large-record.json").read_text())["notes"] == notes
     assert run.details(1) == details
     run.write_trial(record(2), {})
     assert not run.details(2) and run.record(2).figures == record().figures

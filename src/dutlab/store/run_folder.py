@@ -375,10 +375,13 @@ def _bounded(
     outputs, beside = dict(raw), dict[str, bytes]()
     if details:
         data = details.model_dump_json().encode() + b"\n"
-        (beside if len(data) <= DETAILS.most_bytes else outputs)["details.json"] = data
+        if len(data) <= DETAILS.most_bytes:
+            beside["details.json"] = data
+        else:
+            outputs["too-large-details.json"] = data
     if len(data := _json(record)) > RECORD.most_bytes:
-        why = f"its record has {len(data)} bytes, and readers take {RECORD.most_bytes}: all of it is in raw/record.json"
-        outputs["record.json"] = data
+        why = f"its record has {len(data)} bytes, and readers take {RECORD.most_bytes}: all of it is in raw/too-large-record.json"
+        outputs["too-large-record.json"] = data
         record = TrialRecord(
             trial=record.trial, status="failed", why=why, attempt=record.attempt, cell=record.cell, started=record.started,
             ended=record.ended, figures=Figures(),
