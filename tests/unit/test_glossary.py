@@ -16,10 +16,10 @@ PAGE = (ROOT / "docs/glossary.md").read_text().split("## Phrases to avoid")[0]
 ROWS = re.findall(r"^\| (?!term \||---)([^|]+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 TERMS = [term for terms, _ in ROWS for term in terms.split(", ")]
 PLAIN = {
-    "", "I/Os", "MTU", "all together", "at the knee", "client", "command", "cores of fio", "cores of the host", "counter", "depth at the knee",
-    "depth at the peak", "drives", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "highest", "idle", "in phase", "its clock was ahead by", "known within", "lasted",
+    "", "I/Os", "MTU", "all together", "at the knee", "client", "command", "cores of fio", "count", "cores of the host", "counter", "depth at the knee",
+    "depth at the peak", "detail", "drives", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "highest", "idle", "in phase", "its clock was ahead by", "known within", "lasted",
     "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean",
-    "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate",
+    "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate", "part",
     "offered in each direction", "output, by trial", "payload, bytes", "phase", "power", "profile", "range", "rebuild took", "rebuilt",
     "result", "rounds", "router", "routes", "slope over it", "state", "steady heat after", "step", "temperature", "test", "then", "there", "throttled, times", "to", "took", "under load", "what", "work",
 }  # fmt: skip

@@ -146,7 +146,8 @@ async def test_the_list_narrows_by_all_that_runs_have_and_tells_what_is_wrong_wi
         return re.findall(r'name="run" value="([^"]*)"', page.text)
 
     everything = names(await ask("/"))
-    assert len(everything) == 6 and everything == sorted(everything, reverse=True)
+    begun = [name for name in everything if "newer" not in name]  # what a newer dutlab wrote does not say when it began
+    assert len(everything) == 6 and begun == sorted(begun, reverse=True)
     assert names(await ask("/?experiment=again")) == ["2026-11-22T0801Z-again-0001"]
     assert names(await ask("/?words=AGAIN+nat")) == ["2026-11-22T0801Z-again-0001"]
     assert names(await ask("/?status=cut")) == [n for n in everything if "-cut-" in n]

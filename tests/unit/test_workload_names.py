@@ -17,6 +17,9 @@ SOURCE = Path(inspect.getfile(dutlab)).parent
 OTHER_MEANINGS = {
     ("cli/export.py", "iperf3"): "a kind of file that is written",
     ("cli/main.py", "*"): "names of commands",
+    ("cli/gate.py", "sweep"): "an experiment file that is made",
+    ("report/questions/compared.py", "iperf3"): "the program",
+    ("runner/examine.py", "iperf3"): "the program",
     ("systems/linux_facts/machine.py", "iperf3"): "the program",
     ("choices.py", "*"): "names of programs whose files are read",
     ("plan/trials.py", "iperf3"): "the program",

@@ -22,16 +22,18 @@ class CountChange:
     setting: str = ""
     """Only tests count whose setting of this name is above `least`; empty for all."""
     least: int = 0
+    of_datagrams: bool = False
+    """Only tests of UDP count, which are those with a share of lost datagrams."""
 
 
 CHANGES = (
-    CountChange("3.2", ("loss_ratio", "goodput_bps"), "datagrams that came out of order were counted as lost", "datagrams"),
+    CountChange("3.2", ("loss_ratio", "goodput_bps"), "datagrams that came out of order were counted as lost", of_datagrams=True),
     CountChange("3.8", ("jitter_ns",), "jitter had the drift between the clocks of both ends in it"),
     CountChange("3.10", ("sender_cpu_percent", "receiver_cpu_percent"), "the processor's share was calculated wrong"),
     CountChange("3.14", ("goodput_bps", "sent_bps", "loss_ratio"), "sums of a test with a warm-up (-O) were wrong", "omit_s"),
     CountChange("3.16", ("goodput_bps", "sent_bps"), "one thread served all streams of a test", "streams", 1),
     CountChange("3.18", ("sender_cpu_percent", "receiver_cpu_percent"), "the processor's share was too high at limited rates"),
-    CountChange("3.18", ("sent_bps", "loss_ratio"), "datagrams that the sender could not send were counted as sent", "datagrams"),
+    CountChange("3.18", ("sent_bps", "loss_ratio"), "datagrams that the sender could not send were counted as sent", of_datagrams=True),
 )
 
 
@@ -49,13 +51,12 @@ def changes_between(
         for change in CHANGES
         if any((a < _since(change)) != (b < _since(change)) for a in ours for b in theirs)
         and any(name in measures for name in change.measures)
+        and (not change.of_datagrams or "loss_ratio" in measures)
         and (not change.setting or any(_has(change, test) for test in tests))
     )
 
 
 def _has(change: CountChange, test: Mapping[str, object]) -> bool:
-    if change.setting == "datagrams":
-        return test.get("protocol") == "udp"
     value = test.get(change.setting)
     return isinstance(value, int | float) and value > change.least
 

@@ -24,6 +24,7 @@ from dutlab.cli.one_workload import as_yaml
 from dutlab.cli.told import tell
 from dutlab.cli.versions import Version, VersionKind, given_of, version_of
 from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.hosts.passwords import child_environment
 from dutlab.report.questions.bisected import BisectFound, BisectStep, as_share, changes_between, figures_of, markdown_of, why_nothing
 from dutlab.report.questions.sides import ComparedRun, open_run
 from dutlab.runner.campaign_folder import CampaignFolder
@@ -328,7 +329,7 @@ def _build(repository: Path, commit: str, command: str, file: str, place: Path) 
         tree = Path(folder) / "tree"
         _git(repository, "worktree", "add", "--detach", "--force", str(tree), commit)
         try:
-            environment = {**os.environ, "DUTLAB_OUT": str(place), "DUTLAB_COMMIT": commit}
+            environment = {**child_environment(os.environ), "DUTLAB_OUT": str(place), "DUTLAB_COMMIT": commit}
             done = subprocess.run(
                 ["sh", "-ec", command],
                 cwd=tree,
@@ -352,7 +353,13 @@ def _build(repository: Path, commit: str, command: str, file: str, place: Path) 
 def _git(repository: Path, *words: str) -> bytes:
     """What it prints. Raises NoVersion with what it complains of."""
     try:
-        done = subprocess.run(["git", "-C", str(repository), *words], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(repository), *words],
+            env=child_environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
     except FileNotFoundError:
         raise NoVersion("git is not installed") from None
     if done.returncode:

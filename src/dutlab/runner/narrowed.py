@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from dutlab.plan.cell import Cell
 from dutlab.runner.run import Work
-from dutlab.spec.workloads.exact import MOST_FRAMES, ExactSetting
 from dutlab.store.cell_figures import CellKey, key_of
 
 
@@ -19,18 +18,13 @@ def narrowed(work: Work, keys: AbstractSet[CellKey]) -> Work:
 
 def keys_of(cell: Cell) -> tuple[CellKey, CellKey]:
     """A cell's own key, and that which it has where kernels are compared."""
-    if not isinstance(cell.setting, ExactSetting):
-        return (key_of(cell), key_of(cell))
     return (key_of(cell), key_of(cell.model_copy(update={"setting": cell.setting.of_any_kernel})))
 
 
 def with_more_frames(work: Work, times: int) -> Work:
-    """The same where each guest sends so many times the frames, so that timer ticks fall on others."""
-    trials = tuple(trial.model_copy(update={"cell": _larger(trial.cell, times)}) for trial in work.plan.trials)
+    """The same where each guest sends so many times the frames."""
+    trials = tuple(
+        trial.model_copy(update={"cell": trial.cell.model_copy(update={"setting": trial.cell.setting.with_frames(times)})})
+        for trial in work.plan.trials
+    )
     return replace(work, plan=work.plan.model_copy(update={"trials": trials}))
-
-
-def _larger(cell: Cell, times: int) -> Cell:
-    if not isinstance(cell.setting, ExactSetting):
-        return cell
-    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"frames": min(times * cell.setting.frames, MOST_FRAMES)})})

@@ -184,7 +184,7 @@ def _count_changes(
     ours: Sequence[TrialRecord], theirs: Sequence[TrialRecord], comparisons: Sequence[Comparison]
 ) -> tuple[CountChange, ...]:
     measures = {figure_name(c.pair.figure).measure for c in comparisons}
-    return changes_between(_versions(ours), _versions(theirs), measures, [_setting(r) for r in (*ours, *theirs)])
+    return changes_between(_versions(ours), _versions(theirs), measures, [r.cell.params for r in (*ours, *theirs)])
 
 
 def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
@@ -194,10 +194,6 @@ def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
 
 def _versions(records: Sequence[TrialRecord]) -> set[str]:
     return {of for r in records if (of := r.tool_facts.get("iperf3_version") or r.tool_facts.get("iperf3"))}
-
-
-def _setting(record: TrialRecord) -> Mapping[str, object]:
-    return {"protocol": "udp"} | dict(record.cell.params) if record.cell.workload == "datagrams" else record.cell.params
 
 
 def _design_of(found: Sequence[Comparison]) -> RunOrder:

@@ -11,8 +11,7 @@ from typing import Any
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.spec.factors import VERSION
-from dutlab.spec.workloads.exact import ExactSetting
-from dutlab.store.cell_figures import without_details
+from dutlab.store.cell_figures import key_of, without_details
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
@@ -100,17 +99,13 @@ def without_mode(record: TrialRecord) -> TrialRecord:
 
 def of_any_kernel(run: ComparedRun) -> ComparedRun:
     """A run of one kernel in guests as if it did not say which, so that it has cells in common with one of another."""
-    settings = [r.cell.setting for r in run.records]
-    if len({setting.kernel if isinstance(setting, ExactSetting) else None for setting in settings}) != 1:
-        return run
-    return replace(run, records=tuple(map(_of_any_kernel, run.records)))
+    without = tuple(map(_of_any_kernel, run.records))
+    of_several = len({key_of(r.cell) for r in without}) < len({key_of(r.cell) for r in run.records})
+    return run if of_several else replace(run, records=without)
 
 
 def _of_any_kernel(record: TrialRecord) -> TrialRecord:
-    setting = record.cell.setting
-    if not isinstance(setting, ExactSetting):
-        return record
-    return record.model_copy(update={"cell": record.cell.model_copy(update={"setting": setting.of_any_kernel})})
+    return record.model_copy(update={"cell": record.cell.model_copy(update={"setting": record.cell.setting.of_any_kernel})})
 
 
 def without_version(record: TrialRecord) -> TrialRecord:

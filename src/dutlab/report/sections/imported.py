@@ -15,9 +15,9 @@ from dutlab.subject import figure_name
 _LEAD = "Of the files that were imported. The files themselves are kept with the trials."
 _COLUMNS = (
     Column("what", name="what"),
-    Column("of it", name="part"),
-    Column("how many", name="count", align="right"),
-    Column("why, or which"),
+    Column("part", name="part"),
+    Column("count", name="count", align="right"),
+    Column("detail"),
 )
 _OWN = frozenset({LEFT_OUT, ASSUMED, PUBLISHED})
 """Tables that are no part of a file."""

@@ -61,6 +61,10 @@ class ExactSetting(Setting):
         """The same of whatever kernel: what is compared where each side has one."""
         return self.model_copy(update={"kernel": None, "modules": None})
 
+    def with_frames(self, times: int) -> Self:
+        """The same with so many times the frames, so that timer ticks fall on others."""
+        return self.model_copy(update={"frames": min(times * self.frames, MOST_FRAMES)})
+
     @property
     def size(self) -> str:
         """That of all of them."""

@@ -98,6 +98,15 @@ class Setting(BaseModel):
         return ""
 
     @property
+    def of_any_kernel(self) -> Self:
+        """The same without the kernel of a guest, where it names one: what is compared where each side has its own."""
+        return self
+
+    def with_frames(self, times: int) -> Self:  # noqa: ARG002 - settings that have frames use it
+        """The same with so many times the frames, where it names their number."""
+        return self
+
+    @property
     def made_by(self) -> GeneratorModel | None:
         """The generator that it names; None where that is the engine, or it has no frames."""
         return None
