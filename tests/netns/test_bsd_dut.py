@@ -60,7 +60,7 @@ echo "Name Mtu Network Address Ipkts Ierrs Idrop Ibytes Opkts Oerrs Obytes Coll 
 for d in /sys/class/net/*; do n=${d##*/}
   echo "$n 1500 <Link#1> $(cat $d/statistics/rx_packets) 0 0 $(cat $d/statistics/rx_bytes) $(cat $d/statistics/tx_packets) 0 0 0 0"
 done""",
-    "vmstat": "printf 'interrupt total rate\\nirq16: ixl0:rxq0 7 0\\nTotal 7 0\\n'",
+    "vmstat": "printf 'interrupt total rate\\nirq16: ixl0:rxq0 %s 0\\nTotal 7 0\\n' $(date +%s)",
 }
 
 
@@ -117,7 +117,7 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
     assert "pf holds" not in records[2]["why"]
     dut, received = records[0]["counters"]["dut"], records[0]["flows"][0]["received_frames"]
     assert dut[f"{links.dut_in.interface}_rx_packets"] >= received > 0
-    assert (dut["conntrack_entries"], dut["interrupts_irq16_ixl0_rxq0"]) == (3, 0)
+    assert dut["conntrack_entries"] == 3 and dut["interrupts_irq16_ixl0_rxq0"] > 0
     sampled = duckdb.sql(f"SELECT DISTINCT name FROM '{done.folder}/trials/0001/samples.parquet' WHERE host = 'dut'").fetchall()
     assert {("cpu0_idle_percent",), ("cpu0_system_percent",)} <= set(sampled)
     found = json.loads((done.folder / "doctor.json").read_text())["findings"]

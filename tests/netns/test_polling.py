@@ -16,7 +16,7 @@ modes:
   polls:
     apply:
       - sysctl -qw net.ipv4.ip_forward=1
-      - "setsid nice -n 19 sh -c 'echo $$ >$0; while :; do :; done' FOLDER/pid >/dev/null 2>&1 &"
+      - "setsid nice -n 19 sh -c 'echo $$ >$0; while :; do :; done' FOLDER/pid >/dev/null 2>&1 & until [ -s FOLDER/pid ]; do sleep 0.05; done"
     restore: ["kill $(cat FOLDER/pid)", sysctl -qw net.ipv4.ip_forward=0]
 workloads:
   - sweep: {frame_sizes: [64], rates: [2kpps], duration: 300ms, warmup: 0s, drain: 100ms, links: [[a]]}

@@ -19,7 +19,7 @@ from dutlab.physics.ceilings.assumed import other_goodputs
 from dutlab.physics.interference import ThreadTime
 from dutlab.report.model.groups import Group
 from dutlab.report.sections.limits import _at_cards, _call_share, _cycle_share
-from dutlab.runner.at_rest import always_busy
+from dutlab.runner.at_rest import busy_threads
 from dutlab.store.record import TrialRecord
 from dutlab.systems.polled import parse_polled
 from dutlab.systems.sample_names import CYCLES
@@ -363,4 +363,4 @@ def test_what_the_duts_cards_counted_is_a_share_of_the_lost_frames_of_its_test_p
 
 def test_threads_that_run_or_wait_all_the_time_poll() -> None:
     threads = {"pmd": ThreadTime(0.2, 0.31), "napi/in-a": ThreadTime(0.5, 0.0), "iperf3": ThreadTime(0.3, 0.1)}
-    assert always_busy(replace(interference(0.0), seconds=0.5, threads=threads)) == ("pmd", "napi/in-a")
+    assert busy_threads(replace(interference(0.0), seconds=0.5, threads=threads)) == ("pmd", "napi/in-a")

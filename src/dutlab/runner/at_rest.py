@@ -14,7 +14,7 @@ from dutlab.dut.mode import Mode
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.physics.interference import Interference
-from dutlab.runner.examine import POLLS_PERCENT, polling_cores
+from dutlab.runner.examine import POLLS_PERCENT, always_busy, cores_of
 from dutlab.runner.levels import InLevels
 from dutlab.sensors.cpu_account import AccountReader
 
@@ -36,16 +36,18 @@ def may_start_programs(mode: Mode) -> bool:
 async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
     """Takes half a second. Raises HostError when the DUT is gone."""
     before = await accounts.read()
-    cores = await polling_cores(dut)
+    watched = await cores_of(dut)
     after = await accounts.read()
+    cores = tuple(always_busy(watched))
     if not isinstance(dut, LocalHost):
         return DutAtRest(cores)
-    if THIS_MACHINE not in before.keys() & after.keys():
+    if THIS_MACHINE not in before.keys() & after.keys() or not (threads := busy_threads(after[THIS_MACHINE].since(before[THIS_MACHINE]))):
         return DutAtRest()
-    threads = always_busy(after[THIS_MACHINE].since(before[THIS_MACHINE]))
-    return DutAtRest(cores if threads else (), threads)
+    if not cores and watched is not None:  # a hypervisor took some of it
+        cores = (max(watched.cores, key=lambda n: watched.cores[n].busy_percent),)
+    return DutAtRest(cores, threads)
 
 
-def always_busy(found: Interference) -> tuple[str, ...]:
+def busy_threads(found: Interference) -> tuple[str, ...]:
     """The threads that ran or waited for a CPU all the time: one that shares its core with others polls too."""
     return tuple(name for name, t in found.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * found.seconds)

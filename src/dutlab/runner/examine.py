@@ -72,17 +72,18 @@ async def examine(
 
 def _polling(watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
     """The cores that are busy with nothing to do, as a fact; none where no core is."""
-    cores = _always_busy(watched)
+    cores = always_busy(watched)
     return {POLLING_CORES: cores} if cores else {}
 
 
-def _always_busy(watched: doctor.WatchedCores | None) -> list[int]:
+def always_busy(watched: doctor.WatchedCores | None) -> list[int]:
+    """The cores that had nothing left."""
     return [] if watched is None else [n for n, share in watched.cores.items() if share.busy_percent >= POLLS_PERCENT]
 
 
-async def polling_cores(host: Host) -> tuple[int, ...]:
-    """The cores of a host that are busy while nothing is offered. Takes half a second. Raises HostError."""
-    return tuple(_always_busy((await _watch({host.name: host})).get(host.name)))
+async def cores_of(host: Host) -> doctor.WatchedCores | None:
+    """How busy its cores are while nothing is offered; None where it does not say. Takes half a second. Raises HostError."""
+    return (await _watch({host.name: host})).get(host.name)
 
 
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
