@@ -178,7 +178,7 @@ def test_two_processes_at_one_place_make_one_run_and_ctrl_c_ends_runs_on_workers
     fleet.scheduler()
     fleet.worker("one", "one")
     carrying = fleet.begin("campaign", "run", "twice.yaml")
-    assert eventually(lambda: list(campaign.glob("planned/001/runs/*/journal*")) != [])
+    assert eventually(lambda: list(campaign.glob("planned/001/runs/[0-9]*/journal*")) != [])
     carrying.send_signal(signal.SIGINT)
     assert carrying.wait(LIMIT_S) == 130, fleet.said("campaign", "")
     assert (fleet.folder / "version").read_text() == "0\n"
@@ -204,7 +204,7 @@ def test_two_schedulers_give_one_testbed_to_one_run_at_a_time_and_a_silent_datab
     fleet.worker("left worker", "one")
     fleet.begin("right worker", "worker", "--scheduler", other, "--testbed", "one")
     both = [fleet.begin(name, "run", f"{name}.yaml") for name in ("left", "right")]
-    assert eventually(lambda: any(list(campaign.glob("planned/001/runs/*/journal*")) for campaign in campaigns))
+    assert eventually(lambda: any(list(campaign.glob("planned/001/runs/[0-9]*/journal*")) for campaign in campaigns))
     with cluster.silent():
         time.sleep(8.0)  # longer than a lease
     for name, process, campaign in zip(("left", "right"), both, campaigns, strict=True):

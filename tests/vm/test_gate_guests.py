@@ -44,7 +44,7 @@ def test_a_rule_more_is_found_an_equal_set_passes_and_a_refused_one_cannot_be_to
     status, found = gate(exact_command, "main.nft", "same.nft")
     assert (status, found["kind"]) == (0, "PASS"), found
     (cell,) = found["parts"][0]["cells"]
-    assert cell["worse"] == 0 and found["parts"][0]["seen"] == 0.001
+    assert abs(cell["worse"]) <= found["parts"][0]["seen"] == 0.001, "a longer file moves data in the memory of the guest"
     status, found = gate(exact_command, "main.nft", "more.nft")
     assert (status, found["kind"]) == (1, "FAIL"), found
     (cell,) = found["parts"][0]["cells"]
