@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from pathlib import PurePath
 from typing import Any
 
-from dutlab.bounds import LARGEST_NUMBER
 from dutlab.doubts import Doubt
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import (
@@ -32,11 +30,8 @@ from dutlab.interop.imported_run import (
 )
 from dutlab.methods.ports import Measured, Table
 from dutlab.spec.workloads.setting import Value
-from dutlab.subject import back_of, joined
-from dutlab.tools.json_text import UnreadableError, read_cut_object
+from dutlab.tools.json_text import UnreadableError, as_number, read_cut_object
 
-BACK = back_of(LINK)
-BOTH = joined((LINK, BACK))
 _MOST_RESULTS = 10_000
 """A campaign has some hundreds."""
 _MOST_LETTERS = 200
@@ -237,17 +232,6 @@ def _setting(value: object) -> Value:
     if isinstance(value, str) and value.isdecimal() and len(value) < len(str(2**53)):
         return int(value)
     return value if isinstance(value, int | float) and as_number(value) is not None else str(value)[:_MOST_LETTERS]
-
-
-def as_number(value: object) -> float | None:
-    """A number, below zero too, which the checks of imports doubt; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if isfinite(found) and abs(found) <= LARGEST_NUMBER else None
 
 
 def _unread(result: Document, seen: set[tuple[str, ...]]) -> Iterator[LeftOut]:

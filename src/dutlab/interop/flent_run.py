@@ -26,6 +26,7 @@ from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import (
+    BACK,
     LINK,
     Imported,
     ImportOptions,
@@ -38,7 +39,7 @@ from dutlab.interop.imported_run import (
 )
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.subject import back_of, joined
+from dutlab.subject import joined
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
 _GZIP = b"\x1f\x8b"
@@ -240,7 +241,7 @@ def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
     arrived = [one for one in streams if not _is_sent(one)]
     ways = {
         place: {"goodput_bps": _together(of)}
-        for word, place in (("upload", LINK), ("download", back_of(LINK)))
+        for word, place in (("upload", LINK), ("download", BACK))
         if (of := [one for one in arrived if word in one.name.lower()])
     }
     figures = {"goodput_bps": _together(arrived)} if arrived else {}

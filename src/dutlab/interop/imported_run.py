@@ -26,11 +26,13 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import ASSUMED, LEFT_OUT, DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
-from dutlab.subject import Figures
+from dutlab.subject import Figures, back_of, joined
 from dutlab.units import BpsL1
 
 LINK = "a"
 """What the one way of a file that names none is called here."""
+BACK, BOTH = back_of(LINK), joined((LINK, back_of(LINK)))
+"""Its way back, and both ways together."""
 _DETAIL = 400
 """Characters: a file may have a thousand series."""
 

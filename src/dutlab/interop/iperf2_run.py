@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any
 
-from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, reader
-from dutlab.interop.imported_run import LINK, LeftOut, Omission, mended
+from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
+from dutlab.interop.imported_run import BACK, BOTH, LINK, LeftOut, Omission, mended
 from dutlab.methods.ports import Row
 from dutlab.tools.json_text import UnreadableError
 

@@ -10,6 +10,7 @@ from typing import Any
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import (
+    BACK,
     LINK,
     Imported,
     ImportOptions,
@@ -26,7 +27,6 @@ from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of,
 from dutlab.interop.iperf3_text import reports_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.subject import back_of
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
 from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, pieces_of
@@ -61,7 +61,7 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
     if report.below_zero:
         doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, LINK))
     if asked["direction"] == "bidir":
-        ways = ((LINK, FORWARD), (back_of(LINK), REVERSE))
+        ways = ((LINK, FORWARD), (BACK, REVERSE))
         rates = [f"{si(report.figures[place]['goodput_bps'], 'bit/s')} {way}" for place, way in ways if place in report.figures]
         notes = [f"both directions at once: {', '.join(rates)}"]
     measured = Measured(
@@ -198,7 +198,7 @@ def _row(interval: Iperf3Interval, way: str, result: Iperf3Result, *, is_both: b
     """Of UDP at its sender the rate is that of datagrams sent, of which some were lost."""
     rate = "sent_bps" if interval.of_sender and result.jitter_ns is not None else "goodput_bps"
     row: Row = {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
-    return {**row, "direction": LINK if way == FORWARD else back_of(LINK)} if is_both else row
+    return {**row, "direction": LINK if way == FORWARD else BACK} if is_both else row
 
 
 def _is_cut_short(error: str) -> bool:

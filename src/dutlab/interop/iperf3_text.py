@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from dutlab.interop.imported_run import LINK
+from dutlab.interop.imported_run import BACK, LINK
 from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of
 from dutlab.methods.ports import Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.subject import back_of
 from dutlab.tools.iperf3.json_output import both_ways
 from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, unstamped
 from dutlab.tools.json_text import UnreadableError
@@ -116,7 +115,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
             continue
         totals += [total for total in (of.sent, of.last) if total]
         below = below or of.below_zero
-        seconds += [{**row, "direction": LINK if way == FORWARD else back_of(LINK)} if is_both else row for row in of.rows]
+        seconds += [{**row, "direction": LINK if way == FORWARD else BACK} if is_both else row for row in of.rows]
     if error is not None and (faults or not any(of["goodput_bps"] for of in figures.values())):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
     if not figures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell
+from dutlab.interop.imported_run import BACK, LINK, Imported, ImportOptions, imported_cell
 from dutlab.interop.loadtest_json import Channel, LoadtestFile, LoadtestSample, from_bytes, profile_file
 from dutlab.methods.loadtest import REFERENCE_LINE, LoadtestSecond, RampRequest, figures_of, notes_of, rows_of, together
 from dutlab.methods.ports import Measured
@@ -20,7 +20,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name` as a trial: its name without `.json` stands for the device. Raises InputError."""
     of = from_bytes(data, name)
     ramp = _ramp(of, options)
-    directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {back_of(LINK): _seconds(of, 1, ramp.line)})
+    directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {BACK: _seconds(of, 1, ramp.line)})
     seconds = dict(directions)
     if len(directions) > 1:
         seconds[joined(directions)] = together(list(directions.values()))

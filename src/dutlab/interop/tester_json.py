@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.interop.field_table import BACK, BOTH, Derived, Document, ResultForm, TableField, as_number, found_at, reader
-from dutlab.interop.imported_run import LINK, AssumedUnit, LeftOut, Omission, mended
+from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, found_at, reader
+from dutlab.interop.imported_run import BACK, BOTH, LINK, AssumedUnit, LeftOut, Omission, mended
 from dutlab.stats.summary import median
+from dutlab.tools.json_text import as_number
 
 _US = 1e3
 _UTI_RATE, _UTI_BITS, _UTI_TIME = {"pps": 1.0, "cps": 1.0}, {"bps": 1.0}, {"us": 1e3, "ms": 1e6, "s": 1e9}

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, as_number, reader
+from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
 from dutlab.interop.imported_run import LeftOut, Omission
-from dutlab.tools.json_text import UnreadableError
+from dutlab.tools.json_text import UnreadableError, as_number
 
 _COUNT, _SIZE = (
     {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12},

@@ -121,14 +121,19 @@ def member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def number(document: Mapping[str, Any], key: str) -> float | None:
     """The number from 0 on that is `key` of `document`; None for anything else, and for one that nothing could have counted."""
-    value = document.get(key)
+    found = as_number(document.get(key))
+    return found if found is not None and found >= 0 else None
+
+
+def as_number(value: object) -> float | None:
+    """A number, below zero too; None for anything else, and for one that nothing could have counted."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         found = float(value)
     except OverflowError:
         return None
-    return found if 0 <= found <= LARGEST_NUMBER else None
+    return found if abs(found) <= LARGEST_NUMBER else None
 
 
 def _read(output: bytes, *, cut: Literal["refused", "kept"], again: str = "") -> tuple[dict[str, Any], list[str]]:
