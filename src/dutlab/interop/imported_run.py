@@ -32,7 +32,7 @@ from dutlab.units import BpsL1
 LINK = "a"
 """What the one way of a file that names none is called here."""
 BACK, BOTH = back_of(LINK), joined((LINK, back_of(LINK)))
-"""Its way back, and both ways together."""
+"""Its way back, and both directions together."""
 _DETAIL = 400
 """Characters: a file may have a thousand series."""
 
