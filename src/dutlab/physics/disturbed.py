@@ -8,7 +8,7 @@ A little work of others can cost more than it takes, since threads that pass fra
 compared with its cell: one whose threads waited for 10 percentage points more of their time than in the calmest repeat is disturbed, unless
 it is known that others did next to nothing meanwhile.
 
-The data, and what else was tried: docs/decisions/0011-disturbed-trials.md and 0046-little-work-costs-much.md.
+The data, and what else was tried: docs/decisions/09-disturbed-trials.md.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def rates_at(loads: Array, received: Array, target: float, highest: float, weigh
 
 _MIDDLE = 0.975
 """Share of the points that the 95 % interval has, so that it holds the truth so often: the middle 95 % of them did so for 89 % of 177
-simulated devices, none of which is quite what the model takes it for (docs/decisions/0006-critical-rate.md)."""
+simulated devices, none of which is quite what the model takes it for (docs/decisions/08-limits-that-move.md)."""
 _POINTS = 500
 """Points of each curve's cloud."""
 _ABOVE = 1.25
