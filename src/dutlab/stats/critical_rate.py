@@ -93,7 +93,7 @@ _LAGS, _FEWEST = (1, 2, 3), 20
 """Trials apart that are held against one another, and the trials it takes."""
 _ALIKE, _NEIGHBOURS_ALIKE = 2.0, 2.5
 """Standard errors of their correlations together, and of neighbours' alone, from which losses cluster: of devices whose trials are
-independent 1 to 2 % reach them (docs/benchmarks.md)."""
+independent 1 to 2 % reach them (tests/bench/critical_coverage.py)."""
 BURST_FRAMES = 4096.0
 """A stall loses what a card's ring holds, whose usual greatest size this is."""
 _UNMET = 3
