@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.known import EXACT
 from dutlab.spec.links import DUT
-from dutlab.spec.mixes import LONGEST_FRAME, Mix
+from dutlab.spec.mixes import LONGEST_FRAME, FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.shape import TestbedShape
@@ -78,7 +78,7 @@ class ExactWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
     setting: ClassVar[type[Setting]] = ExactSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
     """Of each pass. A timer tick more or less in it is an instruction a frame."""
     flows: tuple[_Flows, ...] = (1,)
