@@ -29,7 +29,7 @@ def rfc2544(*, settings: tuple[str, ...], scale: float, sizes: tuple[str, ...], 
     Example:
       dutlab rfc2544 --scale 0.01 --size 64 --size 1518 --link a latency_repeats=2 burst_repeats=2
     """
-    from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.workloads.frames import SIZES_OF
 
     written = [number_or_text(size) for size in sizes]
     body = {

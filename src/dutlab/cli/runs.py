@@ -60,8 +60,8 @@ def runs(
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
     """
-    from dutlab.store.fleet_index import FleetIndex, asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.fleet_index import FleetIndex, asked_fleet
+    from dutlab.store.index import Wanted, list_runs, opened
 
     with asked_fleet() if fleet else opened(folder, rebuild=rebuild, note=note) as index:
         found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
@@ -100,9 +100,9 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str)
         WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
       dutlab query "SELECT kind, grade, count(*) FROM doubts GROUP BY ALL ORDER BY 3 DESC"
     """
-    from dutlab.store.ask import ask, ask_source  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.index import opened  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.ask import ask, ask_source
+    from dutlab.store.fleet_index import asked_fleet
+    from dutlab.store.index import opened
 
     if fleet:
         with asked_fleet() as of_fleet:
