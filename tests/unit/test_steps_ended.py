@@ -9,7 +9,8 @@ import pytest
 
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.workloads.steps import StepsWorkload
-from dutlab.tools.steps.steps import Account, StepDone, Steps
+from dutlab.tools.steps.account import Account, StepDone
+from dutlab.tools.steps.steps import Steps
 
 GONE = "until [ -e gone ]; do sleep 0.02; done; sleep 0.5"
 

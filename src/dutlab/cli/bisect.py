@@ -72,9 +72,9 @@ def bisect(
       dutlab bisect /boot/vmlinuz-6.1.0-5?-cloud-amd64 --modes nat --size 64
       dutlab bisect --campaign nightly.yaml
     """
-    from importlib.metadata import version  # noqa: PLC0415 -- `--help` needs none of it
+    from importlib.metadata import version
 
-    from dutlab.cli.bisect_runs import BisectRuns  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import BisectRuns
 
     if resumed is not None:
         if versions or commits or campaign_file:
@@ -102,7 +102,7 @@ def _become_root_for(row: VersionRow) -> None:
 
 
 def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
-    from dutlab.report.questions.bisected import HEADS, step_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.bisected import HEADS, step_rows
 
     try:
         found = runs.find()
@@ -143,7 +143,7 @@ def _row(
     settings: Sequence[str],
 ) -> tuple[VersionRow, list[Path]]:
     """The versions, and the files that they are read from. Raises InputError, SpecRefused."""
-    from dutlab.cli.bisect_runs import VersionRow, commits_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import VersionRow, commits_of
 
     common = {"name": name, "modes": tuple(modes), "sizes": tuple(sizes), "settings": tuple(settings)}
     by_time = {} if experiment is None else _base_of(experiment)
@@ -177,8 +177,8 @@ def _short(words: Sequence[str]) -> tuple[str, ...]:
 
 def _base_of(path: Path) -> dict[str, Any]:
     """What measures by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
-    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import read_experiment
+    from dutlab.spec.yaml_source import parse, read_file
 
     read_experiment(path)
     data = json.loads(json.dumps(parse(read_file(path), str(path)).data))
@@ -189,9 +189,9 @@ def _base_of(path: Path) -> dict[str, Any]:
 
 
 def _row_of_campaign(path: Path, name: str) -> tuple[VersionRow, list[Path]]:
-    from dutlab.cli.bisect_runs import VersionRow  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import VersionRow
+    from dutlab.spec.campaign import read_campaign
+    from dutlab.spec.yaml_source import parse, read_file
 
     planned = read_campaign(path)
     levels = json.loads(json.dumps(parse(read_file(path), str(path)).data.get("versions") or {}))

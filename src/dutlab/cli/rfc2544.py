@@ -35,7 +35,7 @@ def rfc2544(
     Example:
       dutlab rfc2544 --quick --link a
     """
-    from dutlab.spec.mixes import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.mixes import SIZES_OF
 
     written = [number_or_text(size) for size in sizes]
     given = {

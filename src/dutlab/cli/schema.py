@@ -19,6 +19,6 @@ def schema(kind: str) -> None:
     Example:
       dutlab schema experiment > experiment.schema.json
     """
-    from dutlab.spec.file_schema import file_schema  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.file_schema import file_schema
 
     say(json.dumps(file_schema(kind), indent=1))

@@ -104,7 +104,7 @@ def given_in_guest(
     modules: Path | None = None,
 ) -> Given:
     """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
-    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import EXACT
 
     bed = folder / "testbed.yaml"
     bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
@@ -140,7 +140,7 @@ def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str],
 
 def modules_of(kernel: Path) -> Path | None:
     """The folder of a kernel's modules where it is unpacked with them; None for the one that is installed. Raises LabError."""
-    from dutlab.hosts.kernels import release_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.kernels import release_of
 
     release = release_of(kernel)
     above = kernel.absolute().parent

@@ -45,12 +45,14 @@ class LabRef(SpecModel):
     sensors: Annotated[Sensors, Field(default_factory=dict)]
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether there is such a lab, and in it the hosts of its sensors."""
         lab = data.get("lab")
         if not isinstance(lab, str) or lab not in LABS:
-            return [fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)] if made else []
-        return [*host_faults(data.get("sensors"), LABS[lab].hosts)]
+            if made:
+                yield fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)
+            return
+        yield from host_faults(data.get("sensors"), LABS[lab].hosts)
 
     def __str__(self) -> str:
         return f"lab {self.lab}"
@@ -155,9 +157,12 @@ class Experiment(SpecModel):
         return tuple(name for name in self.set_factors if name in self.expensive_to_change or name in reboots)
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """What holds between the levels of factors, the workloads and what is watched."""
-        return [*factor_faults(data), *_watch_faults(data.get("watch")), *_workload_faults(data.get("workloads")), *_profile_faults(made)]
+        yield from factor_faults(data)
+        yield from _watch_faults(data.get("watch"))
+        yield from _workload_faults(data.get("workloads"))
+        yield from _profile_faults(made)
 
 
 def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:

@@ -89,21 +89,16 @@ class Commands(SpecModel):
 
     changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether what is changed can be put back."""
-        del data
-        if made is None:
-            return []
-        faults = [
+        yield from (
             fault((key, i), "empty command", FaultKind.MISSING)
-            for key, commands in (("apply", made.apply), ("verify", made.verify), ("restore", made.restore))
+            for key, commands in (("apply", self.apply), ("verify", self.verify), ("restore", self.restore))
             for i, command in enumerate(commands)
             if not command.strip()
-        ]
-        if made.apply and not made.restore:
-            faults.append(fault(("restore",), f"missing; {cls.changed}", FaultKind.MISSING))
-        return faults
+        )
+        if self.apply and not self.restore:
+            yield fault(("restore",), f"missing; {self.changed}", FaultKind.MISSING)
 
 
 def _boot_time(value: Seconds) -> Seconds:
@@ -124,7 +119,7 @@ class LevelCommands(Commands):
     back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Also whether there is a reason to reboot."""
         needless = made is not None and made.reboot and not made.apply
         more = (
@@ -132,7 +127,8 @@ class LevelCommands(Commands):
             if needless
             else []
         )
-        return [*super().cross_faults(data, made), *more]
+        yield from super().cross_faults(data, made)
+        yield from more
 
 
 def _one_or_more(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -12,8 +12,8 @@ aaafg                                        an IMIX genome (RFC 6985), sent in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
@@ -77,25 +77,17 @@ class Mix(SpecModel):
             return data
         return _read_mapping(data)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether there are sizes, each once, and a name that says nothing else."""
-        del data
-        if made is None:
-            return []
-        faults = []
-        sizes = [size for size, _ in made.parts]
+        sizes = [size for size, _ in self.parts]
         if not sizes:
-            faults.append(fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING))
+            yield fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING)
         elif len(set(sizes)) < len(sizes):
-            faults.append(fault(("parts",), "duplicate frame size; add its weights up", FaultKind.DUPLICATE))
-        elif made.sequence is not None and tuple(sorted(Counter(made.sequence).items())) != made.parts:
-            faults.append(fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT))
-        elif _meaning(made.name) not in {None, (made.parts, made.sequence)}:
-            faults.append(
-                fault(("name",), f"{made.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
-            )
-        return faults
+            yield fault(("parts",), "duplicate frame size; add its weights up", FaultKind.DUPLICATE)
+        elif self.sequence is not None and tuple(sorted(Counter(self.sequence).items())) != self.parts:
+            yield fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT)
+        elif _meaning(self.name) not in {None, (self.parts, self.sequence)}:
+            yield fault(("name",), f"{self.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
 
     @property
     def mean(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -122,7 +122,8 @@ def _kind_of(error: ValueError | None) -> FaultKind:
 class SpecModel(BaseModel):
     """A mapping of an input file. Instances never change.
 
-    Subclasses may override `read` (a shorter way to write it) and `cross_faults` (what holds between fields).
+    Subclasses may override `read` (a shorter way to write it), `own_faults` (what holds between fields, each of which is right) and
+    `cross_faults` (what holds between them as they are written, right or wrong).
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
@@ -150,9 +151,14 @@ class SpecModel(BaseModel):
         return data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:  # noqa: ARG003
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:  # noqa: ARG003
         """What is wrong between fields. `made` is None when a field is wrong; then `data` has what was written."""
-        return []
+        if made is not None:
+            yield from made.own_faults()
+
+    def own_faults(self) -> Iterator[InitErrorDetails]:
+        """What is wrong between fields, each of which is right."""
+        return iter(())
 
     @model_validator(mode="wrap")
     @classmethod

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
@@ -262,11 +262,10 @@ class MqttSensor(NumberSensor):
     user: User | None = None
     password_from: Variable | None = Field(default=None, alias="password-from")
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """A user has a password."""
-        del data
-        return [LOGIN_FAULT] if made is not None and (made.user is None) != (made.password_from is None) else []
+        if (self.user is None) != (self.password_from is None):
+            yield LOGIN_FAULT
 
 
 class NutSensor(NumberSensor):
@@ -298,16 +297,13 @@ class MeterSensor(HttpDevice, NumberSensor):
         """As its model has it."""
         return login_of(self.model)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """One way to the number, besides what holds of any device."""
-        faults = super().cross_faults(data, made)
-        if made is not None and (made.model is None) == (made.value is None):
+        yield from super().own_faults()
+        if (self.model is None) == (self.value is None):
             models = ", ".join(get_args(PlugModel))
-            faults.append(
-                fault((), f"say either model: one of {models}; or value: the place of the number in the JSON", FaultKind.CONFLICT)
-            )
-        return faults if made is None else [*faults, *login_faults(made.model, made.user)]
+            yield fault((), f"say either model: one of {models}; or value: the place of the number in the JSON", FaultKind.CONFLICT)
+        yield from login_faults(self.model, self.user)
 
 
 _KINDS: tuple[type[SensorSpec], ...] = (

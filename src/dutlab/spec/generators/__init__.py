@@ -23,7 +23,22 @@ from dutlab.workloads import named
 
 __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
 
-GENERATORS: Mapping[str, type[GeneratorModel]] = {name: named(plug.model) for name, plug in choices.GENERATORS.items()}
+
+class _Models(Mapping[str, type[GeneratorModel]]):
+    """The model of each generator, imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[GeneratorModel]:
+        model: type[GeneratorModel] = named(choices.GENERATORS[name].model)
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(choices.GENERATORS)
+
+    def __len__(self) -> int:
+        return len(choices.GENERATORS)
+
+
+GENERATORS: Mapping[str, type[GeneratorModel]] = _Models()
 ENGINE = EngineModel()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -52,23 +52,20 @@ class GeneratorsWorkload(TimedFrames):
     """The hosts that send, each on the paths that it is an end of; the other end receives. None is the source of each path."""
     duration: Duration = Seconds(10.0)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether each thing is there, once, and the generators have as many streams."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("generators", [g.text() for g in made.generators])
-        faults += each_once("streams", [str(n) for n in made.streams])
-        faults += each_once("senders", made.senders) if made.senders is not None else []
-        for i, model in enumerate(made.generators):
+        yield from super().own_faults()
+        yield from each_once("generators", [g.text() for g in self.generators])
+        yield from each_once("streams", [str(n) for n in self.streams])
+        if self.senders is not None:
+            yield from each_once("senders", self.senders)
+        for i, model in enumerate(self.generators):
             if isinstance(model, StreamsModel):
                 if model.streams != 1:
-                    faults.append(fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT))
-            elif max(made.streams, default=1) > 1:
+                    yield fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT)
+            elif max(self.streams, default=1) > 1:
                 what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
-                faults.append(fault(("generators", i), what, FaultKind.CONFLICT))
-        return faults
+                yield fault(("generators", i), what, FaultKind.CONFLICT)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

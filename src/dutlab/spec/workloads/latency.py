@@ -52,26 +52,23 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
     """What a share of 0 sends."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether shares are there, each once, and the times can be kept."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if made is None:
-            return faults
-        faults += each_once("shares", [f"{s:g}" for s in made.shares])
-        faults += [
+            return
+        yield from each_once("shares", [f"{s:g}" for s in made.shares])
+        yield from (
             fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}", FaultKind.RANGE)
             for i, s in enumerate(made.shares)
             if not 0 <= s <= MOST_SHARE
-        ]
+        )
         if made.rate is not None and made.idle_rate > made.rate and "idle_rate" in data:
-            faults.append(
-                fault(
-                    ("idle_rate",),
-                    f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest",
-                    FaultKind.RANGE,
-                )
+            yield fault(
+                ("idle_rate",),
+                f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest",
+                FaultKind.RANGE,
             )
-        return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""

@@ -85,12 +85,11 @@ class DriveWorkload(WorkloadModel):
     """Which are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """No link is driven."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT))
-        return faults
+            yield fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT)
 
     @abstractmethod
     def settings(self) -> Iterator[tuple[DriveSetting, float]]:

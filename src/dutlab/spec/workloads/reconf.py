@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -65,20 +65,16 @@ class ReconfWorkload(FramesAround):
     after: Duration = Seconds(5.0)
     """A DUT that is not back by then is said to be so."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether there is a mode to change into, and the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("to", made.to)
-        faults += outside(
+        yield from super().own_faults()
+        yield from each_once("to", self.to)
+        yield from outside(
             [
-                ("before", made.before, SHORTEST_AROUND, LONGEST_TRIAL),
-                ("after", made.after, SHORTEST_AROUND, LONGEST_TRIAL),
+                ("before", self.before, SHORTEST_AROUND, LONGEST_TRIAL),
+                ("after", self.after, SHORTEST_AROUND, LONGEST_TRIAL),
             ]
         )
-        return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

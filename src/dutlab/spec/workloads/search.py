@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -60,11 +60,9 @@ class SearchGoal(SpecModel):
     steps: int = 2
     """Coarser targets on the way from the initial to the final duration."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """What contradicts itself in the goal."""
-        del data
-        return [] if made is None else [fault((key,), what) for key, what in goal_faults(made.goal)]
+        return (fault((key,), what) for key, what in goal_faults(self.goal))
 
     @property
     def goal(self) -> Goal:
@@ -136,16 +134,13 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Which bounds of goals without a bad trial are tried again when the search is done."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether there are goals that one search can serve, and a range of rates."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += made.faults_of_goals()
-        if made.lowest is not None and made.highest is not None and made.lowest >= made.highest:
-            faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}", FaultKind.RANGE))
-        return [*faults, *outside([("budget", made.budget, 1, LONGEST_TRIAL)])]
+        yield from super().own_faults()
+        yield from self.faults_of_goals()
+        if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
+            yield fault(("lowest",), f"{si(self.lowest, 'pps')} is not below highest, {si(self.highest, 'pps')}", FaultKind.RANGE)
+        yield from outside([("budget", self.budget, 1, LONGEST_TRIAL)])
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Goals and preset that exclude one another, and goals that no one search can serve."""

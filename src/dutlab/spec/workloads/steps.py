@@ -53,15 +53,15 @@ class Step(SpecModel):
         return {"run": data} if isinstance(data, str) else data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether it is one of the two kinds."""
         given = [key for key in ("run", "spawn") if data.get(key) is not None]
-        faults = [] if len(given) == 1 else [fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)]
+        if len(given) != 1:
+            yield fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)
         if made is not None and made.spawn is not None and made.timeout is not None:
-            faults.append(fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out", FaultKind.CONFLICT))
+            yield fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out", FaultKind.CONFLICT)
         if made is not None and made.at_timeout == "end" and made.timeout is None:
-            faults.append(fault(("at_timeout",), "`end` needs a timeout", FaultKind.CONFLICT))
-        return faults
+            yield fault(("at_timeout",), "`end` needs a timeout", FaultKind.CONFLICT)
 
     @property
     def command(self) -> str:
@@ -90,14 +90,13 @@ class StepsWorkload(WorkloadModel):
     """`stop`: after a phase in which a step failed only `reset` follows."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether there is anything to do."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT))
+            yield fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT)
         if made is not None and not any(made.phases.values()):
-            faults.append(fault(("run",), "missing; write commands by host, as in {source: [uname -a]}", FaultKind.MISSING))
-        return faults
+            yield fault(("run",), "missing; write commands by host, as in {source: [uname -a]}", FaultKind.MISSING)
 
     @property
     def phases(self) -> dict[Phase, ByHost]:

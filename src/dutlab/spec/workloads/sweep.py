@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -39,26 +39,20 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
     directions: Literal["forward", "both"] = "forward"
     """From source to sink, or at the same time and rate also back."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether rates are there, each once, and the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("rates", [str(r) for r in made.rates])
-        if made.traffic.burst is not None and None in made.rates:
-            faults.append(
-                fault(
-                    ("traffic", "burst"),
-                    "a load at full speed has no pauses between bursts; write rates other than max",
-                    FaultKind.CONFLICT,
-                )
+        yield from super().own_faults()
+        yield from each_once("rates", [str(r) for r in self.rates])
+        if self.traffic.burst is not None and None in self.rates:
+            yield fault(
+                ("traffic", "burst"),
+                "a load at full speed has no pauses between bursts; write rates other than max",
+                FaultKind.CONFLICT,
             )
-        few = [i for i, r in enumerate(made.rates) if r is not None and r.unit is RateUnit.PPS and r.value * made.duration < 1 - ROUNDING]
-        faults += [
-            fault(("rates", i), f"not one frame in {made.duration:g}s; raise the rate or the duration", FaultKind.RANGE) for i in few
-        ]
-        return faults
+        few = [i for i, r in enumerate(self.rates) if r is not None and r.unit is RateUnit.PPS and r.value * self.duration < 1 - ROUNDING]
+        yield from (
+            fault(("rates", i), f"not one frame in {self.duration:g}s; raise the rate or the duration", FaultKind.RANGE) for i in few
+        )
 
     @property
     def sends_back(self) -> bool:
