@@ -51,9 +51,7 @@ async def test_both_ends_are_keyed_alike_and_the_way_leads_back(ends: Ends, mode
         ("dut", {}, 10, {"link LINK: what is not encrypted is dropped"}),
     ],
 )  # fmt: skip
-async def test_what_somebody_changed_meanwhile_is_noticed(
-    ends: Ends, mode: str, host: str, tampered: dict[str, str], received: int, noticed: set[str]
-) -> None:
+async def test_what_somebody_changed_meanwhile_is_noticed(ends, mode, host, tampered, received, noticed) -> None:
     hosts = ends.hosts()
     made = ends.made(mode, hosts)
     await made.apply(hosts["dut"], ends.bed)

@@ -43,9 +43,7 @@ def openbsd(folder: Path) -> None:
     program(folder, "ls", '[ "$1" = /var/db/kernel.SHA256 ] && echo "$1"')
 
 
-async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter_and_what_spoils_measurements_is_found_from_that(
-    system: Path,
-) -> None:
+async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter_and_what_spoils_measurements_is_found_from_that(system) -> None:
     openbsd(system)
     facts = await collect_facts(LocalHost("dut"), [])
     kernel = {"name": "OpenBSD", "release": "7.6", "version": "GENERIC.MP#338", "machine": "amd64", "relinks_at_boot": True}
@@ -122,9 +120,7 @@ async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
 
 
 @pytest.mark.parametrize(("way", "speed"), [("sudo", 8.0), (None, None)])
-async def test_what_only_root_is_told_is_asked_as_root_where_that_takes_no_password(
-    system: Path, way: str | None, speed: float | None
-) -> None:
+async def test_what_only_root_is_told_is_asked_as_root_where_that_takes_no_password(system, way, speed) -> None:
     freebsd(system, slots=PCICONF)
     program(system, "id", "echo 1000")
     for name in ("doas", "sudo"):
@@ -155,9 +151,7 @@ def test_each_systems_arp_table_is_read() -> None:
         ("OpenBSD", OPENBSD_ARP, ("em0", "em1"), "ping -c 1 172.16.0.2; arp -F -s 172.16.0.2 \"$(arp -n 172.16.0.2 | awk 'NR == 2 {print $2}')\""),
     ],
 )  # fmt: skip
-async def test_an_entry_that_expires_within_a_trial_is_found(
-    system: Path, system_name: str, table: str, ports: tuple[str, str], learn: str
-) -> None:
+async def test_an_entry_that_expires_within_a_trial_is_found(system, system_name, table, ports, learn) -> None:
     program(system, "uname", f"case $1 in -s) echo {system_name};; *) echo 1;; esac")
     (system / "table").write_text(table)
     program(system, "arp", f'[ "$*" = "-an" ] && cat {system}/table')

@@ -110,18 +110,10 @@ def test_any_text_is_a_quantity_or_a_unit_error(text):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (1488095, "1.49 Mpps"),
-        (0, "0 pps"),
-        (999.6, "1 kpps"),
-        (999.4, "999 pps"),
-        (0.25, "0.25 pps"),
-        (2e15, "2000 Tpps"),
-        (-1500, "-1.5 kpps"),
-        (14.88e6, "14.9 Mpps"),
-        (1000, "1 kpps"),
-        (999_900_000, "1 Gpps"),
+        (1488095, "1.49 Mpps"), (0, "0 pps"), (999.6, "1 kpps"), (999.4, "999 pps"), (0.25, "0.25 pps"), (2e15, "2000 Tpps"),
+        (-1500, "-1.5 kpps"), (14.88e6, "14.9 Mpps"), (1000, "1 kpps"), (999_900_000, "1 Gpps"),
     ],
-)
+)  # fmt: skip
 def test_si_keeps_figures_readable(value, text):
     assert si(value, "pps") == text
 
