@@ -40,7 +40,9 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 def page(verdicts: Iterable[LimitFinding]) -> str:
-    return "".join(f"{v.words} ({v.confidence.name.lower()})\n" + "".join(f"    {line}\n" for line in (*v.evidence, *v.others)) for v in verdicts)
+    return "".join(
+        f"{v.words} ({v.confidence.name.lower()})\n" + "".join(f"    {line}\n" for line in (*v.evidence, *v.others)) for v in verdicts
+    )
 
 
 # ---- PC Engines APU6: two 1G ports, in both directions at once
