@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
 from dutlab.analysis.doctor import Inventory, InventoryLink, InventoryPort, examine
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
 from dutlab.systems.bsd_facts import arp_states
 from dutlab.systems.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
+from outputs import output
 
+# Host bridge, root port and card, of many more lines than are read: usr.sbin/pciconf/pciconf.c and cap.c; `-B` of bridges, `-c` of all.
+PCICONF = output("facts_bsd", "freebsd-pciconf")
+# usr.sbin/pcidump/pcidump.c of OpenBSD 7.
+PCIDUMP = output("facts_bsd", "openbsd-pcidump")
+DMESG = output("facts_bsd", "openbsd-dmesg")
+# usr.sbin/arp/arp.c of FreeBSD.
+FREEBSD_ARP = output("facts_bsd", "freebsd-arp")
+# usr.sbin/arp/arp.c of OpenBSD.
+OPENBSD_ARP = output("facts_bsd", "openbsd-arp")
 OPENBSD = {
     "hw.model": "AMD GX-412TC SOC", "hw.ncpu": "4", "hw.physmem": "4259930112", "hw.setperf": "0", "hw.perfpolicy": "auto", "hw.cpuspeed": "600",
     "kern.timecounter.hardware": "acpihpet0", "kern.timecounter.choice": "i8254(0) acpihpet0(1000) acpitimer0(1000)", "kern.pool_debug": "1",

@@ -16,13 +16,7 @@ from dutlab.systems.linux_proc import parse_counters, parse_reading
 from dutlab.systems.watched import CONNTRACK_ENTRIES, CpuReading, CpuTimes, Softnet, sections
 from outputs import output
 
-STAT = """\
-cpu  13010 5 6300 259117 830 3 663 19 7 0
-cpu0 4661 2 2548 132255 78 1 383 6 7 0
-cpu12 8349 3 3752 126862 752 2 280 13 0 0
-intr 623539 0 0 0
-ctxt 1
-"""
+STAT = output("sensors_procfs", "stat")
 
 
 def test_cores_are_read_with_nice_as_user_and_disk_waits_as_idle() -> None:
