@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from processes import LIMIT_S
+
 _LOADED = ("dutlab.hosts.ssh", "dutlab.hosts.ssh_login", "dutlab.runner.run", "dutlab.runner.stage", "dutlab.report", "dutlab.labs")
 _POLL_S = 0.01
 
@@ -39,7 +41,7 @@ class Forked:
             self.returncode = os.waitstatus_to_exitcode(status) if done else None
         return self.returncode
 
-    def wait(self, within_s: float) -> int:
+    def wait(self, within_s: float = LIMIT_S) -> int:
         """How it ended. Kills it and raises TimeoutError where it does not in time."""
         deadline = time.monotonic() + within_s
         while (ended := self.poll()) is None:
@@ -48,6 +50,11 @@ class Forked:
                 raise TimeoutError(f"it did not end in {within_s:g} s: {self.said.read_text()}")
             time.sleep(_POLL_S)
         return ended
+
+    def ended(self, within_s: float = LIMIT_S) -> str:
+        """What it said until its end."""
+        self.wait(within_s)
+        return self.said.read_text(errors="replace")
 
     def kill(self) -> None:
         """By SIGKILL, which leaves whatever it had started."""

@@ -51,7 +51,7 @@ def carried_out(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> s
 def packet_sockets() -> Iterator[None]:
     """Where the engine may choose, it takes packet sockets: for each port that XDP opens, the kernel checks a program for 50 ms of CPU time.
 
-    XDP is for tests of the engine, and for those that start the program.
+    XDP is for tests of the engine, and for those that start the program itself.
     """
     asked = Engine._open_arguments
 
