@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import in_process
 from capability import have_engine, have_netns, have_sshd, need
 from dutlab import labs
 from dutlab.hosts.host import Done, Host
@@ -24,7 +25,7 @@ from dutlab.labs.state import StateFolder
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.engine import Engine
 from forked import Forked, begin
-from in_process import carried_out, packet_sockets
+from in_process import carried_out
 from processes import children, eventually
 
 NAMESPACES = Path("/run/netns")
@@ -107,9 +108,9 @@ async def engine(lab: labs.Lab, hosts: Mapping[str, Host]) -> AsyncIterator[Engi
 
 
 @pytest.fixture
-def cheap_ports() -> Iterator[None]:
+def cheap_rig() -> Iterator[None]:
     """The engine takes packet sockets, where it is not what is tested."""
-    with packet_sockets():
+    with in_process.cheap_rig():
         yield
 
 
@@ -130,7 +131,7 @@ def start(python_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., 
 
     def run(*args: str, env: Mapping[str, str] | None = None) -> Forked:
         err = tmp_path / f"said-{len(started)}"
-        with packet_sockets():
+        with in_process.cheap_rig():
             started.append(begin(args, tmp_path, {**python_env, **(env or {})}, out=Path(os.devnull), err=err))
         return started[-1]
 

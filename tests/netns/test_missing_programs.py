@@ -6,7 +6,7 @@ import pytest
 
 import forked
 from capability import have_netns, need, need_program
-from in_process import packet_sockets
+from in_process import cheap_rig
 from main_job import BOTH_TOOLS, SWEEPS, events, only_run, records
 
 PACKAGE = {"nft": "nftables", "ethtool": "ethtool", "ping": "iputils-ping", "iperf3": "iperf3", "taskset": "util-linux", "tc": "iproute2"}
@@ -25,7 +25,7 @@ def without(python_env, tmp_path):
 
     def run(programs, *args):
         files = [os.path.realpath(need_program(program)) for program in programs]
-        with packet_sockets():
+        with cheap_rig():
             return forked.run(args, tmp_path, python_env, place=forked.without(files))
 
     return run

@@ -8,10 +8,10 @@ from pathlib import Path
 from capability import have_netns, need, need_engine
 
 CONFTEST = """
-from in_process import packet_sockets
+from in_process import cheap_rig
 
 pytest_plugins = ["dutlab.pytest_plugin"]
-cheap = packet_sockets()
+cheap = cheap_rig()
 cheap.__enter__()
 """
 TESTS = """

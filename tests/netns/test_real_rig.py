@@ -11,7 +11,7 @@ import pytest
 import forked
 from dutlab import labs
 from dutlab.store.calibration import Calibration, keep
-from in_process import packet_sockets
+from in_process import cheap_rig
 from run_records import record_in
 
 TESTBED = """\
@@ -41,7 +41,7 @@ def dutlab(python_env, tmp_path):
 
     def run(namespace, *args):
         env = {**python_env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-        with packet_sockets():
+        with cheap_rig():
             return forked.run(args, tmp_path, env, place=forked.in_network(namespace))
 
     return run

@@ -13,7 +13,7 @@ from dutlab.errors import PortRefused
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.two_ports import TwoPortRequest, find
 from dutlab.spec.loader import load_experiment, load_testbed
-from in_process import carried_out, packet_sockets
+from in_process import carried_out, cheap_rig
 from processes import eventually
 from run_records import record_in
 
@@ -30,7 +30,7 @@ def dutlab(python_env, tmp_path):
     """The command to its end, in the network of a namespace where one is named."""
 
     def run(*args, network=None):
-        with packet_sockets():
+        with cheap_rig():
             return forked.run(args, tmp_path, python_env, place=None if network is None else forked.in_network(network))
 
     return run

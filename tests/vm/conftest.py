@@ -13,7 +13,7 @@ import pytest
 from capability import have_netns, have_strongswan, need, need_engine, need_program
 from dutlab.labs.uml import MODULES
 from forked import Forked, begin, run
-from in_process import packet_sockets
+from in_process import cheap_rig
 from vm.shared_lab import SharedLab
 
 FOLDER = Path(__file__).parent
@@ -55,12 +55,12 @@ class Dutlab:
         self._env, self._cwd = env, cwd
 
     def __call__(self, *args: str) -> subprocess.CompletedProcess[str]:
-        with packet_sockets():
+        with cheap_rig():
             return run(args, self._cwd, self._env, within_s=LIMIT_S)
 
     def begin(self, *args: str) -> Forked:
         """What it says is in `said` of the folder."""
-        with packet_sockets():
+        with cheap_rig():
             return begin(args, self._cwd, self._env, out=self._cwd / "said")
 
 
