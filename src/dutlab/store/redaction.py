@@ -1,7 +1,7 @@
-"""Passwords that files of a run have, taken out of the copies that a site gets.
+"""Passwords that files of a run have, taken out of the copies that leave this machine (outgoing.py).
 
 A command of the user's own may print what it likes: its environment, an address with a login, a key. Such text is kept with the run, since
-what was measured is never rewritten, and covered with asterisks in what is published: the values of variables that hold passwords on this
+what was measured is never rewritten, and covered with asterisks in the copies: the values of variables that hold passwords on this
 machine, and what is written as passwords are. A length stays as it was, so every format stays readable.
 """
 
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
 from dutlab.errors import StoreError
-from dutlab.hosts.passwords import own_variables
 from dutlab.store.fleet_database import FLEET_DATABASE
 from dutlab.store.manifest import REDACTED
 from dutlab.store.memory_database import in_memory
@@ -55,22 +54,21 @@ _ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class RedactedFile:
-    """One file of a published run that is not as it was measured."""
+    """One file of a copy that is not as it was measured."""
 
     sha256: str
-    """Of what the site has."""
+    """Of the copy."""
     taken: Mapping[str, int]
     """What was taken → how often."""
 
 
 class Redactor:
-    """Takes out the secrets of this process's environment, and those whose variables `resolved`, of a run, names."""
+    """Takes out the secrets of an environment: what is called one there, and the variables that `resolved`, of a run, names."""
 
-    def __init__(self, resolved: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, resolved: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._known = dict[bytes, str]()
-        ours = {**os.environ, **own_variables()} if environment is None else environment
         named = set(_variables(resolved))
-        for name, value in ours.items():
+        for name, value in environment.items():
             if name in named or _SECRET_NAME.search(name):
                 self._know(value, f"the value of {name}")
             elif name == FLEET_DATABASE:
@@ -146,6 +144,10 @@ class Redactor:
         cases = " ".join(f"WHEN {_literal(text)} THEN {_literal(new)}" for text, new in changed.items())
         return f"CASE {column}::VARCHAR {cases} ELSE {column}::VARCHAR END AS {head}"
 
+    def text(self, text: str) -> str:
+        """A text without its secrets."""
+        return self._text(text, Counter())
+
     def _text(self, text: str, taken: Counter[str]) -> str:
         return self._covered(text.encode(), taken).decode(errors="replace")
 
@@ -186,7 +188,7 @@ def _literal(text: str) -> str:
 
 
 def as_file(files: Mapping[str, RedactedFile], before: Mapping[str, Any]) -> bytes:
-    """REDACTED of a run; `before` is what that of the site has which it came from."""
+    """REDACTED of a copy; `before` is what that of the run has, where it is a copy itself."""
     new = {name: {"sha256": f.sha256, "taken": dict(f.taken)} for name, f in files.items()}
     return as_json({"schema_version": 1, "files": {**before, **new}})
 
