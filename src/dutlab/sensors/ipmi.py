@@ -56,13 +56,13 @@ class IpmiSession:
         """Status, output, errors; `terse` leaves the reasons of a failure out. Raises Refused, OSError, ValueError."""
         command = [*(self._begin[:-1] if terse else self._begin), *words]
         try:
-            status, said, why = run_bounded(command, environment=self._environment, timeout_s=LONGEST_S, most_bytes=ANSWER_BYTES)
+            done = run_bounded(command, environment=self._environment, timeout_s=LONGEST_S, most_bytes=ANSWER_BYTES)
         except TimeoutError as error:
             raise ValueError(f"ipmitool did not end within {LONGEST_S:g} s") from error
-        if status != 0 and any(words in why for words in _NOT_LET_IN):
-            line = next(line for line in why.splitlines() if any(words in line for words in _NOT_LET_IN))
+        if done.status != 0 and any(words in done.stderr for words in _NOT_LET_IN):
+            line = next(line for line in done.stderr.splitlines() if any(words in line for words in _NOT_LET_IN))
             raise Refused(f"it refuses us ({line.strip('> ')})")
-        return status, said, why
+        return done.status, done.stdout, done.stderr
 
 
 class IpmiController:

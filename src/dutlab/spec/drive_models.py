@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.spec.drives import RatedSpec
 from dutlab.spec.model import FILE_CONTEXT, did_you_mean, plain_faults
-from dutlab.spec.yaml_source import Source, printable, read_file
+from dutlab.spec.yaml_source import Source, folder_of, printable, read_file
 
 KEY = "drive-models"
 _LINE = re.compile(rf"^{KEY}:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -72,7 +72,7 @@ def rate_drives(source: Source, path: Path) -> list[Fault]:
     if not isinstance(named, str):
         return [source.fault((KEY,), "must be the name of a CSV file", FaultKind.TYPE)]
     try:
-        models = read_models(named, f"{path} ({KEY})") if "\n" in named else model_file(path.parent / named)
+        models = read_models(named, f"{path} ({KEY})") if "\n" in named else model_file(folder_of(path) / named)
     except SpecRefused as refused:
         return list(refused.faults)
     return [fault for loc, drive in drives if (fault := _rate(source, loc, drive, models)) is not None]
@@ -83,7 +83,7 @@ def with_models(text: bytes, path: Path) -> bytes:
     said = text.decode("utf-8", "replace")
     if (line := _LINE.search(said)) is None or line[1] in ("|", ">"):
         return text
-    table = read_file(path.parent / line[1].strip("\"'")).decode("utf-8", "replace").removeprefix("\ufeff")
+    table = read_file(folder_of(path) / line[1].strip("\"'")).decode("utf-8", "replace").removeprefix("\ufeff")
     inside = "\n".join(f"  {row}" for row in table.splitlines() if row.strip())
     return f"{said[: line.start()]}{KEY}: |\n{inside}{said[line.end() :]}".encode()
 
