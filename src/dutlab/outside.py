@@ -6,8 +6,10 @@ is read, since it may grow. A link is followed only where the user named it, and
 
 from __future__ import annotations
 
+import csv
 import enum
 import errno
+import io
 import json
 import os
 import select
@@ -175,6 +177,14 @@ def _read_pipe(handle: int, path: Path, bound: FileBound) -> bytes:
 def json_of(read: bytes) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
     """JSON without NaN, infinity and numbers that nothing of ours counts to. Raises ValueError, RecursionError."""
     return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
+
+
+def csv_of(text: str) -> list[list[str]]:
+    """The rows of a table, with a line end of any system. Raises ValueError."""
+    try:
+        return list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise ValueError(f"not a table: {error}") from error
 
 
 def _refuse(word: str) -> NoReturn:

@@ -154,7 +154,7 @@ def test_what_is_no_repository_or_no_span_is_refused(tmp_path: Path) -> None:
     [
         ("yes", NoVersionKind.ENDLESS),
         ("sleep 1000", NoVersionKind.LATE),
-        ("echo why; exit 3", NoVersionKind.BUILD),
+        ("sleep 1000 & exit 3", NoVersionKind.BUILD),
         ("true", NoVersionKind.BUILD),
         ("yes | head -c 300000; echo built >rules.nft", None),
     ],

@@ -41,6 +41,7 @@ from dutlab.report.questions.cells import cells_of_table
 from dutlab.report.questions.claims import read_card
 from dutlab.runner.campaign_plan import read_head
 from dutlab.runner.journal import read_journal
+from dutlab.sensors import ipmi
 from dutlab.serve.live import Following, RunState
 from dutlab.spec.yaml_source import folder_of, read_file
 from dutlab.store import samples
@@ -284,6 +285,14 @@ async def test_a_command_that_prints_without_end_keeps_a_part_and_counts_the_res
     done = await process.wait(600.0)
     assert (len(done.stdout), done.dropped_bytes) == (bounds.OUTPUT_BYTES, 2 << 20)
     assert bounds.QUESTION_BYTES < len(done.stderr) < bounds.QUESTION_BYTES + 100
+
+
+def test_a_table_has_lines_of_any_system_and_a_cell_without_end_is_refused() -> None:
+    assert outside.csv_of('a,b\rc\r\n"d\ne"\n') == [["a", "b"], ["c"], ["d\ne"]]
+    with pytest.raises(ValueError):
+        outside.csv_of("x" * 200_000)
+    with pytest.raises(ValueError):
+        list(ipmi.records("x" * 200_000))
 
 
 def test_the_end_of_a_console_is_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -46,47 +46,25 @@ def run_bounded(
 ) -> BoundedAnswer:
     """Runs `argv` without input, in `folder`; it sees `environment`, or else the variables that are named for all that dutlab starts.
 
-    Of each stream the last `kept_bytes` are kept where they are given, else all.
-
-    Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`. Its children end with it: one that keeps the pipes
-    open is not waited for.
+    Of each stream the last `kept_bytes` are kept where they are given, else all. Raises TimeoutError, OSError, and ValueError where it prints
+    more than `most_bytes`. Its children end with it: one that keeps the pipes open is not waited for.
     """
     seen = child_environment(os.environ) if environment is None else environment
+    until_s, pipe = time.monotonic() + timeout_s, subprocess.PIPE
     program = subprocess.Popen(
-        argv,
-        cwd=folder,
-        env=seen,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        start_new_session=True,
+        argv, cwd=folder, env=seen, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
     )
     streams = [stream for stream in (program.stdout, program.stderr) if stream is not None]
-    printed = {stream.fileno(): bytearray() for stream in streams}
-    until_s, count = time.monotonic() + timeout_s, 0
+    printed, count = {stream.fileno(): bytearray() for stream in streams}, 0
     try:
-        with selectors.DefaultSelector() as selector:
-            for descriptor in printed:
-                selector.register(descriptor, selectors.EVENT_READ)
-            while selector.get_map():
-                for key, _ in selector.select(max(0.0, until_s - time.monotonic())):
-                    if part := os.read(key.fd, _AT_ONCE_BYTES):
-                        kept = printed[key.fd]
-                        kept += part
-                        count += len(part)
-                        if kept_bytes is not None:
-                            del kept[:-kept_bytes]
-                    else:
-                        selector.unregister(key.fd)
-                if count > most_bytes:
-                    raise ValueError(f"{argv[0]} printed more than {most_bytes} bytes")
-                if time.monotonic() >= until_s:
-                    raise TimeoutError
-        try:
-            status = program.wait(max(0.0, until_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise TimeoutError from None
+        for descriptor, part in _parts(program.pid, printed, until_s):
+            count += len(part)
+            if count > most_bytes:
+                raise ValueError(f"{argv[0]} printed more than {most_bytes} bytes")
+            printed[descriptor] += part
+            if kept_bytes is not None:
+                del printed[descriptor][:-kept_bytes]
+        status = program.wait()
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(program.pid, signal.SIGKILL)
@@ -94,3 +72,26 @@ def run_bounded(
         for stream in streams:
             stream.close()
     return BoundedAnswer(status, *map(bytes, printed.values()))
+
+
+def _parts(pid: int, descriptors: Iterable[int], until_s: float) -> Iterator[tuple[int, bytes]]:
+    """What comes from each until the process has ended and no more is there. Raises TimeoutError, OSError."""
+    end, has_ended = os.pidfd_open(pid), False
+    try:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (*descriptors, end):
+                selector.register(descriptor, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(0.0 if has_ended else max(0.0, until_s - time.monotonic()))
+                if has_ended and not ready:
+                    return  # a child of it has the pipes still
+                for key, _ in ready:
+                    if key.fd != end and (part := os.read(key.fd, _AT_ONCE_BYTES)):
+                        yield key.fd, part
+                    else:
+                        has_ended |= key.fd == end
+                        selector.unregister(key.fd)
+                if time.monotonic() >= until_s:
+                    raise TimeoutError
+    finally:
+        os.close(end)
