@@ -46,8 +46,8 @@ def run_bounded(
 ) -> BoundedAnswer:
     """Runs `argv` without input, in `folder`; it sees `environment`, or else the variables that are named for all that dutlab starts.
 
-    Of each stream the last `kept_bytes` are kept where they are given, else all. Raises TimeoutError, OSError, and ValueError where it prints
-    more than `most_bytes`. Its children end with it: one that keeps the pipes open is not waited for.
+    Of each stream the last `kept_bytes` are kept where they are given, else all. Its children end with it: one that keeps the pipes open is
+    not waited for. Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`.
     """
     seen = child_environment(os.environ) if environment is None else environment
     until_s, pipe = time.monotonic() + timeout_s, subprocess.PIPE
