@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import random
 import re
 import signal
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1])]
@@ -50,6 +52,7 @@ bytes   bytes    secs            #      #   10^6bits/sec
 212992   65507   10.00       46000      0    2410.66
 212992           10.00       45080           2362.45
 """
+_MEMBERS: tuple[Any, ...] = (None, True, -1, 1e308, 10**400, "", "x" * 300, [], {}, [1, [2]], {"a": {"b": 1}})
 _MOST_CPU_S = 10.0
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 _NAMES = ("device.json", "my drive.json", "+x.json", "caf\udce9.json", "\u202egnp.json", "-.csv", "a\nb.csv", "x" * 200)
@@ -192,6 +195,24 @@ def _nest(data: bytes, dice: random.Random) -> bytes:
     )
 
 
+def _member(data: bytes, dice: random.Random) -> bytes:
+    """Puts a value of another kind in the place of a member of JSON, at any depth."""
+    try:
+        here = document = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(document, dict | list):
+        return data
+    for _ in range(dice.randrange(7)):
+        inside = [of for of in (here.values() if isinstance(here, dict) else here) if isinstance(of, dict | list) and of]
+        if not inside:
+            break
+        here = dice.choice(inside)
+    if here:
+        here[dice.choice(list(here) if isinstance(here, dict) else range(len(here)))] = dice.choice(_MEMBERS)
+    return json.dumps(document).encode()
+
+
 def _unpacked(change: Callable[[bytes, random.Random], bytes]) -> Callable[[bytes, random.Random], bytes]:
     """Of a packed file what is inside is changed, mostly: a changed byte of the packed one makes it unreadable."""
 
@@ -206,7 +227,7 @@ def _unpacked(change: Callable[[bytes, random.Random], bytes]) -> Callable[[byte
 
 
 _CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = tuple(
-    map(_unpacked, (_cut, _flip, _insert, _value, _value, _double, _lines, _lines, _swap, _swap, _encode, _nest))
+    map(_unpacked, (_cut, _flip, _insert, _value, _value, _double, _lines, _lines, _swap, _swap, _encode, _nest, _member, _member))
 )
 
 

@@ -1,20 +1,17 @@
-"""Importers that are a table of fields each: iperf 2, wrk, TRex's counters, nfvbench, CSIT."""
+"""Importers of testers: iperf 2, wrk, TRex (counters and ndr_bench), nfvbench, CSIT."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from pathlib import Path
+from pprint import pformat
 
 import pytest
 
-from dutlab.choices import IMPORTS
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import ImportOptions, Omission, write_imported
+from dutlab.interop.imported_run import ImportOptions, Omission
 from dutlab.interop.importers import read_data
-from dutlab.report.write import write_report
-from import_files import DATA, csit, nfvbench, trex_astf, trex_stl
+from import_files import DATA, csit, ndr, nfvbench, trex_astf, trex_stl
 
 CUT = DoubtKind.TOOL_INCOMPLETE
 
@@ -218,15 +215,16 @@ def test_a_field_in_a_unit_that_nobody_knows_is_left_out():
     assert Omission.UNREADABLE in [o.why for o in trial.left_out]
 
 
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [("trex-stats", trex_stl()), ("trex-stats", trex_astf()), ("nfvbench", nfvbench()), ("csit", csit())]
-    + [(kind, path.read_bytes()) for kind, name in (("iperf2", "udp-i.txt"), ("wrk", "latency.txt")) for path in (DATA / kind / name,)],
-)
-def test_two_devices_make_a_report(tmp_path: Path, kind, data):
-    trials = [trial for name in ("one.json", "two.json") for trial in read(kind, data, name)]
-    run = write_imported(tmp_path, kind, trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC), bed=IMPORTS[kind].bed)
-    written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)
-    (report,) = json.loads(next(p for p in written if p.suffix == ".json").read_text())["runs"]
-    assert report["labels"] == ["one", "two"] and not report["faults"]
-    assert {row["words"] for row in report["limits"]} <= {"limit unknown"}
+def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
+    (trial,) = read("trex-ndr", ndr(), "vpp.json")
+    figures = trial.measured.figures["a"]
+    assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
+    assert (figures["latency_min_ns"], figures["latency_mean_ns"], figures["latency_max_ns"]) == (12e3, 21.5e3, 180e3)
+    assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}
+    assert figures["offered_bps_l1"] == pytest.approx(figures["offered_pps"] * (64 + 20) * 8)
+    assert any("0.1 % loss" in note for note in trial.measured.notes)
+    printed = b"Bench Run has finished :-)\n" + pformat(ndr().decode()).encode()
+    assert printed.count(b"\n") > 5
+    assert read("trex-ndr", printed)[0].measured.figures == trial.measured.figures, "as Python prints its text"
+    (stopped,) = read("trex-ndr", ndr(total_iterations=10))
+    assert any("may lie higher" in note for note in stopped.measured.notes)
