@@ -31,7 +31,7 @@ from dutlab.interop.figure_checks import checked
 from dutlab.interop.imported_run import Imported, ImportOptions, record_of
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.units import BpsL1
-from import_files import DATA, FIO, FIO_CACHED, FLENT, conductor, csit, ndr, nfvbench, trex_astf, trex_stl
+from import_files import DATA, FIO, FIO_CACHED, FLENT, conductor, csit, csit_draft, ndr, nfvbench, trex_astf, trex_stl
 from ipgen_files import line as ipgen_line
 from loadtest_files import ramp_file
 
@@ -67,6 +67,7 @@ def whole_files() -> list[tuple[str, bytes]]:
     found = [("fio", FIO.read_bytes()), ("fio", FIO_CACHED.read_bytes()), ("flent", FLENT.read_bytes())]
     found += [("trex-ndr", ndr()), ("conductor", conductor()), ("conductor", conductor(1))]
     found += [("trex-stats", trex_stl()), ("trex-stats", trex_astf()), ("csit", csit())]
+    found += [("csit", csit_draft("NDRPDR", {"throughput": {"unit": "pps", "ndr": {"value": {"lower": 9e6, "upper": 1e7}}}}))]
     found += [("nfvbench", nfvbench()), ("nfvbench", nfvbench(search=False))]
     found += [("loadtest", to_bytes(ramp_file((1000, 1000), (2000, 1500)))), ("pkt-gen", PKT_GEN), ("netperf", NETPERF)]
     found += [("ministat", b"# TCP_STREAM\n9.41 Gbits/sec\n9.38 Gbits/sec\n"), ("ministat", b"1.5\n2\n")]

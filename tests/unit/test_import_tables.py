@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pprint import pformat
 
@@ -11,7 +12,7 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import ImportOptions, Omission
 from dutlab.interop.importers import read_data
-from import_files import DATA, csit, ndr, nfvbench, trex_astf, trex_stl
+from import_files import DATA, csit, csit_draft, ndr, nfvbench, trex_astf, trex_stl
 
 CUT = DoubtKind.TOOL_INCOMPLETE
 
@@ -199,6 +200,53 @@ def test_csit(result, figures):
         assert [trial.measured.figures[place]["pdr_90/latency_mean_ns"] for place in ("a", "a.back")] == [12e3, 12e3]
     assert (trial.cell.params["test"], trial.measured.facts["dut_version"]) == ("10ge2p1x710-64b-2t1c-ethip4-ip4base-ndrpdr", "26.02")
     assert trial.started == datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+
+
+BOUNDS = {"lower": 9e6, "upper": 10e6}
+TIMES = {"min": 5.0, "avg": 12.0, "max": 90.0, "hdrh": ""}
+NONE = dict.fromkeys(TIMES, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "results", "figures"),
+    [
+        ("MRR", {"unit": "pps", "samples": [9e6, 11e6, 10e6], "avg": 10e6}, {"received_pps": 10e6}),
+        ("MRR", {"test": {"unit": "pps", "value": {"receive-rate": [9e6, 11e6, 10e6]}}}, {"received_pps": 10e6}),
+        ("NDRPDR", {"throughput": {"unit": "pps", "ndr": {"value": BOUNDS, "value_gbps": {"lower": 6.0, "upper": 6.7}}},
+                    "latency": {"forward": {"pdr_90": TIMES}, "reverse": {"pdr_90": NONE}}},
+         {"ndr/lower_pps": 9e6, "ndr/upper_pps": 10e6, "ndr/lower_bps_l1": 6e9}),
+        ("NDRPDR", {"test": {"ndr": {"value_pps": BOUNDS}, "hdrh": {"forward": {"pdr-90": "5/12/90/HISTFAAAA"}}}}, {"ndr/lower_pps": 9e6}),
+        ("NDRPDR", {"test": {"ndr": {"unit": "pps", "value": {"lower": "9000000.0", "upper": "1e7"}}, "hdrh": {"forward": {"pdr-90": TIMES}}}},
+         {"ndr/lower_pps": 9e6, "ndr/upper_pps": 10e6}),
+        ("NDRPDR", {"throughput": {"unit": "cps", "pdr": {"value": BOUNDS, "value_gbps": {"lower": -1.0}}}}, {"pdr/connections_lower_per_s": 9e6}),
+        ("SOAK", {"critical-rate": BOUNDS}, {"critical/lower_pps": 9e6, "critical/upper_pps": 10e6}),
+        ("SOAK", {"test": {"throughput": BOUNDS, "node": {}}}, {"critical/lower_pps": 9e6}),
+        ("SOAK", {"test": {"unit": "pps", "value": BOUNDS}}, {"critical/lower_pps": 9e6}),
+        ("RECONF", {"test": {"result": {"loss": 12, "time": 0.002}}}, {"outage_ns": 2e6, "lost_frames": 12}),
+        ("HOSTSTACK", {"seconds": 20.0, "bits_per_second": 9.1e9, "retransmits": 3}, {"goodput_bps": 9.1e9, "retransmits": 3}),
+        ("HOSTSTACK", {"client": {"rx_bits_per_second": 0.0}, "server": {"rx_bits_per_second": 1.7e9}}, {"goodput_bps": 1.7e9}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("below_test", [False, True])
+def test_a_draft_of_csit(kind, results, figures, below_test):
+    (trial,) = read("csit", csit_draft(kind, results, below_test=below_test))
+    found = trial.measured.figures
+    assert {name: found["a+a.back"][name] for name in figures} == pytest.approx(figures)
+    if "forward" in str(results):
+        assert (found["a"]["pdr_90/latency_mean_ns"], "a.back" in found) == (12e3, False)
+    assert (trial.cell.params["type"], trial.measured.facts["dut_version"]) == (kind.lower(), "26.02")
+    assert trial.started == datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+
+
+def test_counters_as_python_prints_them_and_an_answer_of_nfvbenchs_server_are_read():
+    said = json.loads(trex_stl())
+    said["latency"] = {5: said["latency"]["5"]}
+    (trial,), (as_json,) = read("trex-stats", f"stats:\n{pformat(said)}\n".encode()), read("trex-stats", trex_stl())
+    assert trial.measured.figures == as_json.measured.figures
+    answer = {"status": "OK", "result": json.loads(nfvbench())}
+    for printed in (json.dumps(answer), repr(answer)):
+        (trial,) = read("nfvbench", printed.encode())
+        assert trial.measured.figures == read("nfvbench", nfvbench())[0].measured.figures
 
 
 @pytest.mark.parametrize("changed", [{"passed": False, "message": "VPP crashed"}, {"result": {"type": "unknown"}}])
