@@ -87,7 +87,7 @@ def bare_tests_of(text: str) -> list[NetperfTest]:
         options = next((c[1].split() for c in reversed(commands) if c.start() < result.start()), [])
         told = dict(pairwise(options))
         name = told.get("-t", "TCP_STREAM" if options else "").upper()
-        is_told = _form_of(name) == form
+        is_told = bool(name) and _form_of(name) == form
         unit = _FORMATS.get(told.get("-f", "")) if is_told else None
         figures, asked, lost = _figures(name if is_told else form, "per sec" if form == "RR" else unit or "10^6bits/s", result[0])
         found.append(
