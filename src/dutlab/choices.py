@@ -112,7 +112,7 @@ class ImportKind:
 
 IMPORTS: Mapping[str, ImportKind] = {
     "conductor": ImportKind("dutlab.interop.conductor_run:imported", "steps"),
-    "csit": ImportKind("dutlab.interop.tester_json:csit", "search"),
+    "csit": ImportKind("dutlab.interop.csit_run:imported", "search"),
     "figures": ImportKind("dutlab.interop.figure_table:imported", "figures", bed="one"),
     "fio": ImportKind("dutlab.interop.fio_run:imported", "fio", has_line=False),
     "flent": ImportKind("dutlab.interop.flent_run:imported", "flent"),
