@@ -16,7 +16,7 @@ from dutlab.stats.functions import FUNCTIONS, REST, WITH, FunctionCost, of_rows
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
-TOP = 12
+TOP = 20
 LEAD = """Of some frames each instruction was counted, those of interrupts left out. `Own` is what a function takes with the router less
 without it. Functions, the others together and the rest add up to the figures above; the rest is what begins and ends a pass, and what
 interrupts it."""
@@ -50,12 +50,12 @@ def instructions_section(run: RunFolder, groups: Sequence[Group], labels: Sequen
 
 
 def _rows(label: str, record: TrialRecord) -> list[Row]:
-    """The dearest functions, the others together, the rest, and the sum."""
+    """The functions with the largest shares, the others together, the rest, and the sum."""
     costs = of_rows(record.tables[FUNCTIONS])
     functions, rest = [of for of in costs if of.name != REST], [of for of in costs if of.name == REST]
-    dearest = sorted(functions, key=lambda of: -of.own)[:TOP]
-    others = [of for of in functions if of not in dearest]
-    shown = [*dearest, *([_sum(f"{len(others)} others", others)] if others else []), *rest]
+    largest = sorted(functions, key=lambda of: -of.own)[:TOP]
+    others = [of for of in functions if of not in largest]
+    shown = [*largest, *([_sum(f"{len(others)} others", others)] if others else []), *rest]
     whole = _sum("all together", costs)
 
     def row(of: FunctionCost) -> Row:

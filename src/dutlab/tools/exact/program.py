@@ -110,7 +110,7 @@ def profiles_of(planned: Sequence[Pass], found: Sequence[PassProfile]) -> dict[s
 
 
 def function_costs(profiles: Mapping[str, PassProfile], figures: Mapping[str, float]) -> list[FunctionCost]:
-    """The dearest first, and what is left of the figures: together they are these."""
+    """The largest first, and what is left of the figures: together they are these."""
     whole, rig, none = profiles[WITH].functions, profiles[WITHOUT].functions, Count(0.0)
     found = list[FunctionCost]()
     for name in whole.keys() | rig.keys():
