@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from dutlab.report.questions.sides import open_run
 from dutlab.stats.functions import REST, WITH, WITHOUT, FunctionCost, changes, grown, of_rows, words_of
 from dutlab.tools.exact.guest import Pass
 from dutlab.tools.exact.program import folded, function_costs, profiles_of
-from dutlab.tools.exact.traced import Count, FrameLog, PassProfile, Symbols, symbols_in, without_symbols
+from dutlab.tools.exact.traced import Count, FrameLog, PassProfile, Symbols, Tracer, symbols_in, tracer, without_symbols
 from fake_run import Wanted, build
 
 KALLSYMS = """ffffffff81000000 T netif_rx
@@ -57,6 +58,38 @@ def test_a_log_becomes_stacks_of_whole_frames_without_interrupts() -> None:
     assert sum(profile.stacks.values()) == pytest.approx(sum(of.mean for of in profile.functions.values()))
     with pytest.raises(ValueError, match="0 whole frames"):
         FrameLog(Symbols(KALLSYMS)).profile()
+
+
+class OldQemu:
+    """A monitor that knows the older command, or neither; it writes a log of two frames when it is asked."""
+
+    def __init__(self, *known: str) -> None:
+        self._known, self._name, self._file = known, "", None
+
+    async def command(self, line: str) -> str:
+        word, _, rest = line.partition(" ")
+        if word == "logfile":
+            if self._file is not None:
+                self._file.close()
+            self._name = rest.strip('"')
+        elif line == "log exec":
+            self._file = await asyncio.to_thread(Path(self._name).open, "wb")
+            await asyncio.to_thread(self._file.write, log_of(PKTGEN, *frame(), *frame(), XMIT))
+        return "" if word in {"logfile", "log", *self._known} else f"unknown command: '{word}'"
+
+
+@pytest.mark.parametrize(("known", "profiles"), [(("singlestep",), 2), ((), 0)], ids=["older", "unknown"])
+def test_a_pass_is_logged_between_two_pauses_or_it_is_said_why_not(known: tuple[str, ...], profiles: int, tmp_path: Path) -> None:
+    async def traced() -> Tracer:
+        monitor = OldQemu(*known)
+        async with tracer(tmp_path) as log:
+            for _ in range(4):
+                await log.paused(monitor, f"dutlab: symbols\n{KALLSYMS}dutlab: symbols end\n")
+            return log
+
+    log = asyncio.run(traced())
+    assert ([of.frames for of in log.profiles], bool(log.why)) == ([2] * profiles, not profiles)
+    assert not list(tmp_path.iterdir())
 
 
 def test_symbols_are_taken_off_the_console() -> None:

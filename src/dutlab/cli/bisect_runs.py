@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -178,7 +179,7 @@ class BisectRuns:
         key, cell = found
         planned = [self._planned(len(self.row.names) + at + 1) for at in (low, high)]
         for at, of in zip((low, high), planned, strict=True):
-            self._run(of, lambda place, at=at: self._write_counted(at, place, cell))
+            self._run(of, partial(self._write_counted, at, only=cell))
         names = [self.folder.done(of) for of in planned]
         runs = [self.folder.runs / name for name in names if name is not None]
         if len(runs) < len(planned):

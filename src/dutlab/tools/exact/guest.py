@@ -48,7 +48,8 @@ _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
 TRACED, TRACED_RIG = "traced", "traced-rig"
 """Passes of which each instruction is logged."""
-TRACED_FRAMES = 256
+_TRACED_FRAMES, _FEWEST_TRACED, _RULES_TRACED = 128, 8, 100
+"""So many frames, and fewer where each meets so many rules."""
 _FIRST_DESTINATION = "10.1.16.0"
 _SYMBOLS = f"""say {SYMBOLS_BEGIN}
 grep -i " [tw] " /proc/kallsyms
@@ -174,7 +175,8 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
             found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES), "v0"))
         found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
     if setting.profile:
-        found += [Pass(name, size, TRACED_FRAMES, port) for size, _ in sizes for name, port in ((TRACED_RIG, "g0"), (TRACED, "v0"))]
+        frames = max(_FEWEST_TRACED, _TRACED_FRAMES // (1 + setting.rules // _RULES_TRACED))
+        found += [Pass(name, size, frames, port) for size, _ in sizes for name, port in ((TRACED_RIG, "g0"), (TRACED, "v0"))]
     return found
 
 

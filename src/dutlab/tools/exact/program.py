@@ -157,14 +157,18 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         raise GuestFailed(GuestEnd.VOID, why, host=host.name, raw=raw)
     figures, rows = figures_of(planned, found)
     tables = {"passes": rows}
-    if log.profiles:
+    if log.profiles and not log.why:
         profiles = profiles_of(planned, log.profiles)
         tables[FUNCTIONS] = [of.row for of in function_costs(profiles, figures)]
         raw |= {f"instructions-{name}.folded": folded(of) for name, of in profiles.items()}
     return Measured(
         {cell.link_label: figures},
         raw=raw,
-        facts={**await asyncio.to_thread(_facts, machine, setting), "tracked_flows": str(tracked)},
+        facts={
+            **await asyncio.to_thread(_facts, machine, setting),
+            "tracked_flows": str(tracked),
+            **({"no_profile": log.why} if log.why else {}),
+        },
         tables=tables,
     )
 

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 from dutlab.errors import ToolFailed
 from dutlab.tools.exact.guest import MARK, SYMBOLS_BEGIN, SYMBOLS_END
-from dutlab.tools.exact.machine import QEMU, Monitor
+from dutlab.tools.exact.machine import Monitor
 
 OF_USERS, UNKNOWN = "[user]", "[unknown]"
 _KERNEL = 1 << 63
@@ -37,6 +37,7 @@ _GENERATOR = "pktgen"
 _INTERRUPTS = ("asm_sysvec_", "asm_common_interrupt", "apic_timer_interrupt")
 _BEGIN, _END = (f"{MARK} {word}\n" for word in (SYMBOLS_BEGIN, SYMBOLS_END))
 _CHUNK = 1 << 20
+_CLOSES_S = 60.0
 _FEWEST = 2
 
 
@@ -183,26 +184,39 @@ class Tracer:
         self._symbols: Symbols | None = None
         self._reading: asyncio.Task[PassProfile] | None = None
         self.profiles: list[PassProfile] = []
+        self.why = ""
+        """Why there is no profile."""
         os.mkfifo(self._pipe)
 
     async def paused(self, monitor: Monitor, console: str) -> None:
-        """Begins, or ends. Raises ToolFailed where QEMU has no such log, or the log no frames."""
-        if self._reading is None:
-            if self._symbols is None:
-                self._symbols = Symbols(symbols_in(console))
-            self._reading = asyncio.create_task(asyncio.to_thread(_read, self._pipe, FrameLog(self._symbols)))
-            await _one_by_one(monitor, "on")
-            await monitor.command(f'logfile "{self._pipe}"')
-            await monitor.command("log exec")
-            return
+        """Begins, or ends. A trial without a profile has its figures all the same. Raises GuestEnded."""
+        try:
+            if self.why:
+                return
+            if self._reading is not None:
+                await self._end(monitor, self._reading)
+            else:
+                await self._begin(monitor, console)
+        except (ToolFailed, ValueError) as error:
+            self.why = str(error)
+        except TimeoutError:
+            self.why = "QEMU does not end its log"
+
+    async def _begin(self, monitor: Monitor, console: str) -> None:
+        if self._symbols is None:
+            self._symbols = Symbols(symbols_in(console))
+        await _one_by_one(monitor, "on")
+        self._reading = asyncio.create_task(asyncio.to_thread(_read, self._pipe, FrameLog(self._symbols)))
+        await monitor.command(f'logfile "{self._pipe}"')
+        await monitor.command("log exec")
+
+    async def _end(self, monitor: Monitor, reading: asyncio.Task[PassProfile]) -> None:
         await monitor.command("log none")
         await monitor.command("logfile /dev/null")  # a QEMU that traces to its log keeps the file open without
         await _one_by_one(monitor, "off")
-        reading, self._reading = self._reading, None
-        try:
-            self.profiles.append(await reading)
-        except ValueError as error:
-            raise ToolFailed(f"no profile: {error}", tool=QEMU.name, host="") from None
+        async with asyncio.timeout(_CLOSES_S):
+            self.profiles.append(await asyncio.shield(reading))
+        self._reading = None
 
     async def end(self) -> None:
         """Whatever has happened."""
@@ -224,10 +238,10 @@ async def tracer(folder: Path) -> AsyncIterator[Tracer]:
 
 
 async def _one_by_one(monitor: Monitor, switch: str) -> None:
-    """By the name of QEMU 8.1 and later, else by the one before."""
+    """By the name of QEMU 8.1 and later, else by the one before. Raises ValueError."""
     said = await monitor.command(f"one-insn-per-tb {switch}")
     if said and (said := await monitor.command(f"singlestep {switch}")):
-        raise ToolFailed(f"QEMU cannot execute instructions one by one: {said}", tool=QEMU.name, host="")
+        raise ValueError(f"QEMU cannot execute instructions one by one: {said}")
 
 
 def _read(pipe: Path, log: FrameLog) -> PassProfile:
