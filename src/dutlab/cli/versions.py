@@ -110,6 +110,7 @@ def given_in_guest(
     settings: Sequence[str],
     kernel: Path | None = None,
     modules: Path | None = None,
+    profile: bool = False,
 ) -> Given:
     """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
     from dutlab.spec.known import EXACT
@@ -129,6 +130,7 @@ def given_in_guest(
         "frame_sizes": [number_or_text(size) for size in sizes] or None,
         "kernel": None if kernel is None else str(kernel.absolute()),
         "modules": None if modules is None else str(modules.absolute()),
+        "profile": profile or None,
     }
     return given_workload(data, "exact", body, settings, file=folder / "experiment.yaml")
 
