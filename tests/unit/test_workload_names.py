@@ -24,7 +24,7 @@ OTHER_MEANINGS = {
     ("choices.py", "*"): "names of programs whose files are read",
     ("plan/trials.py", "iperf3"): "the program",
     ("spec/goals.py", "rfc2544"): "a preset of goals",
-    ("spec/workloads/frames.py", "rfc2544"): "a set of frame sizes",
+    ("spec/mixes.py", "rfc2544"): "a set of frame sizes",
     ("tools/raw_figures.py", "iperf3"): "the program",
 }
 """File and word → what the word means there."""
