@@ -14,22 +14,9 @@ from fake_run import build
 
 HEAVY = {"numpy", "scipy", "polars", "duckdb", "pyarrow", "asyncssh", "cryptography", "pydantic", "ruamel", "jinja2", "matplotlib"}
 OURS = {
-    "analysis",
-    "dut",
-    "hosts",
-    "interop",
-    "labs",
-    "methods",
-    "physics",
-    "plan",
-    "publish",
-    "report",
-    "runner",
-    "sensors",
-    "spec",
-    "store",
-    "tools",
-}
+    "analysis", "dut", "hosts", "interop", "labs", "methods", "physics", "plan", "publish", "report", "runner", "sensors", "spec",
+    "store", "tools",
+}  # fmt: skip
 LIMITS = {"limits", "compare", "check"}
 """They show the tables of analysis in their help."""
 HELPS = (("--version",), ("--help",), *((name, "--help") for name in COMMANDS if name not in LIMITS))

@@ -190,6 +190,7 @@ def _formatted(found: GateResult, form: str, suite: str) -> str:
 
 def _say(found: GateResult, form: str, suite: str) -> None:
     from dutlab.report.questions.gated import gate_rows
+    from dutlab.stats.functions import words_of
 
     if form != "text":
         say(_formatted(found, form, suite))
@@ -202,6 +203,8 @@ def _say(found: GateResult, form: str, suite: str) -> None:
         if part.cells:
             for line in table(*gate_rows(part), right={1, 2, 3, 4, 5}):
                 say(line)
+        for where, functions in part.functions:
+            say_words(f"functions that take more: {where}: {words_of(functions)}")
         for where, why in part.failures:
             say_words(f"no result: {where}: {why}")
         for run in part.runs:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.progress import RunResult
     from dutlab.runner.run import Work
+    from dutlab.stats.functions import FunctionChange
 
 _AGAIN_FRAMES = 2
 """What is worse is counted again with so many times the frames."""
@@ -38,6 +39,8 @@ class GateRuns:
     """The longest that is measured by time."""
     engine: Path = Path()
     _made: list[Path] = field(default_factory=list)
+    _grown: dict[str, tuple[FunctionChange, ...]] = field(default_factory=dict)
+    """Label → functions that take more, of what was counted again."""
 
     def counted(self, works: Works) -> GatePart:
         """By counts, which need one trial a cell. Raises as runner.run does."""
@@ -117,14 +120,19 @@ class GateRuns:
 
     def _again(self, works: Works, sides: MeasuredSides, names: Collection[CellName]) -> Sequence[Pair]:
         """Counts of other frames of the same kind."""
+        from dutlab.report.questions.function_changes import function_changes
         from dutlab.report.questions.gated import called_as
         from dutlab.runner.narrowed import narrowed, with_more_frames
+        from dutlab.stats.functions import grown
 
         keys = sides.keys_of(names)
         few = [narrowed(work, keys) for work in works]
         more = [with_more_frames(work, _AGAIN_FRAMES) for work in few]
-        second = self.sides(self._one_after_the_other(more))
-        return called_as(second.pairs, labels(few[0], more[0], sides, second))
+        folders = self._one_after_the_other(more)
+        second = self.sides(folders)
+        called, changed = labels(few[0], more[0], sides, second), function_changes(*folders)
+        self._grown |= {called.get(label, label): grown(changed[key]) for label, (key, _) in second.keys.items() if key in changed}
+        return called_as(second.pairs, called)
 
     def sides(self, folders: Sequence[Path]) -> MeasuredSides:
         from dutlab.report.model.contests import CompareRequest
@@ -135,13 +143,15 @@ class GateRuns:
         return measured_sides(older, newer, CompareRequest())
 
     def _part(self, what: str, cells: Sequence[GateCell], allowed: float, sides: MeasuredSides | None) -> GatePart:
+        from dutlab.analysis.verdict import CheckKind
         from dutlab.report.questions.gated import GatePart
         from dutlab.report.write import report_finished
 
         report_finished(self._made)
         runs, self._made = tuple(map(str, self._made)), []
         absent, failures = (sides.absent, sides.failures) if sides is not None else ((), ())
-        return GatePart(what, (*cells, *absent), allowed, failures, runs)
+        functions = tuple((c.label, found) for c in cells if c.kind is CheckKind.FAIL and (found := self._grown.get(c.label)))
+        return GatePart(what, (*cells, *absent), allowed, failures, runs, functions if what == "instructions" else ())
 
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:

@@ -144,6 +144,7 @@ SECTIONS = {
             "dutlab.cli.config:config",
             "Show what the config file sets, and where: the runs folder, colours, and options of commands.",
         ),
+        "schema": ("dutlab.cli.schema:schema", "Print the JSON Schema of a testbed, experiment or campaign file, for editors."),
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
@@ -168,6 +169,10 @@ def _command(name: str) -> click.Command:
 
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; `help COMMAND` is `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         return list(COMMANDS)
@@ -242,7 +247,9 @@ def _version() -> str:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and end.")
+@click.option(
+    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and end."
+)
 def dutlab() -> None:
     """Measure a router or firewall: how fast it is, and why not faster.
 

@@ -174,7 +174,7 @@ def insist_on_workload(kind: str) -> None:
 
 def _value(text: str, field: FieldInfo | None) -> str:
     """As YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
-    from dutlab.spec.workloads.frames import SIZES_OF
+    from dutlab.spec.mixes import SIZES_OF
 
     if field is None or text[0] in "[{\"'" or text in SIZES_OF:
         return text

@@ -19,6 +19,7 @@ from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
 from dutlab.cli.told import say, table, tell, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
+from dutlab.outside import AtPipe
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
+_BED = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 
 
@@ -92,7 +94,7 @@ def _insist_on_one(lab: str | None, testbeds: object) -> None:
 @_SET
 @RUNS
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
-@click.option("--testbed", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+@click.option("--testbed", "testbeds", multiple=True, type=_BED,
               help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
               "one twice shows how far two runs of one box differ.")  # fmt: skip
@@ -128,7 +130,7 @@ def run(
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="add --interleave, or start each separately")
-    texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
+    texts = {path: read_file(path, AtPipe.READ) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
     given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
@@ -254,7 +256,7 @@ def ask_trust(error: NotOurs) -> None:
 @click.argument("experiment", type=click.Path(path_type=Path))
 @_SET
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
-@click.option("--testbed", "bed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the file's]")
+@click.option("--testbed", "bed", type=_BED, help=f"{TESTBED_WORDS}  [the file's]")
 @click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
@@ -264,6 +266,7 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: 
     Example:
       dutlab plan examples/firewall-modes/experiment.yaml
       dutlab plan examples/firewall-modes/experiment.yaml --testbed testbed.yaml
+      ./make-experiment | dutlab plan -
     """
     from dutlab.cli.plan_text import plan_lines
     from dutlab.plan.trials import make_plan
@@ -272,7 +275,7 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: 
 
     _insist_on_one(lab, bed)
     overrides = overrides if lab is None else (*overrides, f"testbed.lab={lab_of(lab)[0]}")
-    given = given_experiment(read_file(experiment), experiment, overrides, testbed=bed)
+    given = given_experiment(read_file(experiment, AtPipe.READ), experiment, overrides, testbed=bed)
     testbed = testbed_of(given)
     made = make_plan(given.experiment, testbed)
     if as_json:

@@ -140,7 +140,7 @@ def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetai
 class IpmiDevice(SpecModel):
     """How a management controller is asked by IPMI 2.0 over the network."""
 
-    address: Annotated[At, BeforeValidator(address_of(623))]
+    address: Annotated[At, BeforeValidator(address_of(623), json_schema_input_type=str)]
     user: User
     password_from: Variable = Field(alias="password-from")
 
@@ -152,7 +152,7 @@ Oid = Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$"
 class SnmpDevice(SpecModel):
     """An object of an SNMP agent, and how it is asked."""
 
-    address: Annotated[At, BeforeValidator(address_of(161))]
+    address: Annotated[At, BeforeValidator(address_of(161), json_schema_input_type=str)]
     oid: Oid
     version: Literal["1", "2c", "3"] = "2c"
     community_from: Variable | None = Field(default=None, alias="community-from")

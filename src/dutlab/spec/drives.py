@@ -48,7 +48,7 @@ def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return parse_size(value) if isinstance(value, str) else value
 
 
-Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(ge=0)]
 """Bytes, written with binary prefixes: `4k` is 4096."""
 
 

@@ -83,7 +83,9 @@ def _written_ref(ref: LabRef | TestbedPath) -> dict[str, Any] | str:
     return ref.model_dump(mode="json", exclude_defaults=True) if isinstance(ref, LabRef) else ref.path
 
 
-TestbedRef = Annotated[LabRef | TestbedPath, BeforeValidator(_testbed_ref), PlainSerializer(_written_ref)]
+TestbedRef = Annotated[
+    LabRef | TestbedPath, BeforeValidator(_testbed_ref, json_schema_input_type=str | LabRef), PlainSerializer(_written_ref)
+]
 
 
 class CustomMode(Commands):
@@ -106,7 +108,7 @@ class Experiment(SpecModel):
     factors: dict[str, tuple[Level, ...]]
     """Factor → its levels. `mode` is always one; any other is set by `levels`, is a knob, or is set by a person, who is asked."""
     levels: Annotated[Levels, Field(default_factory=dict)]
-    dear: tuple[str, ...] = ()
+    expensive_to_change: tuple[str, ...] = ()
     """Factors that are changed as seldom as those that a person sets."""
     exclude: tuple[Exclusion, ...] = ()
     """Combinations of levels that are left out."""
@@ -150,9 +152,9 @@ class Experiment(SpecModel):
 
     @property
     def seldom_factors(self) -> tuple[str, ...]:
-        """Those of them that are changed as seldom as those that a person sets: `dear` ones, and those that take a reboot."""
+        """Those of them that are changed as seldom as those that a person sets: `expensive_to_change`, and those that take a reboot."""
         reboots = {name for name, levels in self.levels.items() if any(of.reboot for level in levels.values() for of in level)}
-        return tuple(name for name in self.set_factors if name in self.dear or name in reboots)
+        return tuple(name for name in self.set_factors if name in self.expensive_to_change or name in reboots)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:

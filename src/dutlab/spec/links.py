@@ -28,6 +28,8 @@ class Port(SpecModel):
     host: str
     interface: str
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string", "pattern": ":"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """`source:ixl2` as a mapping."""

@@ -20,7 +20,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.devices import HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
 from dutlab.spec.fields import Duration, YesNo
-from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.sensors import LONGEST_COMMAND
 
 LONGEST_OFF_S = 600.0
@@ -51,6 +51,7 @@ class PowerSpec(SpecModel):
     """A switch, whatever its kind."""
 
     kind: ClassVar[str]
+    kind_is_written: ClassVar[bool] = True
 
     may_switch: YesNo = Field(default=False, alias="may-switch")
     """Whether dutlab may switch the host on and off; without it only its state is read."""
@@ -190,5 +191,5 @@ def _written(switch: PowerSpec | None) -> dict[str, Any] | None:
     return None if switch is None else {"kind": switch.kind, **switch.model_dump(mode="json", by_alias=True)}
 
 
-Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written)]
+Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written), OneOf(lambda: SWITCHES, by_kind=True)]
 """What switches a host; None where nothing does."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -123,6 +123,8 @@ class FlowSet(SpecModel):
     seed: Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)] | None = None
     """Given: members are drawn pseudo-randomly from the ranges, the same in every trial. Ports that are not given are those of RFC 4814."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "integer", "minimum": 1},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A number alone, and the ranges of RFC 4814."""
@@ -189,6 +191,8 @@ class Burst(SpecModel):
     frames: Annotated[int, Strict(), Field(ge=2, le=MOST_IN_BURST)]
     rate: FrameRate | None = None
     """At which the frames of one burst follow each other; None is as fast as the port takes them."""
+
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "integer", "minimum": 2},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -291,5 +291,9 @@ def _written(rules: tuple[VaryRule, ...]) -> dict[str, Any]:
     return {rule.name: rule.model_dump(mode="json", exclude={"name"}, exclude_defaults=True, by_alias=True) for rule in rules}
 
 
-Vary = Annotated[tuple[VaryRule, ...], BeforeValidator(_named), PlainSerializer(_written, return_type=dict[str, Any])]
+Vary = Annotated[
+    tuple[VaryRule, ...],
+    BeforeValidator(_named, json_schema_input_type=dict[str, str | tuple[int | str, ...] | VaryRule]),
+    PlainSerializer(_written, return_type=dict[str, Any]),
+]
 """Rules by field."""

@@ -89,6 +89,8 @@ _PRINTED = {
 _KILO = 1e3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _LONG = 10_000
+_MOST_RUNS = 40
+"""More runs of numbers than these tell a reader nothing."""
 
 
 def with_two_digits(unit: Unit, value: float) -> Unit:
@@ -281,14 +283,17 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def numbers_words(numbers: Iterable[int]) -> str:
-    """`1–4, 7`: runs of numbers in short."""
-    out: list[list[int]] = []
+    """`1–4, 7`: runs of numbers in short; of very many the first, and how many more."""
+    out, more = list[list[int]](), 0
     for n in sorted(set(numbers)):
         if out and n == out[-1][1] + 1:
             out[-1][1] = n
-        else:
+        elif len(out) < _MOST_RUNS:
             out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out)
+        else:
+            more += 1
+    said = [str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out]
+    return ", ".join([*said, *([f"and {more} more"] if more else [])])
 
 
 def size_order(size: str) -> tuple[int, float, str]:

@@ -18,7 +18,7 @@ from dutlab import choices
 from dutlab.errors import FaultKind
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
-from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import Loc, OneOf, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.workloads import named
 
 __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
@@ -64,7 +64,7 @@ def _written(generator: GeneratorModel) -> Any:  # noqa: ANN401 JSON
     return json.loads(text) if (text := generator.text()).startswith("{") else text
 
 
-Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written)]
+Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written), OneOf(lambda: GENERATORS, or_name=True)]
 """A generator and its options."""
 
 

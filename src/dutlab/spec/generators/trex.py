@@ -18,7 +18,10 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
 _Name = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_]*$", max_length=64)]
 _Tunables = Annotated[
     tuple[tuple[_Name, str | int | float], ...],
-    BeforeValidator(lambda written: tuple(written.items()) if isinstance(written, Mapping) else written),
+    BeforeValidator(
+        lambda written: tuple(written.items()) if isinstance(written, Mapping) else written,
+        json_schema_input_type=dict[_Name, str | int | float],
+    ),
     PlainSerializer(dict),
 ]
 """A mapping in the file; a generator can be a key, and a dict in it could not."""

@@ -92,6 +92,8 @@ class WorkloadModel(SpecModel):
         if "setting" in vars(cls):
             cls.kind = cls.setting.model_fields["kind"].default
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "null"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """An empty mapping may be left out: `- sweep:`."""

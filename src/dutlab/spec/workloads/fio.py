@@ -61,10 +61,10 @@ def _text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return ("1" if value else "0") if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
 
 
-Value = Annotated[str, BeforeValidator(_text)]
+Value = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int | float | bool)]
 
 
-Levels = Annotated[tuple[Value, ...], BeforeValidator(levels)]
+Levels = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
 
 
 OPTIONS_SAID: Mapping[str, Words] = {

@@ -13,14 +13,12 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadModel
-from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds, line_rate, si
+from dutlab.units import Pps, Seconds, line_rate, si
 
-SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
-"""Lists of frame sizes that have a name: for IPv4, and for IPv6."""
 ROUNDING = 1e-9
 """Rounding error allowed in a rate that is the line rate itself."""
 
@@ -37,7 +35,7 @@ class FrameWorkload(WorkloadModel):
     goes_to_sink: ClassVar[bool] = True
     own_frames: ClassVar[bool] = True
 
-    frame_sizes: tuple[Mix, ...]
+    frame_sizes: FrameSizes
     generator: Generator | None = None
     """What sends the frames; None is that of the experiment."""
 
@@ -45,13 +43,6 @@ class FrameWorkload(WorkloadModel):
         """Whether sizes are there, each once."""
         yield from super().own_faults()
         yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
-
-    @classmethod
-    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """Sizes by the name of the RFC that has them."""
-        data = super().read(data)
-        sizes = data.get("frame_sizes") if isinstance(data, Mapping) else None
-        return {**data, "frame_sizes": list(SIZES_OF[sizes])} if isinstance(sizes, str) and sizes in SIZES_OF else data
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

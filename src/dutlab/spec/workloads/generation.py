@@ -15,7 +15,7 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator
 from dutlab.spec.generators.base import MOST_STREAMS
 from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
@@ -46,7 +46,7 @@ class GenerationWorkload(WorkloadModel):
     setting: ClassVar[type[Setting]] = GenerationSetting
 
     generator: Generator | None = None
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
     """Processes at once, each on a core of its own where the generator or the testbed has cores for it."""
     work: tuple[FrameWork, ...] = tuple(FrameWork)

@@ -14,7 +14,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Name
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive
@@ -46,7 +46,7 @@ class GeneratorsWorkload(TimedFrames):
     only_code: ClassVar[frozenset[str]] = frozenset({"generator"})
 
     generators: tuple[Generator, ...]
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
     senders: tuple[Name, ...] | None = None
     """The hosts that send, each on the paths that it is an end of; the other end receives. None is the source of each path."""

@@ -12,7 +12,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
@@ -44,7 +44,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
 
     setting: ClassVar[type[Setting]] = LatencySetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None
     """Rate of each link; None is found by a short search for a rate without loss."""
     shares: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9, 1.0, 1.1)

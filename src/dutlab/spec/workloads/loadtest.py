@@ -13,7 +13,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
@@ -64,7 +64,7 @@ class LoadtestWorkload(FramesAround):
 
     setting: ClassVar[type[Setting]] = LoadtestSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     warmup_rate: FrameRate = Pps(1000.0)
     warmup: Duration = Seconds(30.0)
     target: Share = 1.0

@@ -84,6 +84,8 @@ class ChainStep(SpecModel):
     gap: Duration = Seconds(0.0)
     """From the last frame of the one before to its first."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A name alone."""
@@ -95,6 +97,8 @@ class ChainSpec(SpecModel):
 
     steps: Annotated[tuple[ChainStep, ...], Field(min_length=1)]
     rounds: _Rounds = 1
+
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "array"},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -36,7 +36,10 @@ def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyt
     raise ValueFault(f"must be {', '.join(get_args(Among))} or a list of drives that are loaded at once, as in [d1, d2]", FaultKind.TYPE)
 
 
-Drives = Annotated[tuple[Annotated[Among | LinkSet, BeforeValidator(_drive_set)], ...], Field(alias="drives"), BeforeValidator(levels)]
+_DriveSet = Annotated[Among | LinkSet, BeforeValidator(_drive_set)]
+Drives = Annotated[
+    tuple[_DriveSet, ...], Field(alias="drives"), BeforeValidator(levels, json_schema_input_type=_DriveSet | tuple[_DriveSet, ...])
+]
 
 
 class DriveSetting(Setting):

@@ -27,7 +27,7 @@ from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting, access_options
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import DurationSaid, Setting, Words
-from dutlab.spec.workloads.storage_limit import Percent, Sizes
+from dutlab.spec.workloads.storage_limit import Percent, Percents, Sizes
 from dutlab.units import Seconds
 
 PtsTest = Literal["iops", "throughput", "latency", "write-saturation"]
@@ -110,13 +110,18 @@ class PtsWorkload(DriveWorkload):
     kind: ClassVar[str] = "pts"
     setting: ClassVar[type[Setting]] = PtsSetting
 
-    tests: Annotated[tuple[PtsTest, ...], BeforeValidator(levels)] = ("iops", "throughput", "latency", "write-saturation")
+    tests: Annotated[tuple[PtsTest, ...], BeforeValidator(levels, json_schema_input_type=PtsTest | tuple[PtsTest, ...])] = (
+        "iops",
+        "throughput",
+        "latency",
+        "write-saturation",
+    )
     purge: Purge = "none"
     passes: Annotated[int, Field(ge=0, le=10)] = 2
     depth: Annotated[int, Field(ge=1, le=1024)] = 32
     jobs: Annotated[int, Field(ge=1, le=64)] = 1
     block_sizes: Sizes | None = None
-    reads_percent: Annotated[tuple[Percent, ...], BeforeValidator(levels)] | None = None
+    reads_percent: Percents | None = None
     most_rounds: Annotated[int, Field(ge=5, le=25)] = 25
     duration: Duration = Seconds(60.0)
     saturation: Duration = Seconds(21600.0)

@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.goals import PRESETS, Goal
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
@@ -45,7 +45,7 @@ class QuickTestWorkload(FrameWorkload):
 
     setting: ClassVar[type[Setting]] = QuickTestSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)
     """Time limit of the search of each frame size; the scale does not change it."""
     latency: Duration = Seconds(5.0)

@@ -12,7 +12,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.known import WITHOUT_A_WAY_IN
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
@@ -60,7 +60,7 @@ class ReconfWorkload(FramesAround):
     """Modes that it is changed into and back from; each is a trial of its own."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
     """Each way."""
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     before: Duration = Seconds(2.0)
     after: Duration = Seconds(5.0)
     """A DUT that is not back by then is said to be so."""

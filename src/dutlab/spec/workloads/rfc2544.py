@@ -15,7 +15,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
@@ -122,7 +122,7 @@ class Rfc2544Workload(FrameWorkload):
     setting: ClassVar[type[Setting]] = Rfc2544Setting
 
     tests: tuple[Benchmark, ...] = USUAL_TESTS
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     scale: float = 1.0
     """All durations are this share of the prescribed ones."""
     directions: Literal["forward", "both"] = "forward"

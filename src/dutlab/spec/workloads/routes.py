@@ -15,7 +15,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Network
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import goals_named
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, Spread
 from dutlab.spec.workloads.base import Need, WorkloadDrive
@@ -84,7 +84,7 @@ class RoutesWorkload(TimedFrames):
     counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)
     network: Network = IPv4Network("10.0.0.0/8")
     """Cut into as many equal parts as the largest count needs; each count takes the first of them, a route each."""
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     preset: str | None = None
     """Preset of a search; None measures what is forwarded at full speed."""
     duration: Duration = Seconds(10.0)

@@ -16,7 +16,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, FramesAround, outside
@@ -122,7 +122,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     preset: str | None = None
     """Names of presets, by commas."""
     goals: tuple[SearchGoal, ...] | None = None
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     lowest: FrameRate | None = None
     """Lowest rate of each link; None is a thousandth of the highest."""
     highest: FrameRate | None = None

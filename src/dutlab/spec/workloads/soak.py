@@ -12,7 +12,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
@@ -61,7 +61,7 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
     rate: FrameRate
     """Rate of each link, as a search found it."""
     share: Share = 0.9
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     duration: Duration = Seconds(4 * 3600.0)
     threshold: Share = 0.0
     """A second that loses more than this has lost frames."""

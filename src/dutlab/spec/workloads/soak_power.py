@@ -21,7 +21,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name, Share, YesNo, name_fault, text_of
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadDrive
@@ -104,7 +104,7 @@ class SoakPowerWorkload(FrameWorkload):
 
     rate: FrameRate
     """Of each link and direction, as a search found it: 100 % of the phases."""
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     directions: Directions = Directions.BOTH
     phases: Annotated[tuple[PowerPhase, ...], Field(max_length=100)] = USUAL
     window: Duration = Seconds(120.0)

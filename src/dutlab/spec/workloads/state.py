@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind, InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, FlowSet, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, WorkloadDrive
@@ -88,7 +88,7 @@ class StateWorkload(FrameWorkload):
     setting: ClassVar[type[Setting]] = StateSetting
 
     tests: tuple[StateTest, ...] = ALL_TESTS
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     trial: Duration = Seconds(0.5)
     """Duration of a trial of the rate search, in which every frame begins a flow."""
     loss: Share = 0.001

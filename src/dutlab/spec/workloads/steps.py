@@ -45,6 +45,8 @@ class Step(SpecModel):
     name: str = ""
     """What a report calls it; without one its place in the phase."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A bare text is a command that is waited for."""
@@ -69,6 +71,7 @@ class Step(SpecModel):
 
 Steps = tuple[Step, ...]
 ByHost = dict[str, Steps]
+_ByHostOrNone = Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v, json_schema_input_type=ByHost | None)]
 
 
 class StepsWorkload(WorkloadModel):
@@ -78,10 +81,10 @@ class StepsWorkload(WorkloadModel):
     tool: ClassVar[str] = "steps"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
 
-    startup: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
-    run: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
-    collect: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
-    reset: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
+    startup: Annotated[_ByHostOrNone, Field(default_factory=dict)]
+    run: Annotated[_ByHostOrNone, Field(default_factory=dict)]
+    collect: Annotated[_ByHostOrNone, Field(default_factory=dict)]
+    reset: Annotated[_ByHostOrNone, Field(default_factory=dict)]
     """Always carried out, whatever happened before."""
     on_failure: Literal["keep-going", "stop"] = "keep-going"
     """`stop`: after a phase in which a step failed only `reset` follows."""

@@ -33,8 +33,9 @@ BISECTIONS = 4
 """Points of a sweep beside the doublings, for the estimate of its time."""
 LARGEST_BLOCK = 64 << 20
 
-Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels)]
+Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
 Percent = Annotated[int, Field(ge=0, le=100)]
+Percents = Annotated[tuple[Percent, ...], BeforeValidator(levels, json_schema_input_type=Percent | tuple[Percent, ...])]
 
 
 class StorageLimitSetting(DriveSetting):
@@ -83,7 +84,7 @@ class StorageLimitWorkload(DriveWorkload):
 
     access: Literal["random", "sequential"] = "random"
     block_sizes: Sizes = ("512", "4k", "64k", "128k", "1M")
-    reads_percent: Annotated[tuple[Percent, ...], BeforeValidator(levels)] = (100,)
+    reads_percent: Percents = (100,)
     jobs: Annotated[int, Field(ge=1, le=64)] = 1
     """Threads a drive, each with the depth of the sweep: one thread of fio drives some 450,000 I/Os a second."""
     deepest: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = 1024

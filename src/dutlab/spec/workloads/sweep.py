@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions
@@ -33,7 +33,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
     setting: ClassVar[type[Setting]] = SweepSetting
     spaced_bursts: ClassVar[bool] = True
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)
     """On each link; None, written `max`, is as fast as the generator can."""
     directions: Literal["forward", "both"] = "forward"
