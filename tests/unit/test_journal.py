@@ -2,7 +2,6 @@ import json
 import os
 import resource
 import signal
-from datetime import UTC, datetime
 
 import pytest
 
@@ -22,8 +21,8 @@ from dutlab.runner.journal import (
     unproven_trials,
 )
 from dutlab.runner.leasing import begun, leased_by
-from dutlab.store.run_folder import RunFolder
 from dutlab.systems.linux import LINUX
+from run_records import new_run
 
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
@@ -158,9 +157,7 @@ class Refusal:
 
 @pytest.mark.parametrize("state", ["held", "left"])
 async def test_a_run_that_others_keep_from_its_hosts_leaves_nothing_and_one_that_was_cut_keeps_its_lease_in_mind(tmp_path, state):
-    folder = RunFolder.create(
-        tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={"trials": []}, now=datetime.now(UTC)
-    )
+    folder = new_run(tmp_path)
     with pytest.raises(InUse, match="anna"), begun([folder]) as (journal,):
         async with leased_by({"dut": Refusing(state)}, folder, journal):
             pytest.fail("nobody has the host")
