@@ -159,12 +159,6 @@ def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params):
     assert not generator.offers
 
 
-@pytest.mark.parametrize("params", [{"rampup_s": 0.0}, {"target_percent": 0.0}, {"target_percent": None}, {"threshold_percent": 100.0}])
-def test_a_setting_that_is_no_ramp_cannot_be_made(params):
-    with pytest.raises(ValueError, match=next(iter(params))):
-        cell(**params)
-
-
 def test_links_of_different_speeds_or_a_generator_that_reads_nothing_give_no_result():
     with pytest.raises(InputError):
         ramp_of(Bench(Ramped(1.0), {"a": BpsL1(1e9), "b": BpsL1(10e9)}), ("a", "b"), cell().setting)
