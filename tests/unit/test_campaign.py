@@ -32,7 +32,9 @@ from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, read_campaign
 from dutlab.spec.model import ValueFault
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import SqliteDatabase
-from dutlab.store.manifest import MANIFEST
+from dutlab.store.manifest import JOURNAL, MANIFEST, compare
+from dutlab.store.object_store import fetch_run
+from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted as Made
 from fake_run import build
 from golden import Golden
@@ -351,11 +353,18 @@ def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(tmp_path
     assert asyncio.run(kept()) == 7
 
 
-def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_kept_stays_and_is_kept_later_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, lost = tmp_path / "store", SqliteDatabase(tmp_path / "file" / "fleet.sqlite")
     folder = folder_of(tmp_path / "c", runs=1, fleet={"store": f"file://{store}"})
     (planned,) = folder.planned()
     run = build(folder.own_runs(planned), Made(repeats=1, sizes=(64,), seconds=2, cores=1))
+    record, secret = run / "trials/0001/record.json", "of-the-pdu"
+    told = record.relative_to(run).as_posix()
+    record.write_text(record.read_text().replace('"why": "', f'"why": "PDU_TOKEN={secret} '))
+    (run / MANIFEST).unlink()
+    RunFolder(run).write_manifest()
+    (run / JOURNAL).write_text(f"--token {secret}\n")
+    monkeypatch.setenv("ANY_TOKEN", secret)
     assert folder.settle(planned) == run.name
     (tmp_path / "file").write_text("no folder")
     store.write_text("no folder")
@@ -369,6 +378,10 @@ def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> No
     assert RunKeeping(folder, lost).keep_all() == []
     assert folder.standing(planned).kept == f"file://{store}/{run.name}"
     assert (store / run.name / MANIFEST).exists() and (folder.runs / run.name / MANIFEST).exists(), "nothing measured is removed"
+    away = [*(path for path in store.rglob("*") if path.is_file()), tmp_path / "file" / "fleet.sqlite"]
+    assert not [path for path in away if secret.encode() in path.read_bytes()] and secret in (folder.runs / run.name / told).read_text()
+    fetched = compare(fetch_run(f"file://{store}/{run.name}", tmp_path))
+    assert fetched.none_but_redacted and fetched.redacted == (told,)
     (folder.place(planned) / "kept").unlink()
     (folder.path / "store").write_text("another")
     assert "have another database" in RunKeeping(folder, lost).keep_all()[0], "not into an index that the workers do not have"

@@ -18,7 +18,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
-from dutlab.physics.disturbed import MOST_TAKEN, VoidAttempts, disturbed, disturbed_alone, explains_loss
+from dutlab.physics.disturbed import MOST_TAKEN, VoidAttempts, disturbed, disturbed_load, explains_loss
 from dutlab.physics.interference import ForwardingWait, ThreadTime
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
@@ -42,21 +42,22 @@ def new_run(runs: Path, trials: int = 3, modes: tuple[str, ...] = ("router",), *
     return run_records.new_run(runs, cells, resolved={"experiment": {"name": "busy", **experiment}})
 
 
-def test_a_trial_that_lost_more_than_a_tenth_of_its_cpu_time_to_others_is_disturbed() -> None:
-    calm, busy = {"this-machine": interference(0.09)}, {"this-machine": interference(0.11)}
-    assert disturbed_alone(calm) == ""
-    assert disturbed_alone(busy).startswith("this-machine: ") and "11%" in disturbed_alone(busy)
+def test_a_trial_that_lost_a_hundredth_of_its_cpu_time_to_others_is_disturbed_and_a_load_of_a_search_that_lost_a_tenth() -> None:
+    for judge, calm, busy, percent in ((lambda t: disturbed([t])[0], 0.009, 0.03, "3%"), (disturbed_load, 0.09, 0.11, "11%")):
+        assert judge({"this-machine": interference(calm)}) == ""
+        assert (why := judge({"this-machine": interference(busy)})).startswith("this-machine: ") and percent in why
     # Threads that wait for one another are not disturbed; an engine that somebody suspended is.
-    assert "1.2 s" in disturbed_alone({"this-machine": replace(interference(0.0), stopped_s=1.25)})
-    assert disturbed_alone({"this-machine": interference(0.0, wait_share=0.95)}) == ""
+    assert "1.2 s" in disturbed_load({"this-machine": replace(interference(0.0), stopped_s=1.25)})
+    assert disturbed_load({"this-machine": interference(0.0, wait_share=0.95)}) == ""
 
 
 def test_a_trial_is_compared_with_the_calmest_of_its_cell_host_by_host() -> None:
     cell = [{"sink": interference(None, wait_share=share)} for share in (0.45, 0.35, 0.46)]
     assert [bool(why) for why in disturbed(cell)] == [False, False, True]
-    assert disturbed_alone(cell[2]) == ""
+    assert disturbed_load(cell[2]) == ""
     # A little work of others that keeps threads waiting much longer than in the calmest trial disturbs.
-    cell = [{"lab": interference(taken, wait_share=share)} for taken, share in ((0.0, 0.05), (0.05, 0.25), (0.05, 0.14), (0.01, 0.25))]
+    used = ((0.0, 0.05), (0.05, 0.25), (0.05, 0.14), (0.01, 0.25))
+    cell = [{"lab": replace(interference(0.0, wait_share=share), others_cpu_s=others_s)} for others_s, share in used]
     calm, why, *others = disturbed(cell)
     assert (calm, others) == ("", ["", ""]), "the last waited as long, and others did next to nothing meanwhile"
     assert all(fact in why for fact in ("lab: ", "0.1 s", "25%", "5%"))

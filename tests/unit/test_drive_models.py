@@ -72,6 +72,7 @@ def test_the_table_goes_with_the_text_of_the_testbed(tmp_path: Path) -> None:
         ("model,read_iops\nx,1,2\n", 2, "3 cells under 2 columns"),
         ("model,endurance_dwpd\nx,1\n", 2, "capacity_bytes"),
         ("", 1, "no column `model`"),
+        (f"model\n{'x' * 200_000}\n", 1, "not a table"),
     ],
 )
 def test_a_wrong_table_is_refused_with_its_line(table: str, where: int, what: str) -> None:

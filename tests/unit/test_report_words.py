@@ -73,8 +73,8 @@ def book_of(records: list[TrialRecord]) -> NoteBook:
 
 
 def test_numbers_durations_and_counts_read_as_people_say_them() -> None:
-    said = ["", "3", "1, 2", "1–3", "1–3, 5, 6, 9"]
-    assert [numbers_words(of) for of in ([], [3], [1, 2], [1, 2, 3], [9, 1, 2, 3, 5, 6, 5])] == said
+    said = ["", "3", "1, 2", "1–3", "1–3, 5, 6, 9", f"{', '.join(map(str, range(0, 80, 2)))}, and 60 more"]
+    assert [numbers_words(of) for of in ([], [3], [1, 2], [1, 2, 3], [9, 1, 2, 3, 5, 6, 5], range(0, 200, 2))] == said
     assert [duration_words(s) for s in (4.2, 60, 200.4, 7500)] == ["4 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
     assert [plural(n, "trial") for n in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
 
@@ -169,7 +169,7 @@ def test_a_doubt_touches_what_it_is_about_and_everything_when_that_is_not_known(
     book = book_of([made])
     number = next(n.number for n in book.notes if n.kind == "K")
     places = [(link, name) for link, of in made.figures.items() for name in of]
-    assert {place for place in places if number in book.touching(made, *place)} == touched
+    assert {place for place in places if number in book.touching([made], *place)} == touched
 
 
 def test_flows_that_do_not_balance_are_a_severe_doubt_even_when_the_record_says_nothing() -> None:

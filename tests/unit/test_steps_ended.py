@@ -14,7 +14,8 @@ from dutlab.hosts.local import LocalHost
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.steps_run import StepsWork, run_steps
 from dutlab.spec.workloads.steps import StepsWorkload
-from dutlab.tools.steps.steps import Account, StepDone, Steps
+from dutlab.tools.steps.account import Account, StepDone
+from dutlab.tools.steps.steps import Steps
 
 GONE = "until [ -e gone ]; do sleep 0.02; done; sleep 0.5"
 
