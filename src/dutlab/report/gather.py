@@ -69,7 +69,7 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
 
     def keep(record: TrialRecord) -> TrialRecord:
         means[record.trial] = means_by_key(record.watched)
-        return with_parts(record, watched={})
+        return with_parts(record, watched={}, interference={host: replace(of, threads={}) for host, of in record.interference.items()})
 
     records = list(run.readable_records(faults, keep=keep))
     experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))

@@ -32,6 +32,11 @@ def counts(record: TrialRecord) -> bool:
     return record.status == "measured"
 
 
+def has_bounds(cell: Cell) -> bool:
+    """Whether any figure of its workload can be a bound: not every record needs to be asked."""
+    return bool(plug_of(cell.workload).open_without)
+
+
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
@@ -71,13 +76,24 @@ class CellFigures:
 
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
+        can_be_bound = has_bounds(self.cell)
         return tuple(
             CellFigure(
-                r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), r.doubted(DoubtKind.DISTURBED)
+                r.figures[name][figure],
+                r.cell.repeat,
+                r.started,
+                r.trial,
+                can_be_bound and is_bound(r, name, figure),
+                r.trial in self._disturbed,
             )
             for r in self.records
             if figure in r.figures.get(name, ())
         )
+
+    @cached_property
+    def _disturbed(self) -> frozenset[int]:
+        """Trials that other work disturbed."""
+        return frozenset(r.trial for r in self.records if r.doubted(DoubtKind.DISTURBED))
 
 
 def cells_of(records: Iterable[TrialRecord]) -> dict[CellKey, CellFigures]:
