@@ -224,9 +224,7 @@ def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_f
         folder.planned()
 
 
-def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cut(
-    tmp_path: Path, python: str, python_env: dict[str, str]
-) -> None:
+def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cut(tmp_path, python, python_env) -> None:
     folder = folder_of(tmp_path / "c", runs=2)
     first, second = folder.planned()
     finish(folder, 1, "r1")
@@ -330,9 +328,7 @@ class Hanging(SqliteLeases):
         return super().renew(lease, for_s)
 
 
-def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(
-    tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(tmp_path, python, monkeypatch) -> None:
     folder = folder_of(tmp_path / "c", runs=1, fleet={"lease": "20s"})
     (planned,) = folder.planned()
     store = Hanging(SqliteDatabase(tmp_path / "leases"))
@@ -399,9 +395,7 @@ def test_a_run_that_cannot_be_kept_stays_and_is_kept_later_without_secrets(tmp_p
         ({"runs": 2}, {1: [2, 0]}, [1, 2], [("refused", 2), ("done", 0)]),  # refused as input, so not tried again
     ],
 )
-def test_a_run_is_tried_again_as_far_as_that_can_help(
-    tmp_path: Path, campaign: dict[str, int], ends: dict[int, list[int]], did: list[int], standings: list[tuple[str, int]]
-) -> None:
+def test_a_run_is_tried_again_as_far_as_that_can_help(tmp_path, campaign, ends, did, standings) -> None:
     work = Told(folder_of(tmp_path / "c", **campaign), ends)
     found = asyncio.run(work.carry_out())
     assert work.did == did
@@ -468,9 +462,7 @@ def test_each_night_begins_in_hours_of_its_own_also_when_summer_time_ends(tmp_pa
 
 
 @pytest.mark.parametrize(("tries", "ends"), [(3, [3, 3, 3]), (100, [3] * 48)])  # its tries, or its hours, end before
-def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(
-    tmp_path: Path, passing: Callable[[Told], Told], tries: int, ends: list[int]
-) -> None:
+def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(tmp_path, passing, tries, ends) -> None:
     work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab", tries=tries), {2: ends}))
     standings = asyncio.run(work.carry_out())
     assert [s.state for s in standings] == [CampaignState.DONE] * 4
@@ -478,9 +470,7 @@ def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_oth
     assert tries > 3 or any(line.startswith("b: ") and "night 1 missed" in line for line in work.said)
 
 
-def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(
-    tmp_path: Path, passing: Callable[[Told], Told]
-) -> None:
+def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(tmp_path, passing) -> None:
     work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab"), {2: [3] * 99, 4: [3] * 99}))
     standings = asyncio.run(work.carry_out())
     assert [(s.state, s.tries) for s in standings] == [

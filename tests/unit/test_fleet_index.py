@@ -106,9 +106,7 @@ def test_a_run_comes_in_once_and_another_of_its_name_is_refused(database: FleetD
         assert index.places([SECOND]) == {SECOND: str(folder / SECOND)} and count_runs(index, Wanted()) == 2, "nothing half done"
 
 
-def test_what_one_of_the_databases_cannot_keep_is_kept_as_near_as_it_can(
-    database: FleetDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_of_the_databases_cannot_keep_is_kept_as_near_as_it_can(database, folder, monkeypatch) -> None:
     rows = {"figures": [("r\0", 1, "a", "half \ud800", math.nan), ("r", 1, "a", "b", math.inf)]}
     monkeypatch.setattr(
         "dutlab.store.fleet_index.rows_of", lambda *_: {"runs": [("r", "s", 0, *[""] * 2, 0, *[""] * 2, *[0] * 5, *[""] * 4)], **rows}
@@ -120,9 +118,7 @@ def test_what_one_of_the_databases_cannot_keep_is_kept_as_near_as_it_can(
         ]  # fmt: skip
 
 
-def test_commands_ask_the_fleet_that_the_environment_names(
-    database: FleetDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_commands_ask_the_fleet_that_the_environment_names(database, folder, monkeypatch, tmp_path) -> None:
     filled(database, folder)
     monkeypatch.setenv(FLEET_DATABASE, database.where if isinstance(database, PostgresDatabase) else str(database.path))
     monkeypatch.chdir(tmp_path)

@@ -101,17 +101,11 @@ def keys(run: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
-        ("/OUTSIDE", NameFault.ABSOLUTE),
-        ("trials/../../../OUTSIDE", NameFault.DOTS),
-        ("./x", NameFault.DOTS),
-        ("trials//x", NameFault.EMPTY_PART),
-        ("report/x\n", NameFault.CONTROL),
-        ("..", NameFault.DOTS),
+        ("/OUTSIDE", NameFault.ABSOLUTE), ("trials/../../../OUTSIDE", NameFault.DOTS), ("./x", NameFault.DOTS),
+        ("trials//x", NameFault.EMPTY_PART), ("report/x\n", NameFault.CONTROL), ("..", NameFault.DOTS),
     ],
-)
-def test_a_key_that_names_a_file_outside_of_the_run_is_refused_before_anything_is_written(
-    keys: dict[str, bytes], tmp_path: Path, key: str, kind: NameFault
-) -> None:
+)  # fmt: skip
+def test_a_key_that_names_a_file_outside_of_the_run_is_refused_before_anything_is_written(keys, tmp_path, key, kind) -> None:
     name = key.replace("/OUTSIDE", f"{tmp_path}/outside/x")
     keys[f"b/RUN/{name}"] = b"* * * * * root true"
     (into := tmp_path / "into").mkdir()
@@ -134,9 +128,7 @@ def test_a_run_in_a_store_has_the_files_of_its_manifest_and_no_others(keys: dict
         fetch_run("keys://b/..", into)
 
 
-def test_a_link_in_the_place_of_the_folder_that_is_fetched_into_is_not_followed(
-    keys: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_in_the_place_of_the_folder_that_is_fetched_into_is_not_followed(keys, tmp_path, monkeypatch) -> None:
     assert keys
     (into := tmp_path / "into").mkdir()
     (elsewhere := tmp_path / "elsewhere").mkdir()

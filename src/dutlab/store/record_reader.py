@@ -105,6 +105,12 @@ def _made(kind: type[M], values: dict[str, Any], fields: set[str]) -> M:
     return made
 
 
+def prepare() -> None:
+    """Make what reading takes, which lasts longer than to read some records: before a process is forked."""
+    for name in _ALL:
+        _parser(name)
+
+
 @cache
 def _parser(name: str) -> Callable[[bytes], Any]:
     """Makes the value of a field of its JSON. Raises ValueError."""

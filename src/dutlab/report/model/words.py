@@ -7,12 +7,15 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
-from dutlab.plan.cell import Cell
-from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.workloads.setting import Setting, Value
 from dutlab.subject import figure_name, joined
+
+if TYPE_CHECKING:  # a table of words, which every command may print, needs no settings
+    from dutlab.plan.cell import Cell
+    from dutlab.spec.generators import GeneratorModel
+    from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
