@@ -45,6 +45,7 @@ from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
 
@@ -69,14 +70,13 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
 
     def keep(record: TrialRecord) -> TrialRecord:
         means[record.trial] = means_by_key(record.watched)
-        return record.model_copy(update={"watched": {}})
+        return with_parts(record, watched={}, interference={host: replace(of, threads={}) for host, of in record.interference.items()})
 
     records = list(run.readable_records(faults, keep=keep))
     experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
     attempts = _or_fault(run.set_aside_records, faults) or []
     facts = _or_fault(run.hosts, faults) or {}
-    measured = {r.trial: r.cell for r in records}
-    planned = {n: of if (of := measured.get(n)) == cell else cell for n, cell in needed_cells(plan, records).items()}  # each held once
+    planned = needed_cells(plan, records)
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
