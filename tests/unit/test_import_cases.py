@@ -226,6 +226,38 @@ def test_the_line_is_a_limit_where_it_is_known_and_a_lossy_import_tells_nothing_
     assert (LimitCause.LINE.value in limit.words, bool(limit.confidence)) == (is_limit, is_limit)
 
 
+def in_one_direction(bps, *, reverse):
+    """A report of 3.16 with this rate."""
+    said = recorded("3.16", "bidir-client")
+    said["end"] = {name: of for name, of in said["end"].items() if "bidir" not in name and name != "streams"}
+    said["start"] |= {
+        "cookie": f"{bps}",
+        "connected": [],
+        "test_start": said["start"]["test_start"] | {"bidir": 0, "reverse": int(reverse)},
+    }
+    for name in ("sum_sent", "sum_received"):
+        said["end"][name] |= {"bits_per_second": bps}
+    return said
+
+
+@pytest.mark.parametrize(("alone", "slower"), [((2.0, 2.0), ["a", "a.back"]), ((2.0, 1.0), ["a"]), ((1.0, 1.0), []), (None, [])])
+def test_both_directions_at_once_are_shown_each_and_flagged_where_one_alone_is_faster(tmp_path, alone, slower):
+    both = recorded("3.16", "bidir-client")
+    rates = [both["end"][f"sum_received{back}"]["bits_per_second"] for back in ("", "_bidir_reverse")]
+    reports = [in_one_direction(rate * times, reverse=back) for rate, times, back in zip(rates, alone or (), (False, True), strict=False)]
+    for n, said in enumerate([both, *reports]):
+        (tmp_path / str(n)).mkdir()
+        (tmp_path / str(n) / "fw.json").write_text(json.dumps(said))
+    run = imported(tmp_path, "iperf3", *(str(tmp_path / str(n) / "fw.json") for n in range(1 + len(reports))))
+    report = gather(run, run)
+    found = [of for of in report.findings if of.kind == "both-ways"]
+    assert [of.evidence[0].said for of in found] == [f"goodput_bps of {place}" for place in slower]
+    assert [of.price.percent for of in found] == pytest.approx([50.0] * len(slower))
+    (table,) = report.answer.tables
+    of_ways = [i for i, column in enumerate(table.columns) if column.group]
+    assert [[row.cells[i].median for i in of_ways] for row in table.rows if row.cells[of_ways[0]]] == [pytest.approx(rates)]
+
+
 def test_a_comparison_says_what_changed_between_two_versions_of_iperf3(tmp_path):
     for version in ("3.7", "3.16"):
         (tmp_path / f"of-{version[2:]}.json").write_bytes((RECORDED / f"{version}-bidir-client.json").read_bytes())
