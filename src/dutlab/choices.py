@@ -129,6 +129,13 @@ IMPORTS: Mapping[str, ImportKind] = {
     "wrk": ImportKind("dutlab.interop.wrk_run:imported", "wrk"),
 }
 
+FILE_MODELS: Mapping[str, str] = {
+    "testbed": "dutlab.spec.testbed:Testbed",
+    "experiment": "dutlab.spec.experiment:Experiment",
+    "campaign": "dutlab.spec.campaign:Campaign",
+}
+"""Kind of file that users write → its model."""
+
 STATUSES = {
     "running": "a process is carrying it out now",
     "finished": "it has its manifest",

@@ -10,34 +10,9 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions, Omission
 from outputs import output
 
-STREAM = """\
-MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET : demo
-Recv   Send    Send
-Socket Socket  Message  Elapsed
-Size   Size    Size     Time     Throughput
-bytes  bytes   bytes    secs.    10^6bits/sec
-
-131072  16384  16384    10.00    2250.13
-"""
-UDP = """\
-MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET
-Socket  Message  Elapsed      Messages
-Size    Size     Time         Okay Errors   Throughput
-bytes   bytes    secs            #      #   10^6bits/sec
-
-212992   65507   10.00       46000      0    2410.66
-212992           10.00       45080           2362.45
-"""
-REQUESTS = """\
-MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET : first burst 0
-Local /Remote
-Socket Size   Request  Resp.   Elapsed  Trans.
-Send   Recv   Size     Size    Time     Rate
-bytes  Bytes  bytes    bytes   secs.    per sec
-
-16384  131072 1        1       10.00    25000.11
-16384  131072
-"""
+STREAM = output("netperf", "tcp-stream")
+UDP = output("netperf", "udp-stream")
+REQUESTS = output("netperf", "tcp-rr")
 
 
 BARE, BARE_UDP, BARE_REQUESTS = ("\n".join(text.splitlines()[n:]) + "\n" for text, n in ((STREAM, 6), (UDP, 5), (REQUESTS, 6)))
