@@ -226,6 +226,33 @@ def test_the_line_is_a_limit_where_it_is_known_and_a_lossy_import_tells_nothing_
     assert (LimitCause.LINE.value in limit.words, bool(limit.confidence)) == (is_limit, is_limit)
 
 
+SCTP = """\
+Starting Test: protocol: SCTP, 2 streams, 65536 byte blocks, omitting 0 seconds, 10 second test, tos 0
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-10.00  sec  3.75 MBytes  3145 Kbits/sec                  sender
+[  5]   0.00-10.04  sec  3.69 MBytes  3080 Kbits/sec                  receiver
+[SUM]   0.00-10.00  sec  7.50 MBytes  6291 Kbits/sec                  sender
+[SUM]   0.00-10.04  sec  7.38 MBytes  6160 Kbits/sec                  receiver
+"""
+IN_A_LOG = "".join(f'iperf stdout:  "{line}"\n' for line in SCTP.splitlines())
+
+
+def sctp_json():
+    said = recorded("3.12", "udp-client")
+    sums = {
+        name: {"seconds": 10.0, "bytes": 7864320, "bits_per_second": bps} for name, bps in (("sum_sent", 6.291e6), ("sum_received", 6.16e6))
+    }
+    test = said["start"]["test_start"] | {"protocol": "SCTP", "num_streams": 2, "blksize": 65536}
+    return json.dumps(said | {"start": said["start"] | {"test_start": test}, "end": sums, "intervals": []})
+
+
+@pytest.mark.parametrize("text", [SCTP, IN_A_LOG, sctp_json()])
+def test_sctp_in_its_form(text):
+    (trial,) = IMPORTS["iperf3"].importer("x.txt", text.encode(), ImportOptions())
+    assert {name: trial.measured.figures["a"][name] for name in ("goodput_bps", "sent_bps")} == {"goodput_bps": 6.16e6, "sent_bps": 6.291e6}
+    assert (trial.cell.params["protocol"], trial.cell.params["streams"], trial.cell.params["length_bytes"]) == ("sctp", 2, 65536)
+
+
 def in_one_direction(bps, *, reverse):
     """A report of 3.16 with this rate."""
     said = recorded("3.16", "bidir-client")
