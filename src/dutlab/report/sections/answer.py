@@ -42,7 +42,7 @@ _PAIRS = " from the host of the row to the host of the column"
 _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
 """Measures at a share of the load."""
 _COUNTED = "Instructions are counted: the same guest gives the same figures, so one trial is enough."
-GOODPUT = "goodput_bps"
+_GOODPUT = "goodput_bps"
 _OF_WHICH, _WAYS = "of which", {Way.FORWARD: "forward", Way.BACK: "backward"}
 """What is above the columns of single directions, and their heads."""
 _TAKE_REPEATS = ("test", "measure", *settable())
@@ -192,7 +192,7 @@ class _Cells:
 
     def _ways(self, figures: Sequence[str]) -> list[Way]:
         """The directions that a column each is for, where a load went in both and each end counted what it got."""
-        if figures[0] != GOODPUT or not any(subject_of(g.main[1]).way is Way.BOTH for g in self.by_place.values() if g.measured):
+        if figures[0] != _GOODPUT or not any(subject_of(g.main[1]).way is Way.BOTH for g in self.by_place.values() if g.measured):
             return []
         return [Way.FORWARD, Way.BACK]
 
@@ -337,11 +337,8 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
         for c, cell in zip(table.columns, row.cells, strict=True)
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
-    at = (
-        [table.columns[place].head]
-        if place is not None and table.same_figure and not any(c.group == _OF_WHICH for c in table.columns)
-        else []
-    )
+    by_column = table.same_figure and not any(c.group == _OF_WHICH for c in table.columns)
+    at = [table.columns[place].head] if place is not None and by_column else []
     if at and said and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
         said, at = said[:-1], [f"{said[-1]} {at[0]}"]
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]

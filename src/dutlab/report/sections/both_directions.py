@@ -51,9 +51,8 @@ def _pairs(same: Sequence[CellFigures]) -> Iterator[tuple[CellFigures, str, Pair
                 continue
             first, second = alone.readings(place, _FIGURE), both.readings(place, _FIGURE)
             if first and second:
-                values = (tuple(r.value for r in of) for of in (first, second))
-                at = (tuple(r.repeat for r in of) for of in (first, second))
-                yield both, place, Pair(place, _FIGURE, *values, first_at=next(at), second_at=next(at))
+                (a, a_at), (b, b_at) = ((tuple(r.value for r in of), tuple(r.repeat for r in of)) for of in (first, second))
+                yield both, place, Pair(place, _FIGURE, a, b, first_at=a_at, second_at=b_at)
 
 
 def _is_slower(of: Comparison) -> bool:
