@@ -237,6 +237,34 @@ Starting Test: protocol: SCTP, 2 streams, 65536 byte blocks, omitting 0 seconds,
 IN_A_LOG = "".join(f'iperf stdout:  "{line}"\n' for line in SCTP.splitlines())
 
 
+def sums(sent, came, *, head="[ ID] Interval           Transfer     Bitrate", rest=""):
+    return f"{head}\n[  5]   0.00-9.00   sec  1 GBytes  {sent} Gbits/sec  {rest} sender\n[  5]   0.00-9.00   sec  1 GBytes  {came} Gbits/sec  {rest} receiver\n"
+
+
+BOTH_SUMS = """\
+[ ID][Role] Interval           Transfer     Bitrate         Retr
+[  5][TX-C]   0.00-9.00   sec  2 GBytes  1.90 Gbits/sec  734             sender
+[  5][TX-C]   0.00-9.00   sec  2 GBytes  1.80 Gbits/sec                  receiver
+[  7][RX-C]   0.00-9.00   sec  1 GBytes  0.90 Gbits/sec    0             sender
+[  7][RX-C]   0.00-9.00   sec  1 GBytes  0.80 Gbits/sec                  receiver
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        (sums(2, 1.9) + sums(4, 3.9), [1.9e9, 3.9e9]),
+        (sums(2, 1.9) + "and then\n" + sums(4, 3.9).partition("\n")[2], [1.9e9, 3.9e9]),
+        (sums(2, 1.9) + "[  5]   0.00-1.00   sec  1 GBytes  4.00 Gbits/sec\n" + sums(4, 3.9), [1.9e9, 3.9e9]),
+        (sums(2, 1.9) + sums(4, 3.9, rest="0.006 ms  0/100 (0%) "), [1.9e9, 3.9e9]),
+        (BOTH_SUMS + BOTH_SUMS + sums(2, 1.9), [2.6e9, 2.6e9, 1.9e9]),
+    ],
+)
+def test_sums_of_several_tests_without_what_is_printed_before_them_are_several(text, rates):
+    trials = IMPORTS["iperf3"].importer("x.txt", text.encode(), ImportOptions())
+    assert [trial.measured.figures[whole_of(trial.measured.figures)]["goodput_bps"] for trial in trials] == pytest.approx(rates)
+
+
 def sctp_json():
     said = recorded("3.12", "udp-client")
     sums = {
