@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, NoVersion, NoVersionKind,
 from dutlab.errors import InputError
 from dutlab.report.questions.bisected import BisectFound, BisectStep, markdown_of
 from dutlab.spec.loader import read_experiment
+from dutlab.stats.functions import FunctionChange
 
 Side = VersionSide
 
@@ -79,6 +81,8 @@ def test_what_is_found_has_a_status_and_a_report(
     )
     assert found.exit_status == status
     assert why in found.sentence and "run-1" in markdown_of(found)
+    named = replace(found, functions=(FunctionChange("nft_do_chain", 84.0, 0.0),))
+    assert ("nft_do_chain +84" in named.sentence) is (status == 0)
     assert found.plain()["exit_status"] == status
 
 

@@ -55,7 +55,7 @@ class BisectRequest:
         return self._row_of_commits(self.commits) if self.commits else self._row_of_files()
 
     def _row_of_commits(self, span: str) -> tuple[VersionRow, list[Path]]:
-        from dutlab.cli.bisect_runs import VersionRow, commits_of  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.cli.bisect_runs import VersionRow, commits_of
 
         if self.file is None:
             raise click.UsageError("--commits needs --file, the rule set or kernel of each")
@@ -68,7 +68,7 @@ class BisectRequest:
         return row, []
 
     def _row_of_files(self) -> tuple[VersionRow, list[Path]]:
-        from dutlab.cli.bisect_runs import VersionRow  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.cli.bisect_runs import VersionRow
 
         of = versions_of(self.versions, None if self.kind is None else VersionKind(self.kind))
         if of[0].kind in {VersionKind.EXPERIMENT, VersionKind.RUN}:
@@ -117,9 +117,9 @@ def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options:
       dutlab bisect /boot/vmlinuz-6.1.0-5?-cloud-amd64 --modes nat --size 64
       dutlab bisect --campaign nightly.yaml
     """
-    from importlib.metadata import version  # noqa: PLC0415 -- `--help` needs none of it
+    from importlib.metadata import version
 
-    from dutlab.cli.bisect_runs import BisectRuns  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import BisectRuns
 
     asked = BisectRequest(**options)
     if resumed is not None:
@@ -144,7 +144,7 @@ def _become_root_for(row: VersionRow) -> None:
 
 
 def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
-    from dutlab.report.questions.bisected import HEADS, step_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.bisected import HEADS, step_rows
 
     try:
         found = runs.find()
@@ -169,8 +169,8 @@ def _short(words: Sequence[str]) -> tuple[str, ...]:
 
 def _base_of(path: Path) -> dict[str, Any]:
     """What measures by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
-    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import read_experiment
+    from dutlab.spec.yaml_source import parse, read_file
 
     read_experiment(path)
     data = json.loads(json.dumps(parse(read_file(path), str(path)).data))
@@ -181,9 +181,9 @@ def _base_of(path: Path) -> dict[str, Any]:
 
 
 def _row_of_campaign(path: Path, name: str) -> tuple[VersionRow, list[Path]]:
-    from dutlab.cli.bisect_runs import VersionRow  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import VersionRow
+    from dutlab.spec.campaign import read_campaign
+    from dutlab.spec.yaml_source import parse, read_file
 
     planned = read_campaign(path)
     levels = json.loads(json.dumps(parse(read_file(path), str(path)).data.get("versions") or {}))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,13 +27,25 @@ from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.passwords import child_environment
 from dutlab.outside import AtLink
-from dutlab.report.questions.bisected import BisectFound, BisectStep, as_share, changes_between, figures_of, markdown_of, why_nothing
+from dutlab.plan.cell import Cell
+from dutlab.report.questions.bisected import (
+    BisectFound,
+    BisectStep,
+    as_share,
+    changes_between,
+    figures_of,
+    markdown_of,
+    place_of,
+    why_nothing,
+)
+from dutlab.report.questions.function_changes import function_changes
 from dutlab.report.questions.sides import ComparedRun, open_run
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fleet.carrier import LocalCarrier
 from dutlab.spec.campaign import Campaign, PlannedCampaign
 from dutlab.spec.factors import VERSION
 from dutlab.spec.planned_run import PlannedRun
+from dutlab.stats.functions import MOST
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, write_once
 
@@ -110,7 +123,7 @@ class BisectRuns:
         """A new folder. Raises InputError where there is one, StoreError."""
         count = len(row.names)
         asked = [f"{row.names[0]}+{b}" for b in row.names[1:]] + [f"{a}+{b}" for a, b in zip(row.names, row.names[1:], strict=False)]
-        versions = [of for of in asked for _ in range(ASKS)] if row.by_time else list(row.names)
+        versions = [of for of in asked for _ in range(ASKS)] if row.by_time else [*row.names, *row.names]
         planned = tuple(
             PlannedRun(n, row.name, row.testbed, version, 1, (str(_experiment_of(path.absolute(), n)),))
             for n, version in enumerate(versions, 1)
@@ -172,8 +185,25 @@ class BisectRuns:
                 values[at] = value
             self._note(at, value, None if value is None else value / first - 1, known[at], "" if value is not None else self._why(at))
         low, high = Bisection(len(names), known).bounds
-        own = values[high] / values[low] - 1 if high - low == 1 else None
-        return self._found(place, last / first - 1, own, known)
+        if high - low > 1:
+            return self._found(place, last / first - 1, None, known)
+        found = self._found(place, last / first - 1, values[high] / values[low] - 1, known)
+        return replace(found, **self._functions(place[0], low, high)) if found.exit_status == 0 else found
+
+    def _functions(self, label: str, low: int, high: int) -> Mapping[str, Any]:
+        """Which functions take more or fewer in a version than in the one before it, by two runs of their own."""
+        run = self._counts(high)
+        if run is None or (found := place_of(run, label)) is None:
+            return {}
+        key, cell = found
+        planned = [self._planned(len(self.row.names) + at + 1) for at in (low, high)]
+        for at, of in zip((low, high), planned, strict=True):
+            self._run(of, partial(self._write_counted, at, only=cell))
+        names = [self.folder.done(of) for of in planned]
+        runs = [self.folder.runs / name for name in names if name is not None]
+        if len(runs) < len(planned):
+            return {}
+        return {"functions": function_changes(*runs).get(key, ())[:MOST], "profiles": tuple(run.name for run in runs)}
 
     def _by_time(self) -> BisectFound:
         names, count = self.row.names, len(self.row.names)
@@ -287,10 +317,15 @@ class BisectRuns:
     def _level(self, at: int) -> str:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
 
-    def _write_counted(self, at: int, path: Path) -> None:
+    def _write_counted(self, at: int, path: Path, only: Cell | None = None) -> None:
+        """Of one cell alone, with the functions that take its instructions."""
         with self._made(at) as version:
             of, row = path.parent, self.row
-            given = given_of(version, of, name=row.name, modes=row.modes, sizes=row.sizes, settings=row.settings)
+            modes, sizes, settings = row.modes, row.sizes, row.settings
+            if only is not None:
+                modes = (only.mode,) if version.kind is VersionKind.KERNEL else ()
+                sizes, settings = (only.setting.size,), (*settings, "profile=true")
+            given = given_of(version, of, name=row.name, modes=modes, sizes=sizes, settings=settings)
         replace_file(path, given.text)
 
     def _write_timed(self, first: int, second: int, path: Path) -> None:

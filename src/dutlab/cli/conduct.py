@@ -22,7 +22,7 @@ from dutlab.runner.command_book import CommandBook
 from dutlab.runner.progress import RunResult
 from dutlab.runner.steps_run import StepsTrial, StepsWork, run_steps
 from dutlab.spec.workloads.steps import Phase, StepsWorkload
-from dutlab.tools.steps.steps import StepDone
+from dutlab.tools.steps.account import StepDone
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,10 @@ def given_in_guest(
     settings: Sequence[str],
     kernel: Path | None = None,
     modules: Path | None = None,
+    profile: bool = False,
 ) -> Given:
     """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
-    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import EXACT
 
     bed = folder / "testbed.yaml"
     bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
@@ -129,6 +130,7 @@ def given_in_guest(
         "frame_sizes": [number_or_text(size) for size in sizes] or None,
         "kernel": None if kernel is None else str(kernel.absolute()),
         "modules": None if modules is None else str(modules.absolute()),
+        "profile": profile or None,
     }
     return given_workload(data, "exact", body, settings, file=folder / "experiment.yaml")
 
@@ -148,7 +150,7 @@ def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str],
 
 def modules_of(kernel: Path) -> Path | None:
     """The folder of a kernel's modules where it is unpacked with them; None for the one that is installed. Raises LabError."""
-    from dutlab.hosts.kernels import release_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.kernels import release_of
 
     release = release_of(kernel)
     above = kernel.absolute().parent
