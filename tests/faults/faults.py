@@ -157,10 +157,20 @@ def instants(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
         yield
 
 
+def stops(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
+    """Controllers that are stopped for up to half a minute, in every workload and lab."""
+    workloads = killing.usable_workloads(folder)
+    while True:
+        shutil.rmtree(folder / "runs", ignore_errors=True)
+        found = killing.stopped_at_an_instant(folder, workloads, dice)
+        tally.attempt(found.words, found.faults)
+        yield
+
+
 KINDS: dict[str, Kind] = {
-    "tamperings": tamperings, "imports": imports, "sql": sql, "doors": doors, "calls": calls, "instants": instants,
+    "tamperings": tamperings, "imports": imports, "sql": sql, "doors": doors, "calls": calls, "instants": instants, "stops": stops,
 }  # fmt: skip
-NEED_NAMESPACES = ("calls", "instants")
+NEED_NAMESPACES = ("calls", "instants", "stops")
 
 
 def _contents(folder: Path) -> dict[str, int]:
