@@ -30,6 +30,7 @@ def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...])
     "--ruleset", "rulesets", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
     help="A file for nft, as a mode of its own behind those of --modes; repeatable.",
 )  # fmt: skip
+@click.option("--profile", is_flag=True, help="Say which functions take the instructions: a table and a flame graph in the report.")
 @click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
 @click.option("--modules", type=click.Path(path_type=Path, file_okay=False), help="Folder of its modules.  [/lib/modules/RELEASE]")
 @NAME
@@ -43,6 +44,7 @@ def exact(
     rulesets: tuple[Path, ...],
     kernel: Path | None,
     modules: Path | None,
+    profile: bool,
     name: str | None,
     runs: Path,
     manner: Manner,
@@ -55,14 +57,15 @@ def exact(
       dutlab exact --modes router,filter-default,nat --size 64,1518,imix
       dutlab exact --ruleset old.nft --ruleset new.nft --size 64
     """
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions
 
     own = _own_modes(rulesets)
     chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
         given = given_in_guest(
-            Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules
-        )
+            Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules,
+            profile=profile,
+        )  # fmt: skip
         options = RunOptions(runs=runs, engine_binary=Path(), command=("dutlab", *sys.argv[1:]))
         result = manner.carry_out(given, options)
     manner.finish([result])

@@ -21,7 +21,6 @@ from dutlab.tools.engine.protocol import Armed, Clock, Done, Received, Sent, Sta
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, links_lost, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
-from dutlab.units import Seconds
 
 LOOK_S = 0.2
 """How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""

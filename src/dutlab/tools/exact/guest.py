@@ -35,6 +35,10 @@ MARK = "dutlab:"
 """Begins each line of the console that is ours."""
 SCRIPT = "opt/dutlab/trial"
 """The file of QEMU's firmware that is the script of a trial."""
+PAUSE = "pause"
+"""What the guest says before it pauses itself."""
+SYMBOLS_BEGIN, SYMBOLS_END = "symbols", "symbols end"
+"""What it says around the functions of its kernel."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
 _OTHERS = ("nft_", "nf_", "x_tables", "bridge", "llc", "stp", "8021q", "ipip", "ip_gre", "gre", "udp_tunnel", "ip6_udp_tunnel")
@@ -42,7 +46,14 @@ _ETHER_BYTES = 14
 _PORT = 5001
 _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
+TRACED, TRACED_RIG = "traced", "traced-rig"
+"""Passes of which each instruction is logged."""
+_TRACED_FRAMES, _FEWEST_TRACED, _RULES_TRACED = 128, 8, 100
+"""So many frames, and fewer where each meets so many rules."""
 _FIRST_DESTINATION = "10.1.16.0"
+_SYMBOLS = f"""say {SYMBOLS_BEGIN}
+grep -i " [tw] " /proc/kallsyms
+say {SYMBOLS_END}"""
 _INIT = f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -94,6 +105,7 @@ _SINK = """table netdev sink {
 _PLAIN = "flush chain netdev sink v3; add rule netdev sink v3 goto plain"
 _TRIAL = """(sleep {limit_s}; say late; poweroff -f) & late=$!
 pg() {{ echo "$2" >/proc/net/pktgen/$1 || fail "pktgen does not take $2"; }}
+pause() {{ say {pause}; devmem $address 8 1; }}
 dut() {{ ip netns exec dut "$@"; }}
 nft_in() {{ ip netns exec $1 nft "$2"; }}
 for port in v0 g0; do ip link set $port mtu {mtu}; done
@@ -115,7 +127,9 @@ pass() {{
   for word in "src_min 10.0.0.1" "src_max 10.0.0.1" "dst_min {dst_min}" "dst_max {dst_max}" "udp_dst_min {port}" "udp_dst_max {port}" \
     "delay 0" "count $3" "pkt_size $4" "udp_src_min $5" "udp_src_max $6"; do pg $2 "$word"; done
   sleep 0.2
+  $around
   pg pgctrl start
+  $around
   say "pass $* $(grep -A1 Result: /proc/net/pktgen/$2 | tr '\\n' ' ')"
   ip netns exec sink nft reset counters | tr '\\n' ' ' | sed 's/^/{mark} counted /'
   echo
@@ -126,6 +140,7 @@ ip netns exec sink nft '{plain}' || fail sink
 {passes}
 say tracked $(dut cat /proc/sys/net/netfilter/nf_conntrack_count 2>/dev/null || echo 0)
 dut nft list ruleset | sed 's/^/{mark} ruleset /'
+{traced}
 say done
 """
 
@@ -141,6 +156,11 @@ class Pass:
     port: str
     """`v0` through the router, `g0` the rig."""
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether each instruction of it is logged."""
+        return self.name in {TRACED, TRACED_RIG}
+
 
 def passes_of(setting: ExactSetting) -> list[Pass]:
     """In their order: of new flows first, which no frame before made known; each size with the rig and through the router."""
@@ -154,6 +174,9 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
         elif n == 0:
             found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES), "v0"))
         found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
+    if setting.profile:
+        frames = max(_FEWEST_TRACED, _TRACED_FRAMES // (1 + setting.rules // _RULES_TRACED))
+        found += [Pass(name, size, frames, port) for size, _ in sizes for name, port in ((TRACED_RIG, "g0"), (TRACED, "v0"))]
     return found
 
 
@@ -168,10 +191,11 @@ def trial_script(setting: ExactSetting, mode: str, commands: Sequence[str] | Non
     routes = setting.routes
     first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
     last = ".".join(map(str, (first + routes - 1).to_bytes(4)))
-    said = [
-        f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}"
+    lines = [
+        (p.is_traced, f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}")
         for p in passes
     ]  # fmt: skip
+    traced = [line for is_traced, line in lines if is_traced]
     shortest = min(size for size, _ in setting.frame_size.parts)
     text = _TRIAL.format(
         limit_s=setting.limit_s,
@@ -189,7 +213,9 @@ def trial_script(setting: ExactSetting, mode: str, commands: Sequence[str] | Non
         proof_port=_PROOF_PORT,
         proof_end=_PROOF_PORT + 1,
         plain=_PLAIN,
-        passes="\n".join(said),
+        passes="\n".join(line for is_traced, line in lines if not is_traced),
+        pause=PAUSE,
+        traced="\n".join([_SYMBOLS, "around=pause", *traced] if traced else ()),
     )
     return text.encode()
 
