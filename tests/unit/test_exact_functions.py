@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from cells import cell_of
+from dutlab.report.model.groups import Group
 from dutlab.report.questions.cells import instructions_by_mode
 from dutlab.report.questions.sides import open_run
-from dutlab.stats.functions import REST, WITH, WITHOUT, FunctionCost, changes, grown, of_rows, words_of
+from dutlab.report.sections.instructions import TOP, instructions_section
+from dutlab.stats.functions import FUNCTIONS, REST, WITH, WITHOUT, FunctionCost, changes, grown, of_rows, words_of
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
 from dutlab.tools.exact.guest import Pass
 from dutlab.tools.exact.program import folded, function_costs, profiles_of
 from dutlab.tools.exact.traced import Count, FrameLog, PassProfile, Symbols, Tracer, symbols_in, tracer, without_symbols
 from fake_run import Wanted, build
 
+EXACT = {"frame_size": "64", "frames": 1000, "flow_count": 1, "rules": 0, "routes": 0, "mtu": 1500, "profile": True}
 KALLSYMS = """ffffffff81000000 T netif_rx
 ffffffff81000100 T asm_sysvec_apic_timer_interrupt
 ffffffff81000200 t netif_rx.cold
@@ -115,6 +124,29 @@ def test_functions_and_the_rest_add_up_to_the_figures() -> None:
     ]  # fmt: skip
     assert of_rows(of.row for of in costs) == costs
     assert folded(profiles[WITHOUT]).splitlines()[1:] == [b"send 110000"] and b"route 310000" in folded(profiles[WITH])
+
+
+def test_a_report_has_a_table_and_a_flame_graph_a_mode_and_the_difference_of_two(tmp_path: Path) -> None:
+    now, groups = datetime(2026, 11, 27, tzinfo=UTC), list[Group]()
+    for trial, mode in enumerate(("router", "nat"), 1):
+        costs = [FunctionCost(f"f{n}", 100.0 - n, 0.0, 200.0 - n, 100.0) for n in range(TOP + 3)]
+        cell = cell_of("exact", mode=mode, links=("dut",), **EXACT)
+        raw = tmp_path / "trials" / f"{trial:04d}" / "raw"
+        raw.mkdir(parents=True)
+        (raw / "instructions-router.folded").write_bytes(folded(profile(send=100.0, route=100.0 * trial)))
+        record = TrialRecord(
+            trial=trial, status="measured", cell=cell, started=now, ended=now, figures={}, raw=["raw/instructions-router.folded"],
+            tables={FUNCTIONS: [of.row for of in costs]},
+        )  # fmt: skip
+        groups.append(Group(mode, cell, [trial], [record]))
+    (found,) = instructions_section(cast("RunFolder", SimpleNamespace(path=tmp_path)), groups, ["router", "nat"])
+    assert [len(table.rows) for table in found.tables] == [TOP + 2, TOP + 2]
+    others, whole = found.tables[0].rows[-2:]
+    assert (others.cells[0], whole.cells[0]) == ("3 others", "all together")
+    assert whole.cells[1].median == sum(100.0 - n for n in range(TOP + 3)) and whole.cells[2].median == 1.0
+    assert [{box.name for box in flame.boxes} for flame in found.flames] == [{"send", "route"}] * 3
+    assert [any(box.change for box in flame.boxes) for flame in found.flames] == [False, False, True]
+    assert instructions_section(cast("RunFolder", None), [], []) == ()
 
 
 def test_a_change_is_named_where_the_choice_of_frames_does_not_explain_it() -> None:
