@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
 from cells import cell_of
+from dutlab.cli.effects import cost
 from dutlab.report.model.groups import Group
 from dutlab.report.questions.cells import instructions_by_mode
 from dutlab.report.questions.sides import open_run
@@ -157,8 +160,14 @@ def test_a_change_is_named_where_the_choice_of_frames_does_not_explain_it() -> N
     assert words_of(grown(found)) == "a +412 ± 2.0, d +18"
 
 
-def test_instructions_are_found_by_mode_and_size(tmp_path: Path) -> None:
-    run = open_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64,))))
+def test_cost_has_instructions_of_the_same_mode_and_size_next_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64,)))
+    run = open_run(path)
     assert instructions_by_mode(run) == {}
     counted = [r.model_copy(update={"figures": {r.cell.link_label: {"exact_instructions_per_frame": 5000.0}}}) for r in run.records]
-    assert instructions_by_mode(type(run)(run.name, tuple(counted), {})) == {(mode, "64"): 5000.0 for mode in run.modes}
+    runs = {path: run, tmp_path: type(run)(run.name, tuple(counted), {})}
+    monkeypatch.setattr("dutlab.report.questions.sides.open_run", runs.__getitem__)
+    both, alone = (CliRunner().invoke(cost, [str(path), *words]) for words in (("--exact", str(tmp_path)), ()))
+    assert both.output.count(" 5,000.0") == len(run.modes) and "instructions" not in alone.output
+    told = json.loads(CliRunner().invoke(cost, [str(path), "--exact", str(tmp_path), "--json"]).output)["costs"]
+    assert {of["mode"]: of["instructions"] for of in told} == dict.fromkeys(run.modes, 5000.0)
