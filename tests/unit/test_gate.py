@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
 from collections.abc import Callable, Collection, Sequence
 from math import exp
 from pathlib import Path
@@ -16,7 +18,7 @@ from dutlab.analysis.design import RunOrder
 from dutlab.analysis.gate import CellName, gate_counts, gate_rounds, overall, seen
 from dutlab.analysis.verdict import CheckKind
 from dutlab.cli.outcome_formats import FORMATS
-from dutlab.cli.versions import VersionKind, version_of, versions_of
+from dutlab.cli.versions import VersionKind, rules_mode, version_of, versions_of
 from dutlab.errors import InputError
 from dutlab.report.questions.gated import GatePart, GateResult
 from dutlab.stats.functions import FunctionChange
@@ -148,6 +150,15 @@ def test_a_gate_without_a_result_says_why() -> None:
     gate = GateResult("a", "b", (GatePart("instructions", (), 0.001, (("newer: rules 64", "nft: line 3"),)),))
     assert gate.kind is Kind.CANNOT_TELL and "nft: line 3" in gate.sentence
     assert ET.fromstring(FORMATS["junit"](gate.outcome(suite="gate")))[0].attrib["errors"] == "1"
+
+
+def test_no_line_of_a_rule_set_is_a_command(tmp_path: Path) -> None:
+    rules = "table x {}\ndutlab-end-of-rules\ndutlab-end-of-rules-\ntouch pwned; $(touch pwned)\n"
+    (tmp_path / "nft").write_text("#!/bin/sh\ncat >read\n")
+    (tmp_path / "nft").chmod(0o755)
+    (apply,) = rules_mode(rules)["apply"]
+    subprocess.run(["sh", "-ec", apply], cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True)
+    assert (tmp_path / "read").read_text() == f"{rules}\n" and not (tmp_path / "pwned").exists()
 
 
 def test_versions_are_what_they_look_like(tmp_path: Path) -> None:

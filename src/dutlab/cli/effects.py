@@ -29,11 +29,11 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
     Example:
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """
-    from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.cells import cells_of_table, effects_of_run, judged_by  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.factors import analyse
+    from dutlab.report.model.contests import CompareRequest
+    from dutlab.report.questions.cells import cells_of_table, effects_of_run, judged_by
+    from dutlab.report.questions.sides import open_run
+    from dutlab.stats.rank import p_words
 
     asked = CompareRequest(better=sides_of(betters))
     try:
@@ -47,8 +47,8 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
         raise InputError(f"{source}: {error}") from None
     better = asked.side_of(figure or "")
     if plot is not None:
-        from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- only a plot needs it
-        from dutlab.report.write import write_image  # noqa: PLC0415 -- as above
+        from dutlab.report.questions.ratio_rows import effects_plot
+        from dutlab.report.write import write_image
 
         write_image(replace(effects_plot(found, figure or "", better), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
@@ -83,10 +83,10 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, counted: Path | 
     Example:
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
     """
-    from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.model.words import size_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.cells import instructions_by_mode, rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.cost import costs
+    from dutlab.report.model.words import size_order
+    from dutlab.report.questions.cells import instructions_by_mode, rates_by_mode
+    from dutlab.report.questions.sides import open_run
 
     measured = open_run(run)
     by_place, notes = rates_by_mode(measured), list[str]()

@@ -57,7 +57,7 @@ def exact(
       dutlab exact --modes router,filter-default,nat --size 64,1518,imix
       dutlab exact --ruleset old.nft --ruleset new.nft --size 64
     """
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions
 
     own = _own_modes(rulesets)
     chosen = modes or ([] if own else EXACT_MODES)

@@ -36,9 +36,9 @@ def history(
     Example:
       dutlab history firewall-modes --plot pictures
     """
-    from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows
+    from dutlab.store.fleet_index import asked_fleet
+    from dutlab.store.index import Wanted, figures_of, list_runs, opened
 
     with asked_fleet() if fleet else opened(folder, note=note) as index:
         rows = list(figures_of(index, experiment))
@@ -51,7 +51,7 @@ def history(
     found = histories(rows, figures, sides_of(betters))
     written: list[Path] = []
     if plot is not None:
-        from dutlab.report.write import write_images  # noqa: PLC0415 -- only a plot needs it
+        from dutlab.report.write import write_images
 
         written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot)
     if as_json:

@@ -8,8 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dutlab import outside
+from dutlab.bounds import RULES
 from dutlab.cli.one_workload import as_yaml, given_workload
 from dutlab.errors import InputError
+from dutlab.outside import AtLink, UnfitFile
 from dutlab.units import number_or_text
 
 if TYPE_CHECKING:
@@ -69,7 +72,9 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
     try:
         found = kind or _looks_like(path)
         if found is VersionKind.RULES:
-            return Version(found, word, path.read_text(encoding="utf-8"))
+            return Version(found, word, outside.read(path, RULES, AtLink.FOLLOWED).decode().replace("\r\n", "\n"))
+    except UnfitFile as error:
+        raise InputError(error.what, remedy=error.remedy) from error
     except OSError as error:
         raise InputError(f"{word}: {error.strerror}", remedy="name a file, a run's folder, or commands with --as commands") from error
     except UnicodeDecodeError as error:
@@ -88,8 +93,11 @@ def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]
 
 
 def rules_mode(text: str) -> Mapping[str, Any]:
-    """A mode of a rule set."""
-    return {"apply": [f"nft -f - <<'dutlab-end-of-rules'\n{text}\ndutlab-end-of-rules"], "restore": ["true"]}
+    """A mode of a rule set, of which no line can end the document that nft reads."""
+    end, lines = "dutlab-end-of-rules", text.split("\n")
+    while end in lines:
+        end += "-"
+    return {"apply": [f"nft -f - <<'{end}'\n{text}\n{end}"], "restore": ["true"]}
 
 
 def given_in_guest(
@@ -105,7 +113,7 @@ def given_in_guest(
     profile: bool = False,
 ) -> Given:
     """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
-    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import EXACT
 
     bed = folder / "testbed.yaml"
     bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
@@ -142,7 +150,7 @@ def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str],
 
 def modules_of(kernel: Path) -> Path | None:
     """The folder of a kernel's modules where it is unpacked with them; None for the one that is installed. Raises LabError."""
-    from dutlab.hosts.kernels import release_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.kernels import release_of
 
     release = release_of(kernel)
     above = kernel.absolute().parent
@@ -157,6 +165,6 @@ def _looks_like(path: Path) -> VersionKind:
         return VersionKind.RUN
     if path.suffix in {".yaml", ".yml"}:
         return VersionKind.EXPERIMENT
-    with path.open("rb") as file:
+    with outside.opened(path, AtLink.FOLLOWED) as file:
         file.seek(_MAGIC_AT)
         return VersionKind.KERNEL if file.read(len(_MAGIC)) == _MAGIC else VersionKind.RULES

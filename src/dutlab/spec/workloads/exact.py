@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.known import EXACT
 from dutlab.spec.links import DUT
-from dutlab.spec.mixes import LONGEST_FRAME, Mix
+from dutlab.spec.mixes import LONGEST_FRAME, FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.shape import TestbedShape
@@ -86,7 +86,7 @@ class ExactWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
     setting: ClassVar[type[Setting]] = ExactSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
     """Of each pass. A timer tick more or less in it is an instruction a frame."""
     flows: tuple[_Flows, ...] = (1,)
@@ -102,27 +102,26 @@ class ExactWorkload(WorkloadModel):
     """Say which functions take the instructions."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether each thing is there, once, and frames fit the MTU."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT))
+            yield fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT)
         if made is None:
-            return faults
-        faults += each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
+            return
+        yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
         for key in ("flows", "rules", "routes", "mtu"):
-            faults += each_once(key, [str(n) for n in getattr(made, key)])
+            yield from each_once(key, [str(n) for n in getattr(made, key)])
         least = min(made.mtu, default=_LONGEST)
         for i, mix in enumerate(made.frame_sizes):
             if mix.longest > least + ETH_FRAME_OVERHEAD:
                 what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or experiments of their own"
-                faults.append(fault(("frame_sizes", i), what, FaultKind.RANGE))
+                yield fault(("frame_sizes", i), what, FaultKind.RANGE)
             if mix.shortest < _SHORTEST:
-                faults.append(fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE))
+                yield fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE)
         for key in ("kernel", "modules"):
             if (path := getattr(made, key)) is not None and not Path(path).is_absolute():
-                faults.append(fault((key,), "write the whole path, from / on", FaultKind.TYPE))
-        return faults
+                yield fault((key,), "write the whole path, from / on", FaultKind.TYPE)
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """A testbed without such a guest."""

@@ -24,6 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dutlab import outside
+from dutlab.bounds import CONSOLE_BYTES
 from dutlab.errors import HostError, ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.programs import Program
@@ -307,5 +309,4 @@ def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
 
 
 def _console(place: Path) -> str:
-    path = place / "console"
-    return path.read_text(encoding="utf-8", errors="replace").replace("\r", "") if path.exists() else ""
+    return outside.tail(place / "console", CONSOLE_BYTES).decode("utf-8", "replace").replace("\r", "")
