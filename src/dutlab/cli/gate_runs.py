@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.manner import Manner
+from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -142,6 +143,16 @@ class GateRuns:
         runs, self._made = tuple(map(str, self._made)), []
         absent, failures = (sides.absent, sides.failures) if sides is not None else ((), ())
         return GatePart(what, (*cells, *absent), allowed, failures, runs)
+
+
+def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], within_s: float, runs: Path) -> dict[CellName, CheckKind]:
+    """What a second measurement of an older and a newer run, kept in `runs`, says of results that seem worse by their least."""
+    from dutlab.runner.recovery import builds_its_lab  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+
+    if any(builds_its_lab(path) for path in paths):
+        become_root()
+    return GateRuns(runs, 0.0, 0.0, within_s, find_engine()).again(paths, least)
 
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import shlex
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 EXACT_MODES = ("router", "filter-default", "nat")
 """What a guest is measured as where nothing else is asked."""
 _MAGIC_AT, _MAGIC = 0x202, b"HdrS"
+_ELF, _MACHINE, _BPF = b"\x7fELF", slice(0x12, 0x14), (247).to_bytes(2, "little")
+"""e_machine of an ELF file, and EM_BPF (elf.h)."""
 
 
 class VersionKind(StrEnum):
@@ -29,6 +34,8 @@ class VersionKind(StrEnum):
     """A bzImage, measured in each mode."""
     COMMANDS = "commands"
     """Words of the guest's shell, in the router's namespace."""
+    XDP = "xdp"
+    """An object file with an XDP program in section `xdp`, for the receiving port of a router."""
     EXPERIMENT = "experiment"
     """A file of an experiment, measured by exact where its testbed is such a guest, else by time."""
     RUN = "run"
@@ -44,6 +51,8 @@ class Version:
     """As it was given."""
     text: str = ""
     """The rules or the commands."""
+    program: bytes = b""
+    """The object file."""
 
     @property
     def path(self) -> Path:
@@ -58,6 +67,8 @@ class Version:
                 return {"rules": rules_mode(self.text)}
             case VersionKind.COMMANDS:
                 return {"commands": {"apply": [self.text], "restore": ["true"]}}
+            case VersionKind.XDP:
+                return {"xdp": xdp_mode(self.program, "xdp")}
         return {}
 
 
@@ -70,6 +81,8 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
         found = kind or _looks_like(path)
         if found is VersionKind.RULES:
             return Version(found, word, path.read_text(encoding="utf-8"))
+        if found is VersionKind.XDP:
+            return Version(found, word, program=path.read_bytes())
     except OSError as error:
         raise InputError(f"{word}: {error.strerror}", remedy="name a file, a run's folder, or commands with --as commands") from error
     except UnicodeDecodeError as error:
@@ -90,6 +103,17 @@ def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]
 def rules_mode(text: str) -> Mapping[str, Any]:
     """A mode of a rule set."""
     return {"apply": [f"nft -f - <<'dutlab-end-of-rules'\n{text}\ndutlab-end-of-rules"], "restore": ["true"]}
+
+
+def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
+    """A mode of a router whose receiving port has an XDP program. The sink's port takes frames that the program sends there itself."""
+    packed = b64encode(gzip.compress(program, mtime=0)).decode()
+    apply = [
+        "ip netns exec sink ethtool -K v3 gro on",
+        f"base64 -d <<'end' | gunzip >/tmp/xdp.o\n{packed}\nend",
+        f"ip link set dev v1 xdp obj /tmp/xdp.o sec {shlex.quote(section)}",
+    ]
+    return {"apply": apply, "restore": ["true"]}
 
 
 def given_in_guest(
@@ -156,5 +180,7 @@ def _looks_like(path: Path) -> VersionKind:
     if path.suffix in {".yaml", ".yml"}:
         return VersionKind.EXPERIMENT
     with path.open("rb") as file:
-        file.seek(_MAGIC_AT)
-        return VersionKind.KERNEL if file.read(len(_MAGIC)) == _MAGIC else VersionKind.RULES
+        head = file.read(_MAGIC_AT + len(_MAGIC))
+    if head.startswith(_ELF) and head[_MACHINE] == _BPF:
+        return VersionKind.XDP
+    return VersionKind.KERNEL if head[_MAGIC_AT:] == _MAGIC else VersionKind.RULES

@@ -14,6 +14,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -188,9 +189,8 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -
             await monitor.ask("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
             await monitor.migrated()
             await monitor.ask("cont")
-            with contextlib.suppress(GuestEnded):
-                while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
-                    raise ended(host, _console(Path(place)))
+            if (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
+                raise GuestEnded
         said = _console(Path(place))
         if f"{MARK} done" not in said:
             raise ended(host, said)
@@ -203,7 +203,7 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
     (place / "script").write_bytes(script.ljust(_SCRIPT_BYTES, b"\n"))
     serial = ["-serial", f"file:{place}/console", "-fw_cfg", f"name={SCRIPT},file={place}/script", "-kernel", str(machine.kernel)]
     command = [*machine.argv, *serial, *more]
-    process = await host.spawn(["sh", "-c", f'ulimit -t {CPU_LIMIT_S}; exec "$@"', "sh", *command])
+    process = await host.spawn(["sh", "-c", f'ulimit -c 0; ulimit -S -t {CPU_LIMIT_S}; exec "$@"', "sh", *command])
     try:
         async with asyncio.timeout(_WALL_LIMIT_S):
             monitor = Monitor(process)
@@ -213,7 +213,7 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
         raise ToolFailed(f"the guest takes longer than {_WALL_LIMIT_S:g} s", tool=QEMU.name, host=host.name) from None
     except GuestEnded:
         done = await process.end()
-        raise ended(host, _console(place), done.errors) from None
+        raise ended(host, _console(place), done.errors, is_spent=done.status == -signal.SIGXCPU) from None
     finally:
         await process.end()
 
@@ -226,7 +226,7 @@ class GuestEnd(StrEnum):
     PART = "part"
     """Its kernel lacks something."""
     LATE = "late"
-    """Its own clock says that it takes too long."""
+    """Its own clock, or the processor time that QEMU took, says that it takes too long."""
     NO_ICOUNT = "no-icount"
     """QEMU cannot count instructions."""
     NO_START = "no-start"
@@ -262,7 +262,7 @@ class GuestFailed(ToolFailed):
 _WORDS = {
     GuestEnd.MODE: "the guest refuses the mode",
     GuestEnd.PART: "the guest lacks a part",
-    GuestEnd.LATE: "the guest was not done in the time that its own clock had for it",
+    GuestEnd.LATE: "the guest was not done in the time that it had",
     GuestEnd.NO_ICOUNT: "this QEMU does not count instructions",
     GuestEnd.NO_START: "QEMU does not start",
     GuestEnd.NO_BOOT: "the kernel does not boot",
@@ -271,8 +271,8 @@ _WORDS = {
 }
 
 
-def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
-    """Why a guest ended before it was done, as its console or QEMU says."""
+def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False) -> GuestFailed:
+    """Why a guest ended before it was done, as its console or QEMU says. `is_spent`: QEMU has had all its processor time."""
     ours = [line.removeprefix(f"{MARK} ") for line in console.splitlines() if line.startswith(MARK)]
     tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
     complaint = " ".join(qemu.split())
@@ -281,7 +281,7 @@ def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
             kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
         case "":
             kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
-            if "late" in ours:
+            if "late" in ours or is_spent:
                 kind, said = GuestEnd.LATE, tail
             elif "icount" in complaint or "tcg" in complaint:
                 kind, said = GuestEnd.NO_ICOUNT, complaint

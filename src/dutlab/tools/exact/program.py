@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dutlab.dut.linux_exact import in_words
+from dutlab.dut.linux_exact_words import GuestWords
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, OnThisMachine
 from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
+from dutlab.hosts.programs import Program
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.exact import ExactSetting
-from dutlab.tools.exact.guest import MARK, PROOF_FRAMES, Pass, guest_image, layer3_bytes, passes_of, trial_script
+from dutlab.tools.exact.guest import MARK, PROOF_FRAMES, Pass, guest_image, insist_on_modules, layer3_bytes, passes_of, trial_script
 from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
@@ -30,6 +33,7 @@ _PASS = re.compile(rf"^{MARK} pass (\S+) \S+ \d+ \d+ \d+ \d+ .*?OK: (\d+)\(.*?\)
 _COUNTED = re.compile(rf"^{MARK} counted .*counter ours {{\s*packets (\d+) bytes (\d+).*counter foreign {{\s*packets (\d+)", re.MULTILINE)
 _DISTINCT = re.compile(rf"^{MARK} distinct (\d+)", re.MULTILINE)
 _TRACKED = re.compile(rf"^{MARK} tracked (\d+)", re.MULTILINE)
+_HAS = re.compile(rf"^{MARK} (has|ciphers) (.*\S)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -100,19 +104,19 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """QEMU's version. Raises ToolMissing where a program is not there, LabError for a kernel without what is needed, HostError."""
     host = _host(site)
     version = await version_of(host)
-    for setting in dict.fromkeys(cell.setting_as(ExactSetting) for cell in cells):
-        await _machine(setting, version)
+    for setting, mode in dict.fromkeys((cell.setting_as(ExactSetting), cell.mode) for cell in cells):
+        await _machine(setting, _words(site, mode), version)
     return version
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One trial. Raises ToolFailed, LabError, HostError."""
     setting, host = cell.setting_as(ExactSetting), _host(site)
-    own = site.modes.get(cell.mode)
+    words = _words(site, cell.mode)
     planned = passes_of(setting)
-    script = trial_script(setting, cell.mode, None if own is None else (*own.apply, *own.verify), planned)
+    script = trial_script(setting, words, planned)
     version = await version_of(host)
-    machine = await _machine(setting, version)
+    machine = await _machine(setting, words, version)
     state = await saved(host, machine, user_cache() / "exact")
     console = await run_script(host, machine, state, script)
     raw = {"console.txt": console.encode(), "script.sh": script}
@@ -126,9 +130,14 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     return Measured(
         {cell.link_label: figures},
         raw=raw,
-        facts={**await asyncio.to_thread(_facts, machine, setting), "tracked_flows": str(tracked)},
+        facts={**await asyncio.to_thread(_facts, machine, setting), "tracked_flows": str(tracked), **_had(console)},
         tables={"passes": rows},
     )
+
+
+def _words(site: GeneratorSite, mode: str) -> GuestWords:
+    own = site.modes.get(mode)
+    return in_words(mode, None if own is None else (*own.apply, *own.verify))
 
 
 def _host(site: GeneratorSite) -> Host:
@@ -138,21 +147,23 @@ def _host(site: GeneratorSite) -> Host:
     return host
 
 
-async def _machine(setting: ExactSetting, version: str) -> Machine:
+async def _machine(setting: ExactSetting, words: GuestWords, version: str) -> Machine:
     kernel = newest_kernel() if setting.kernel is None else Path(setting.kernel)
     release = release_of(kernel)
     modules = MODULES / release if setting.modules is None else Path(setting.modules)
-    image = await asyncio.to_thread(_image, modules, release)
+    image = await asyncio.to_thread(_image, modules, release, words)
     return Machine(kernel, image, setting.cpu, version)
 
 
-_IMAGES: dict[tuple[Path, str], bytes] = {}
+_IMAGES: dict[tuple[Path, str, tuple[Program, ...]], bytes] = {}
 
 
-def _image(modules: Path, release: str) -> bytes:
+def _image(modules: Path, release: str, words: GuestWords) -> bytes:
     """Made once a process: it is the same as long as nobody installs anything. Raises LabError."""
-    if (made := _IMAGES.get((modules, release))) is None:
-        made = _IMAGES[modules, release] = guest_image(modules, release)
+    insist_on_modules(modules, release, words.modules)
+    key = (modules, release, words.programs)
+    if (made := _IMAGES.get(key)) is None:
+        made = _IMAGES[key] = guest_image(modules, release, more=words.programs)
     return made
 
 
@@ -171,6 +182,12 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
         "memory_mb": str(MEMORY_MB),
         "machine_sha256": machine.digest,
     }
+
+
+def _had(console: str) -> dict[str, str]:
+    """Instructions of the processor that the record tells, and the ciphers that the mode uses."""
+    names = {"has": "processor_instructions", "ciphers": "ciphers"}
+    return {names[what]: listed for what, listed in _HAS.findall(console)}
 
 
 def _sha256(data: bytes) -> str:
