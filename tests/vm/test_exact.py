@@ -38,7 +38,7 @@ XDP = """
 SEC("xdp") int passes(struct xdp_md *frame) { return XDP_PASS; }
 SEC("sends") int to_sink(struct xdp_md *frame) { return bpf_redirect(3, 0); }
 SEC("drops") int to_nobody(struct xdp_md *frame) { return XDP_DROP; }
-char license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "GPL";
 """
 """The port to the sink is the third in the router's namespace."""
 

@@ -12,7 +12,7 @@ from base64 import b64encode
 
 from dutlab.dut.ipsec_rules import XFRM_SUITES, Suite
 from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
-from dutlab.hosts.programs import WG
+from dutlab.hosts.programs import CHRT, WG
 from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
 
 _NEAR, _FAR, _NEAR_INSIDE, _FAR_INSIDE = "10.2.0.1", "10.2.0.2", "10.4.0.1", "10.4.0.2"
@@ -57,7 +57,7 @@ _OF_THIS_PROCESSOR = (
 _LOADED = f"for module in {' '.join(_OF_THIS_PROCESSOR)}; do modprobe $module 2>/dev/null || true; done"
 CIPHERS = (
     *_OF_THIS_PROCESSOR, "authenc", "echainiv", "seqiv", "gcm", "ghash_generic", "ctr", "cbc", "ecb", "hmac", "md5", "sha1_generic",
-    "sha256_generic", "sha512_generic", "des_generic", "crypto_null", "chacha20poly1305", "chacha_generic", "poly1305_generic",
+    "sha256_generic", "sha512_generic", "drbg", "des_generic", "crypto_null", "chacha20poly1305", "chacha_generic", "poly1305_generic",
     "aes_generic",
 )  # fmt: skip
 """Modules of ciphers, as far as the kernel has them."""
@@ -100,7 +100,7 @@ def _wireguard() -> GuestWords:
         f"ping -c 1 -W 5 {_FAR_INSIDE} || {{ echo 'the ends do not agree on keys'; exit 1; }}",
         "chrt -i -p 0 $(pidof kpktgend_0)",
     ]
-    return GuestWords(tuple(commands), outside=_OUTSIDE, hop="dev wg0", modules={"wireguard": "WIREGUARD"}, programs=(WG,))
+    return GuestWords(tuple(commands), outside=_OUTSIDE, hop="dev wg0", modules={"wireguard": "WIREGUARD"}, programs=(CHRT, WG))
 
 
 _CLEAR = GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
