@@ -36,6 +36,8 @@ MARK = "dutlab:"
 """Begins each line of the console that is ours."""
 SCRIPT = "opt/dutlab/trial"
 """The file of QEMU's firmware that is the script of a trial."""
+PROGRAMS = (BUSYBOX, IP, NFT, TC, ETHTOOL)
+"""Of this machine, which every guest gets."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
 _OTHERS = (
@@ -244,7 +246,7 @@ def _routes(count: int, hop: str) -> str:
 def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) -> bytes:
     """Everything that the guest has, and `more` programs. Raises LabError where a program or a module is not there, OSError."""
     entries: Entries = dict.fromkeys(("proc", "sys", "dev", "run", "tmp", "sbin", "lib", "lib/modules"), (FOLDER, b""))
-    for program in (BUSYBOX, IP, NFT, TC, ETHTOOL, *more):
+    for program in (*PROGRAMS, *more):
         entries |= program_entries(program)
     here = modules / "modules.dep"
     if (modules / "kernel").is_dir() and not here.exists():

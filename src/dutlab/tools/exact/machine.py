@@ -91,6 +91,8 @@ class Monitor:
         self._process = process
         self._told = deque[dict[str, Any]]()
         """Events that came before an answer."""
+        self.is_spent = False
+        """QEMU has had all its processor time; known once it has ended."""
 
     async def ask(self, execute: str, **arguments: Any) -> Any:  # noqa: ANN401 JSON
         """Raises GuestEnded; ToolFailed for what QEMU does not do."""
@@ -189,11 +191,12 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -
             await monitor.ask("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
             await monitor.migrated()
             await monitor.ask("cont")
-            if (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
-                raise GuestEnded
+            with contextlib.suppress(GuestEnded):
+                while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
+                    raise ended(host, _console(Path(place)))
         said = _console(Path(place))
         if f"{MARK} done" not in said:
-            raise ended(host, said)
+            raise ended(host, said, is_spent=monitor.is_spent)
         return said
 
 
@@ -204,9 +207,9 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
     serial = ["-serial", f"file:{place}/console", "-fw_cfg", f"name={SCRIPT},file={place}/script", "-kernel", str(machine.kernel)]
     command = [*machine.argv, *serial, *more]
     process = await host.spawn(["sh", "-c", f'ulimit -c 0; ulimit -S -t {CPU_LIMIT_S}; exec "$@"', "sh", *command])
+    monitor = Monitor(process)
     try:
         async with asyncio.timeout(_WALL_LIMIT_S):
-            monitor = Monitor(process)
             await monitor.ask("qmp_capabilities")
             yield monitor
     except TimeoutError:
@@ -215,7 +218,7 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
         done = await process.end()
         raise ended(host, _console(place), done.errors, is_spent=done.status == -signal.SIGXCPU) from None
     finally:
-        await process.end()
+        monitor.is_spent = (await process.end()).status == -signal.SIGXCPU
 
 
 class GuestEnd(StrEnum):

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dutlab.dut.linux_exact import in_words
@@ -18,11 +18,21 @@ from dutlab.dut.linux_exact_words import GuestWords
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, OnThisMachine
 from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
-from dutlab.hosts.programs import Program
+from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.exact import ExactSetting
-from dutlab.tools.exact.guest import MARK, PROOF_FRAMES, Pass, guest_image, insist_on_modules, layer3_bytes, passes_of, trial_script
+from dutlab.tools.exact.guest import (
+    MARK,
+    PROGRAMS,
+    PROOF_FRAMES,
+    Pass,
+    guest_image,
+    insist_on_modules,
+    layer3_bytes,
+    passes_of,
+    trial_script,
+)
 from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
@@ -103,9 +113,12 @@ def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[di
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """QEMU's version. Raises ToolMissing where a program is not there, LabError for a kernel without what is needed, HostError."""
     host = _host(site)
-    version = await version_of(host)
-    for setting, mode in dict.fromkeys((cell.setting_as(ExactSetting), cell.mode) for cell in cells):
-        await _machine(setting, _words(site, mode), version)
+    words = [_words(site, mode) for mode in dict.fromkeys(cell.mode for cell in cells)]
+    insist(await missing_on(host, [QEMU, *PROGRAMS, *(program for of in words for program in of.programs)]))
+    version, modules = await version_of(host), {name: option for of in words for name, option in of.modules.items()}
+    for setting in dict.fromkeys(cell.setting_as(ExactSetting) for cell in cells):
+        for of in words:
+            await _machine(setting, replace(of, modules=modules), version)
     return version
 
 
@@ -117,7 +130,12 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     script = trial_script(setting, words, planned)
     version = await version_of(host)
     machine = await _machine(setting, words, version)
-    state = await saved(host, machine, user_cache() / "exact")
+    folder = user_cache() / "exact"
+    try:
+        state = await saved(host, machine, folder)
+    except OSError as error:
+        why = f"the booted guest cannot be kept in {folder}: {error.strerror}"
+        raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make room there, or set XDG_CACHE_HOME") from error
     console = await run_script(host, machine, state, script)
     raw = {"console.txt": console.encode(), "script.sh": script}
     try:
