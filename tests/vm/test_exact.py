@@ -101,9 +101,11 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     assert broken.returncode == 1 and "System halted" in broken.stderr, broken.stderr
 
 
-def test_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, cache: Path) -> None:
+def test_runs_go_at_once_and_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, cache: Path) -> None:
     running = command.begin("exact", "--modes", "router", "--size", "1518", "frames=1000000")
     assert eventually(lambda: bool(guests_below(cache)))
+    meanwhile = command("exact", "--modes", "router", "--size", "64", "frames=100", "--runs", "others")
+    assert meanwhile.returncode == 0, meanwhile.stderr
     os.kill(running.pid, signal.SIGKILL)
     assert running.wait(LIMIT_S) == -signal.SIGKILL
     assert eventually(lambda: not guests_below(cache))
