@@ -31,6 +31,7 @@ from dutlab.tools.exact.machine import Machine, run_script, saved, version_of
 from dutlab.tools.exact.program import parse_console
 
 ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "engine" / "xdp" / "bpf"
 RECORDED = ROOT / "tests" / "data" / "engine-instructions.json"
 WITHIN = 0.01
 FRAMES = {"af_packet": (2000, 12000), "af_xdp": (2000, 8000), "xdp": (10000, 110000)}
@@ -52,36 +53,44 @@ trial() {{
 echo "{mark} done"
 poweroff -f
 """
-DEVICES = {"forwards": (0, 1, 1.0), "drops": (1, 1, 0.0), "duplicates": (2, 1, 2.0), "swaps": (3, 2, 1.0), "corrupts": (6, 1, 1.0)}
-"""Device of engine/xdp/bpf/devices.bpf.c → its kind there, the frame of so many that it wrongs, and what comes out of it of each frame. One that
-polices or holds frames costs what the time of their arrival says."""
+DEVICES = {"forwards": (0, 1), "drops": (1, 0), "duplicates": (2, 2), "corrupts": (6, 1)}
+"""Device of engine/xdp/bpf/devices.bpf.c, which wrongs each frame → its kind there, and how many frames come out for each. What one costs that polices
+or holds frames depends on when they come; the one that swaps them is refused by the verifier of Linux 6.1, for which the engine offers none."""
 DEVICE_FRAMES = 5000
 OUT_IFINDEX = 3
 """Of v2, in its namespace."""
 
 
-def device(kind: int, n: int, folder: Path) -> str:
-    """Its program as the guest's shell unpacks it. Where it is attached there the kernel (6.1) has no links for tc yet, so tc(8) attaches it."""
-    source = ROOT / "engine" / "xdp" / "bpf"
-    text = (source / "devices.bpf.c").read_text()
-    for was, now in (
-        ("kind, out_ifindex, depth", f"kind = {kind}, out_ifindex = {OUT_IFINDEX}, depth"),
-        ("__u64 n = 1;", f"__u64 n = {n};"),
-    ):
-        assert was in text
-        text = text.replace(was, now)
-    (folder / "device.c").write_text(text)
-    flags = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", f"-I{source}", f"-I/usr/include/{platform.machine()}-linux-gnu"]
-    subprocess.run(["clang", *flags, "-c", "device.c", "-o", "device.o"], cwd=folder, check=True)
-    return b64encode(gzip.compress((folder / "device.o").read_bytes(), mtime=0)).decode()
+# The generator holds each frame while it is on its way, and the kernel cannot change one that is held: an XDP program makes a copy first.
+COPIES = """#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("xdp") int copies(struct xdp_md *frame) { return XDP_PASS; }
+"""
+
+
+def device(kind: int) -> str:
+    """Its source. The guest's kernel (6.1) has no links for tc yet, so tc(8) attaches it."""
+    text = (SOURCES / "devices.bpf.c").read_text()
+    assert "u32 kind, out_ifindex, depth" in text
+    return text.replace("kind, out_ifindex, depth", f"kind = {kind}, out_ifindex = {OUT_IFINDEX}, depth")
+
+
+def unpacks(name: str, source: str, folder: Path) -> str:
+    """What makes its object file in the guest."""
+    (folder / "source.c").write_text(source)
+    flags = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", f"-I{SOURCES}", f"-I/usr/include/{platform.machine()}-linux-gnu"]
+    subprocess.run(["clang", *flags, "-c", "source.c", "-o", "source.o"], cwd=folder, check=True)
+    packed = b64encode(gzip.compress((folder / "source.o").read_bytes(), mtime=0)).decode()
+    return f"base64 -d <<'end' | gunzip >/tmp/{name}.o\n{packed}\nend"
 
 
 def devices_script(folder: Path) -> tuple[bytes, list[Pass]]:
     """A trial whose passes have another device each between generator and sink."""
-    passes = [Pass(name, 64, DEVICE_FRAMES, "v0") for name in DEVICES]
-    unpack = [f"base64 -d <<'end' | gunzip >/tmp/{name}.o\n{device(kind, n, folder)}\nend" for name, (kind, n, _) in DEVICES.items()]
+    passes = [Pass(name, 128, DEVICE_FRAMES, "v0") for name in DEVICES]
+    files = [unpacks("copies", COPIES, folder), *(unpacks(name, device(kind), folder) for name, (kind, _) in DEVICES.items())]
     setting = ExactSetting(frame_size=Mix.model_validate(64), frames=DEVICE_FRAMES, flow_count=1, rules=0, routes=0, mtu=1500)
-    script = trial_script(setting, GuestWords(("tc qdisc add dev v1 clsact", *unpack)), passes).decode()
+    commands = (*files, "ip link set dev v1 xdp obj /tmp/copies.o sec xdp", "tc qdisc add dev v1 clsact")
+    script = trial_script(setting, GuestWords(commands), passes).decode()
     for name in DEVICES:
         attach = f"dut tc filter add dev v1 ingress bpf direct-action obj /tmp/{name}.o sec classifier || fail {name}"
         script = script.replace(f"\npass {name} ", f"\ndut tc filter del dev v1 ingress 2>/dev/null\n{attach}\npass {name} ")
@@ -114,7 +123,7 @@ def cost(text: str, backend: str) -> float:
 def costs_of_devices(text: str, passes: list[Pass]) -> Iterator[tuple[str, float]]:
     """Each with the generator and the sink that its frames have."""
     for p, found in zip(passes, parse_console(text)[0][1:], strict=True):
-        came = DEVICES[p.name][2]
+        came = DEVICES[p.name][1]
         assert (found.sent, found.foreign) == (p.frames, 0) and found.came == came * p.frames, (p.name, found)
         yield f"device {p.name}", found.instructions / p.frames
 
