@@ -61,7 +61,7 @@ bench: ## Ratios against peers, each pair measured in one run
 fuzz: ## Mutated input for frames, protocol and ledger, SECONDS=60 a target; the seed is printed
 	SECONDS_EACH=$(SECONDS) scripts/fuzz
 
-faults: ## Kills, tamperings, mutated imports, SQL for MINUTES=10, as root; the seed is printed, SEED repeats it
+faults: ## Kills, tamperings, mutated imports, SQL, endless files and builds for MINUTES=10, as root; the seed is printed, SEED repeats it
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	nice -n 10 scripts/isolated $(PY) tests/faults/faults.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
@@ -78,8 +78,8 @@ packages: $(VENV)/.installed ## Wheel, source archive, Debian packages and image
 	scripts/needs packages
 	scripts/packages
 
-audit: $(VENV)/.packages-dev ## Known weaknesses of Python packages and crates, as far as their lists can be had; says what was not checked
-	scripts/audit
+audit: $(VENV)/.installed-dev ## Licences and lock files, as CI does it; LISTS=yes asks too for known weaknesses of packages and crates
+	scripts/audit $(if $(LISTS),weaknesses)
 
 docs: $(VENV)/.installed-dev ## Write again what is made from code: contracts/ and the command reference
 	scripts/docs

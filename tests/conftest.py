@@ -33,9 +33,9 @@ settings.load_profile("dutlab")  # how long an input takes depends on what else 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each of several processes begins with its share of the long tests."""
+    """Each of several processes begins with its share of the long tests, unless groups say which process gets what."""
     only_golden(config, items)
-    if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
+    if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1 and not config.getoption("loadgroup", default=False):
         items[:] = dealt(items, processes, LONG)
 
 

@@ -1,4 +1,4 @@
-"""Pytest plugin: what each test costs in time, processor time and starts of programs. `scripts/test-costs` makes a page of it.
+"""Pytest plugin: what each test costs in time, processor time and starts of programs. `scripts/costs` makes a page of it.
 
 `pytest -p costs --costs FOLDER` writes one line of JSON a test into a file per process.
 """
@@ -50,8 +50,9 @@ class _Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         wall, cpu, starts = time.monotonic(), _cpu_s(), dict(_starts)
         yield
+        group = item.get_closest_marker("xdist_group")
         cost = {
-            "test": item.nodeid,
+            "test": item.nodeid.removesuffix(f"@{group.args[0]}") if group else item.nodeid,
             "wall_s": round(time.monotonic() - wall, 4),
             "cpu_s": round(_cpu_s() - cpu, 4),
             **{f"{name}_starts": count - starts[name] for name, count in _starts.items()},

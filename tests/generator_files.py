@@ -6,6 +6,7 @@ from dutlab.spec.links import Port
 from dutlab.tools.engine.load import Direction
 from dutlab.tools.generators.counted import SendOrder
 from dutlab.units import FrameBytes, Pps, Seconds
+from outputs import output
 
 
 def direction(source="10.0.1.2", destination="10.0.2.2"):
@@ -18,15 +19,7 @@ def asked(size=64, rate=None, seconds=3.0):
 
 
 # The example of the kernel's Documentation/networking/pktgen.rst, word for word.
-PKTGEN_DOCUMENTED = """Params: count 100000  min_pkt_size: 60  max_pkt_size: 60
-	frags: 0  delay: 0  clone_skb: 64  ifname: eth4@0
-	flows: 0 flowlen: 0
-Current:
-	pkts-sofar: 100000  errors: 0
-	started: 623913381008us  stopped: 623913396439us idle: 25us
-Result: OK: 15430(c15405+d25) usec, 100000 (60byte,0frags)
-6480562pps 3110Mb/sec (3110669760bps) errors: 0
-"""
+PKTGEN_DOCUMENTED = output("generators", "pktgen-documented")
 TRAFGEN_TWO_CORES = b"""     1 packets to schedule
     60 bytes in total
 Running! Hang up with ^C!

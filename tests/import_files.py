@@ -158,3 +158,14 @@ def csit(result=None, **changed):
         "tags": ["64B", "1C"], "telemetry": [], "test_documentation": "", "result": result or ndrpdr,
     }  # fmt: skip
     return json.dumps(said | changed).encode()
+
+
+def csit_draft(kind, results, *, below_test=False):
+    """As the drafts of UTI (0.1.0) in CSIT's docs/TNM/examples/output_uti have it: flat, or below `test`."""
+    info = {"test_id": f"tests.vpp.perf.ip4.64b-1c-ethip4-ip4base-{kind.lower()}", "test_type": kind}
+    ran = {"start_time": "20260102 03:04:05.600", "status": "PASS"}
+    about = {"testbed": "10.0.0.9", "sut_version": "26.02"}
+    if not below_test:
+        return json.dumps({"version": "0.1.0", **about, **info, **ran, "results": results, "log": []}).encode()
+    test = {key.replace("_", "-"): value for key, value in info.items()} | {"execution": ran, "results": results}
+    return json.dumps({"version": "0.1.0", "metadata": {"sut-version": "26.02"}, "log": [], "test": test}).encode()

@@ -33,13 +33,12 @@ def carried_out(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> s
         patch.multiple(sys, argv=argv, stdin=nothing, stdout=out, stderr=err),
         patch.dict(os.environ, env, clear=True),
         chdir(cwd),
-        patch("dutlab.runner.headroom.LOADS", ONE_LOAD),
+        cheap_rig(),
         _same_collections(),
     ):
         status: object = 0
         try:
-            with packet_sockets():
-                main()
+            main()
         except SystemExit as e:
             status = e.code
         for stream in (out, err):
@@ -48,10 +47,17 @@ def carried_out(words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> s
 
 
 @contextmanager
+def cheap_rig() -> Iterator[None]:
+    """For runs that are about something else: packet sockets, and a rig that is measured at one load."""
+    with patch("dutlab.runner.headroom.LOADS", ONE_LOAD), packet_sockets():
+        yield
+
+
+@contextmanager
 def packet_sockets() -> Iterator[None]:
     """Where the engine may choose, it takes packet sockets: for each port that XDP opens, the kernel checks a program for 50 ms of CPU time.
 
-    XDP is for tests of the engine, and for those that start the program.
+    XDP is for tests of the engine, and for those that start the program itself.
     """
     asked = Engine._open_arguments
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import in_process
 from capability import have_engine, have_netns, have_sshd, need
 from dutlab import labs
 from dutlab.hosts.host import Done, Host
@@ -23,6 +24,7 @@ from dutlab.labs import inside, sshd
 from dutlab.labs.state import StateFolder
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.engine import Engine
+from forked import Forked, begin
 from in_process import carried_out
 from processes import children, eventually
 
@@ -106,6 +108,13 @@ async def engine(lab: labs.Lab, hosts: Mapping[str, Host]) -> AsyncIterator[Engi
 
 
 @pytest.fixture
+def cheap_rig() -> Iterator[None]:
+    """The engine takes packet sockets, where it is not what is tested."""
+    with in_process.cheap_rig():
+        yield
+
+
+@pytest.fixture
 def dutlab(python_env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Carries the command out to its end in an empty folder, the test's own; `env` comes to its environment."""
 
@@ -116,23 +125,21 @@ def dutlab(python_env: dict[str, str], tmp_path: Path) -> Callable[..., subproce
 
 
 @pytest.fixture
-def start(python: str, python_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the command in the same folder and leaves it running; it is ended with the test at the latest."""
-    started = []
+def start(python_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Forked]]:
+    """Begins the command in the same folder, in a child that was forked, and leaves it running; it is ended with the test at the latest."""
+    started = list[Forked]()
 
-    def run(*args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        argv, pipe, env = [python, "-m", "dutlab", *args], subprocess.PIPE, {**python_env, **(env or {})}
-        p = subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=pipe, text=True, start_new_session=True)
-        started.append(p)
-        return p
+    def run(*args: str, env: Mapping[str, str] | None = None) -> Forked:
+        err = tmp_path / f"said-{len(started)}"
+        with in_process.cheap_rig():
+            started.append(begin(args, tmp_path, {**python_env, **(env or {})}, out=Path(os.devnull), err=err))
+        return started[-1]
 
     yield run
-    for p in started:
-        if p.poll() is None:
-            os.killpg(p.pid, signal.SIGKILL)
-        p.wait()
-        assert p.stderr is not None
-        p.stderr.close()
+    for running in started:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
 
 
 @pytest.fixture

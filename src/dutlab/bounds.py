@@ -32,7 +32,12 @@ CAMPAIGN: Final = FileBound("file of a campaign", 64 * _MIB, "100,000 planned ru
 RAW: Final = FileBound("file of a run", 16 << 30, "a capture of some minutes at 1 Gbit/s; it is hashed and copied, not held")
 ADDITION: Final = FileBound("addition to a run", 64 * _MIB, "a person adds notes, pictures and logs; a report holds them in memory")
 INPUT: Final = FileBound("file that a user writes", 256 * _KIB, "an experiment or testbed is some pages")
+RULES: Final = FileBound("rule set", 4 * _MIB, "50,000 rules of 80 bytes")
+XDP_OBJECT: Final = FileBound("XDP program", 4 * _MIB, "a large one has some hundred kB with its types")
 TABLE: Final = FileBound("table of figures", 16 * _MIB, "100,000 lines of a reviewer")
+COMMIT_FILE: Final = FileBound(
+    "file of a commit", 256 * _MIB, "a kernel with every driver built in and its symbols; also a list of two million commits"
+)
 CARD: Final = FileBound("claim card", 4 * _MIB, "a card of a thousand cells takes half of it")
 SITE_INDEX: Final = FileBound("index of a site", 64 * _MIB, "a run takes about a thousand bytes; parsed, it takes 20 times its size")
 IMPORT: Final = FileBound(
@@ -107,3 +112,16 @@ SENDERS: Final = 10_000
 """Addresses whose wrong tokens are counted; of more, the oldest is forgotten."""
 DESCRIPTORS_KEPT: Final = 64
 """File descriptors that `dutlab serve` keeps for files and databases: connections take the others."""
+
+CONSOLE_BYTES: Final = 16 * _MIB
+"""What is read of a guest's console, from its end: a trial prints some kilobytes, and a kernel that panics some more."""
+BUILD_S: Final = 6 * 3600.0
+"""A build of `dutlab bisect`; a kernel with all modules takes an hour or two on four cores."""
+BUILD_BYTES: Final = 256 * _MIB
+"""What it may print; a kernel's build that shows its commands prints 100 MB."""
+BUILD_KEPT_BYTES: Final = 64 * _KIB
+"""What is kept of that: its end, which says why it failed."""
+GIT_S: Final = 600.0
+"""One call of git: a work tree of Linux has 80,000 files."""
+PIPE_S: Final = 30.0
+"""Until a pipe that is named as an experiment or testbed was written and closed: a script that asks a host may write it."""

@@ -112,7 +112,7 @@ class ImportKind:
 
 IMPORTS: Mapping[str, ImportKind] = {
     "conductor": ImportKind("dutlab.interop.conductor_run:imported", "steps"),
-    "csit": ImportKind("dutlab.interop.tester_json:csit", "search"),
+    "csit": ImportKind("dutlab.interop.csit_run:imported", "search"),
     "figures": ImportKind("dutlab.interop.figure_table:imported", "figures", bed="one"),
     "fio": ImportKind("dutlab.interop.fio_run:imported", "fio", has_line=False),
     "flent": ImportKind("dutlab.interop.flent_run:imported", "flent"),
@@ -128,6 +128,13 @@ IMPORTS: Mapping[str, ImportKind] = {
     "trex-stats": ImportKind("dutlab.interop.tester_json:trex_stats", "sweep"),
     "wrk": ImportKind("dutlab.interop.wrk_run:imported", "wrk"),
 }
+
+FILE_MODELS: Mapping[str, str] = {
+    "testbed": "dutlab.spec.testbed:Testbed",
+    "experiment": "dutlab.spec.experiment:Experiment",
+    "campaign": "dutlab.spec.campaign:Campaign",
+}
+"""Kind of file that users write → its model."""
 
 STATUSES = {
     "running": "a process is carrying it out now",

@@ -81,7 +81,7 @@ class MeasureUnit(Enum):
 
 BIT_RATES = frozenset({MeasureUnit.BPS, MeasureUnit.BPS_L1, MeasureUnit.BPS_L2})
 
-_VALUE_OF_MANY = r"(?:min|mean|avg|max|first|last|p\d+)"
+_VALUE_OF_MANY = r"(min|mean|avg|max|first|last|p\d+)"
 
 
 @dataclass(frozen=True)
@@ -270,6 +270,13 @@ def declare(measure: Measure) -> None:
     else:
         _PLAIN[measure.name] = measure
     measure_of.cache_clear()
+
+
+def value_of_many(figure: str) -> str:
+    """Which value of many a figure is, as its measure declares: `min`, `p99`; empty of a measure that has one."""
+    measure = measure_of(figure)
+    found = measure.pattern.fullmatch(figure_name(figure).measure) if measure is not None and "{p}" in measure.name else None
+    return found[1] if found else ""
 
 
 def measure_unit(name: str) -> MeasureUnit:

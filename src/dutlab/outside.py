@@ -1,25 +1,32 @@
 """The one reader of files that others may have made: of a run, of a site, of another tool, or that a user names.
 
 A plain file only, opened with O_NONBLOCK and O_CLOEXEC, so that no pipe or device is waited for; its size is checked before and while it
-is read, since it may grow. A link is followed only where the user named it.
+is read, since it may grow. A link is followed only where the user named it, and a pipe read only as an experiment or testbed, for a time.
 """
 
 from __future__ import annotations
 
+import csv
 import enum
 import errno
+import io
 import json
 import os
+import select
 import stat
+import time
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from dutlab import bounds
 from dutlab.bounds import FileBound
 from dutlab.errors import InputError, StoreError
 
 _AT_ONCE_BYTES = 1 << 20
 _LARGEST = 2**64
 """No count, size or time of ours needs an integer beyond it."""
+DASH, STANDARD_INPUT = Path("-"), Path("/dev/stdin")
+_STEP_S = 0.5
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -32,6 +39,15 @@ class AtLink(enum.Enum):
     """The user named the file."""
 
 
+class AtPipe(enum.Enum):
+    """What a pipe in the place of the file means."""
+
+    REFUSED = "refused"
+    """The file is read more than once, or by others."""
+    READ = "read"
+    """It is read to its end, within PIPE_S. `-` is the standard input."""
+
+
 class Unfit(enum.StrEnum):
     """Why a file is not read."""
 
@@ -39,6 +55,8 @@ class Unfit(enum.StrEnum):
     NOT_PLAIN = "not-plain"
     """A pipe, a device, a socket or a folder."""
     TOO_LARGE = "too-large"
+    TOO_LATE = "too-late"
+    """A pipe that was not closed in time."""
 
 
 class UnfitFile(StoreError):
@@ -47,6 +65,9 @@ class UnfitFile(StoreError):
     def __init__(self, path: Path, kind: Unfit, bound: FileBound | None = None) -> None:
         if bound is not None:
             what, remedy = f"has more than {bound.most_bytes} bytes, which no {bound.what} has", "ask who made it"
+        elif kind is Unfit.TOO_LATE:
+            what = f"a pipe that was not written and closed within {bounds.PIPE_S:g} s"
+            remedy = "see whether its writer runs, or name a plain file"
         else:
             what = "a symbolic link" if kind is Unfit.LINK else "not a plain file"
             remedy = "the file was changed; verify the run with its MANIFEST.sha256" if kind is Unfit.LINK else "name a plain file"
@@ -54,9 +75,9 @@ class UnfitFile(StoreError):
         self.path, self.kind, self.most_bytes = path, kind, None if bound is None else bound.most_bytes
 
 
-def read(path: Path, bound: FileBound, links: AtLink = AtLink.REFUSED) -> bytes:
+def read(path: Path, bound: FileBound, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
     """The whole file. Raises UnfitFile, OSError."""
-    handle = descriptor(path, links)
+    handle = descriptor(path, links, pipes)
     try:  # without a Python file around it: a report reads tens of thousands
         return read_within(handle, path, bound)
     finally:
@@ -72,18 +93,29 @@ def opened(path: Path, links: AtLink = AtLink.REFUSED, *, most: FileBound | None
     return os.fdopen(handle, "rb")
 
 
-def descriptor(path: Path, links: AtLink = AtLink.REFUSED) -> int:
-    """A descriptor of a plain file. Raises UnfitFile, OSError."""
+def tail(path: Path, most_bytes: int) -> bytes:
+    """The last bytes of a file that may not be there. Raises UnfitFile, OSError."""
+    try:
+        with opened(path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - most_bytes))
+            return file.read(most_bytes)
+    except FileNotFoundError:
+        return b""
+
+
+def descriptor(path: Path, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> int:
+    """A descriptor of a plain file, or of a pipe where `pipes` says so. Raises UnfitFile, OSError."""
     flags = _FLAGS if links is AtLink.FOLLOWED else _FLAGS | os.O_NOFOLLOW
     try:
-        handle = os.open(path, flags)
+        handle = os.open(STANDARD_INPUT if pipes is AtPipe.READ and path == DASH else path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP and links is AtLink.REFUSED:
             raise UnfitFile(path, Unfit.LINK) from None
         if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device that has no driver
             raise UnfitFile(path, Unfit.NOT_PLAIN) from None
         raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(mode) or (pipes is AtPipe.READ and stat.S_ISFIFO(mode))):
         os.close(handle)
         raise UnfitFile(path, Unfit.NOT_PLAIN)
     return handle
@@ -100,8 +132,11 @@ def read_given(path: Path, bound: FileBound) -> bytes:
 
 
 def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
-    """The rest of an open file. Raises UnfitFile, OSError."""
-    size = os.fstat(handle).st_size
+    """The rest of an open file or pipe. Raises UnfitFile, OSError."""
+    at = os.fstat(handle)
+    if stat.S_ISFIFO(at.st_mode):
+        return _read_pipe(handle, path, bound)
+    size = at.st_size
     if size > bound.most_bytes:
         raise UnfitFile(path, Unfit.TOO_LARGE, bound)
     found = os.read(handle, size + 1)
@@ -116,9 +151,40 @@ def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
     return b"".join(parts)
 
 
+def _read_pipe(handle: int, path: Path, bound: FileBound) -> bytes:
+    """All until its last writer closes it. Raises UnfitFile."""
+    ready, left_s, parts, length = select.poll(), bounds.PIPE_S, list[bytes](), 0
+    ready.register(handle, select.POLLIN)
+    while left_s > 0:
+        began_s = time.monotonic()
+        can_read = ready.poll(min(left_s, _STEP_S) * 1000)
+        left_s -= min(time.monotonic() - began_s, 2 * _STEP_S)  # not the time in which we were stopped
+        if not can_read:
+            continue
+        try:
+            part = os.read(handle, _AT_ONCE_BYTES)
+        except BlockingIOError:  # another reader has it
+            continue
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        length += len(part)
+        if length > bound.most_bytes:
+            raise UnfitFile(path, Unfit.TOO_LARGE, bound)
+    raise UnfitFile(path, Unfit.TOO_LATE)
+
+
 def json_of(read: bytes) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
     """JSON without NaN, infinity and numbers that nothing of ours counts to. Raises ValueError, RecursionError."""
     return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
+
+
+def csv_of(text: str) -> list[list[str]]:
+    """The rows of a table, with a line end of any system. Raises ValueError."""
+    try:
+        return list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise ValueError(f"not a table: {error}") from error
 
 
 def _refuse(word: str) -> NoReturn:

@@ -70,7 +70,7 @@ def fill_fleet(database: PostgresDatabase, one: Path, size: int) -> None:
     with opened_fleet(database) as index:
         for table in ("runs", "trials", "figures", "doubts", "places"):
             index.execute(f"TRUNCATE {table}")
-        index.add(one, str(one))
+        index.add(one, str(one), {})
         for table, column in (*COPIED, ("places", "run")):
             found = index.execute(
                 "SELECT column_name FROM information_schema.columns WHERE table_name = ? AND table_schema = 'dutlab_index' ORDER BY ordinal_position",
@@ -118,7 +118,7 @@ def one_more(folder: Path, one: Path, database: PostgresDatabase) -> dict[str, f
 
         def into_fleet(more: Path = more) -> None:
             with opened_fleet(database, answers_s=ANSWERS_S) as index:
-                index.add(more, str(more))
+                index.add(more, str(more), {})
 
         for what, does in (("one more, folder", into_folder), ("one more, fleet", into_fleet)):
             found[what].append(cpu_of(does))

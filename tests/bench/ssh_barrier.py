@@ -26,7 +26,8 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.labs import inside, sshd
 from dutlab.spec.workloads.steps import StepsWorkload
-from dutlab.tools.steps.steps import Account, Steps
+from dutlab.tools.steps.account import Account
+from dutlab.tools.steps.steps import Steps
 
 AIM_MS = 20.0
 NAME = f"dutlab-bench{os.getpid()}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import random
 import re
 import signal
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1])]
@@ -29,7 +31,7 @@ from dutlab.interop.figure_checks import checked
 from dutlab.interop.imported_run import Imported, ImportOptions, record_of
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.units import BpsL1
-from import_files import DATA, FIO, FIO_CACHED, FLENT, conductor, csit, ndr, nfvbench, trex_astf, trex_stl
+from import_files import DATA, FIO, FIO_CACHED, FLENT, conductor, csit, csit_draft, ndr, nfvbench, trex_astf, trex_stl
 from ipgen_files import line as ipgen_line
 from loadtest_files import ramp_file
 
@@ -50,6 +52,7 @@ bytes   bytes    secs            #      #   10^6bits/sec
 212992   65507   10.00       46000      0    2410.66
 212992           10.00       45080           2362.45
 """
+_MEMBERS: tuple[Any, ...] = (None, True, -1, 1e308, 10**400, "", "x" * 300, [], {}, [1, [2]], {"a": {"b": 1}})
 _MOST_CPU_S = 10.0
 _NOW = datetime(2026, 11, 21, tzinfo=UTC)
 _NAMES = ("device.json", "my drive.json", "+x.json", "caf\udce9.json", "\u202egnp.json", "-.csv", "a\nb.csv", "x" * 200)
@@ -64,6 +67,7 @@ def whole_files() -> list[tuple[str, bytes]]:
     found = [("fio", FIO.read_bytes()), ("fio", FIO_CACHED.read_bytes()), ("flent", FLENT.read_bytes())]
     found += [("trex-ndr", ndr()), ("conductor", conductor()), ("conductor", conductor(1))]
     found += [("trex-stats", trex_stl()), ("trex-stats", trex_astf()), ("csit", csit())]
+    found += [("csit", csit_draft("NDRPDR", {"throughput": {"unit": "pps", "ndr": {"value": {"lower": 9e6, "upper": 1e7}}}}))]
     found += [("nfvbench", nfvbench()), ("nfvbench", nfvbench(search=False))]
     found += [("loadtest", to_bytes(ramp_file((1000, 1000), (2000, 1500)))), ("pkt-gen", PKT_GEN), ("netperf", NETPERF)]
     found += [("ministat", b"# TCP_STREAM\n9.41 Gbits/sec\n9.38 Gbits/sec\n"), ("ministat", b"1.5\n2\n")]
@@ -192,6 +196,24 @@ def _nest(data: bytes, dice: random.Random) -> bytes:
     )
 
 
+def _member(data: bytes, dice: random.Random) -> bytes:
+    """Puts a value of another kind in the place of a member of JSON, at any depth."""
+    try:
+        here = document = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(document, dict | list):
+        return data
+    for _ in range(dice.randrange(7)):
+        inside = [of for of in (here.values() if isinstance(here, dict) else here) if isinstance(of, dict | list) and of]
+        if not inside:
+            break
+        here = dice.choice(inside)
+    if here:
+        here[dice.choice(list(here) if isinstance(here, dict) else range(len(here)))] = dice.choice(_MEMBERS)
+    return json.dumps(document).encode()
+
+
 def _unpacked(change: Callable[[bytes, random.Random], bytes]) -> Callable[[bytes, random.Random], bytes]:
     """Of a packed file what is inside is changed, mostly: a changed byte of the packed one makes it unreadable."""
 
@@ -206,7 +228,7 @@ def _unpacked(change: Callable[[bytes, random.Random], bytes]) -> Callable[[byte
 
 
 _CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = tuple(
-    map(_unpacked, (_cut, _flip, _insert, _value, _value, _double, _lines, _lines, _swap, _swap, _encode, _nest))
+    map(_unpacked, (_cut, _flip, _insert, _value, _value, _double, _lines, _lines, _swap, _swap, _encode, _nest, _member, _member))
 )
 
 

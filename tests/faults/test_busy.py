@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from capability import have_engine, need
-from processes import LIMIT_S, eventually, signalled
+from forked import Forked
+from processes import eventually, signalled
 from run_records import record_in
 
 pytestmark = pytest.mark.timing
@@ -79,7 +80,7 @@ def kept_whole(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_a_trial_under_a_fork_bombs_worth_of_load_is_set_aside_and_done_again(
-    start: Callable[..., subprocess.Popen[str]], experiment: Callable[[str], str], tmp_path: Path
+    start: Callable[..., Forked], experiment: Callable[[str], str], tmp_path: Path
 ) -> None:
     """For as long as the trial; whether the second attempt is quiet is up to the rest of the machine."""
     need("engine", have_engine())
@@ -90,14 +91,14 @@ def test_a_trial_under_a_fork_bombs_worth_of_load_is_set_aside_and_done_again(
     with subprocess.Popen(["stress-ng", "--quiet", "--seed", "13", "--cpu", loops]) as load:
         assert eventually(lambda: attempts(tmp_path) != {})
         load.terminate()
-    status = run.wait(LIMIT_S)
+    status = run.wait()
     first = kept_whole(tmp_path)
     assert first["interference"]["this-machine"]["taken_s"] > 0
     assert status == (0 if attempts(tmp_path)["0001"]["status"] == "measured" else 1)
 
 
 def test_a_trial_whose_engine_was_suspended_is_set_aside_and_done_again(
-    start: Callable[..., subprocess.Popen[str]], experiment: Callable[[str], str], tmp_path: Path
+    start: Callable[..., Forked], experiment: Callable[[str], str], tmp_path: Path
 ) -> None:
     need("engine", have_engine())
     run = start("run", experiment(EXPERIMENT.format(seconds=5)), env=JUDGED)
@@ -110,6 +111,6 @@ def test_a_trial_whose_engine_was_suspended_is_set_aside_and_done_again(
     finally:
         for pid in engines:
             signalled(pid, signal.SIGCONT)
-    run.wait(LIMIT_S)
+    run.wait()
     first = kept_whole(tmp_path)
     assert first["interference"]["this-machine"]["stopped_s"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,12 @@ import pytest
 from capability import have_netns, need, need_program
 from dutlab.plan.trials import Turns
 from dutlab.store.run_folder import RunFolder
+from forked import Forked
 from main_job import dut_state, events, processes_in, records
-from processes import LIMIT_S, eventually
+from processes import eventually
 
 Dutlab = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Forked]
 
 EXPERIMENT = """
 experiment: turns
@@ -69,8 +71,8 @@ def test_two_runs_of_one_box_take_turns_are_cut_and_go_on_together_or_alone(
     file = experiment(EXPERIMENT)
     running = start("run", file, file, "--interleave", "--lab", standing_lab, "--budget", "1h")
     assert eventually(lambda: begun(tmp_path) > 2)
-    running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=LIMIT_S)[1]
+    os.kill(running.pid, signal.SIGINT)
+    said = running.ended()
     assert running.returncode == 130, said
     runs = runs_in(tmp_path)
     assert len(runs) == said.count("`dutlab resume ") == 2, said

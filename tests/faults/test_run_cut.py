@@ -15,7 +15,7 @@ from capability import have_netns, need, need_program
 from dutlab.runner.journal import read_journal, unproven_trials
 from dutlab.tools.engine.binary import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, SWEEPS, TRIALS, dut_state, events, only_run, processes_in, records
-from processes import LIMIT_S, eventually, signalled
+from processes import eventually, signalled
 from run_records import record_in
 
 
@@ -47,7 +47,7 @@ def test_a_run_killed_again_and_again_ends_with_every_trial_once_and_the_dut_as_
             running = start("run", experiment(EXPERIMENT), "--lab", standing_lab)
             continue
         running = start("resume", str(only_run(tmp_path)))
-    assert running.wait(LIMIT_S) == 0, running.stderr.read()
+    assert running.wait() == 0, running.said.read_text()
     run = only_run(tmp_path)
     found = records(run)
     assert [r["trial"] for r in found] == list(range(1, TRIALS + 1))
@@ -66,8 +66,8 @@ def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, 
     running = start("run", experiment(ONCE), "--lab", standing_lab)
     wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
     time.sleep(0.3)
-    running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=LIMIT_S)[1]
+    os.kill(running.pid, signal.SIGINT)
+    said = running.ended()
     assert running.returncode == 130, said
     assert re.search(r"note: interrupted after \d+ of \d+ trials: `dutlab resume runs/\S+` continues it", said), said
     assert dut_state(standing_lab) == found_at_first
@@ -111,8 +111,8 @@ def test_a_run_whose_own_lab_lost_a_namespace_goes_on_in_a_new_one(start, dutlab
     wait_for(lambda: list((tmp_path / "runs").glob("*/trials/0001/record.json")))
     (label,) = [e["label"] for e in events(only_run(tmp_path)) if e["event"] == "lab-up"]
     subprocess.run(["ip", "netns", "del", f"dutlab-{label}-dut"], check=True)
-    assert running.wait(LIMIT_S) == 3
-    said = running.stderr.read()
+    assert running.wait() == 3
+    said = running.said.read_text()
     assert "dut" in said and "resume" in said and "undo" not in said and "Traceback" not in said, said
     assert 1 <= len(records(only_run(tmp_path))) < TRIALS / 2, "what was measured is kept"
     assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
@@ -269,7 +269,7 @@ def test_undo_of_a_copy_of_a_run_that_measures_takes_nothing_from_it(start, dutl
         refused = dutlab(word, str(tmp_path / "copy"))
         assert (refused.returncode, f"process {running.pid}" in refused.stderr) == (3, True), refused.stderr
     os.kill(running.pid, signal.SIGCONT)
-    assert running.wait(LIMIT_S) in {0, 1}, running.stderr.read()
+    assert running.wait() in {0, 1}, running.said.read_text()
     assert len(records(only_run(tmp_path))) == TRIALS / 4
 
 
@@ -295,7 +295,7 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
         time.sleep(1)
         for pid in at_work(left.pop(tool), tool):
             signalled(pid, signal.SIGKILL)
-    running.wait(LIMIT_S)
+    running.wait()
     aside = [record_in(p) for p in only_run(tmp_path).glob("trials/*.tool-ended-1/record.json")]
     assert [(r["status"], r["cell"]["tool"]) for r in sorted(aside, key=lambda r: r["cell"]["tool"])] == [
         ("failed", "engine"),
@@ -308,8 +308,8 @@ def test_a_trial_whose_program_was_killed_is_done_once_more_and_both_records_are
 def test_a_run_that_is_ended_in_order_verifies_its_mode_before_it_puts_the_dut_back(start, dutlab, experiment, standing_lab, tmp_path):
     running = start("run", experiment(ONCE), "--lab", standing_lab)
     wait_for(lambda: list((tmp_path / "runs").glob("2*/trials/0001/record.json")))
-    running.send_signal(signal.SIGTERM)
-    assert running.wait(LIMIT_S) == 130, running.stderr.read()
+    os.kill(running.pid, signal.SIGTERM)
+    assert running.wait() == 130, running.said.read_text()
     run = only_run(tmp_path)
     kept = {int(p.parent.name): p.read_bytes() for p in run.glob("trials/????/record.json")}
     resumed = dutlab("resume", str(run))
@@ -339,9 +339,9 @@ def test_the_trial_during_which_the_mode_was_lost_is_void_and_done_again_and_the
         harmed = begun()
         subprocess.run(["ip", "netns", "exec", f"dutlab-{standing_lab}-dut", *harm], check=True)
         wait_for(lambda: len(lost()) > nth or running.poll() is not None)  # noqa: B023 -- likewise
-    running.wait(LIMIT_S)
+    running.wait()
     aside = [json.loads(p.read_text()) for p in lost()]
-    assert len(aside) == len(HARMS), running.stderr.read()
+    assert len(aside) == len(HARMS), running.said.read_text()
     # A DUT that forwards nothing may also fail the trial, if it had just begun. Otherwise it looked like any other trial.
     assert sum(r["status"] in {"measured", "disturbed"} for r in aside) >= 2
     kept, again = records(only_run(tmp_path)), [r["trial"] for r in aside]

@@ -28,6 +28,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems import system_of
 from run_records import record_in
 
+pytestmark = pytest.mark.usefixtures("cheap_rig")
 PROGRAMS = {
     "uname": 'for o; do case $o in -sm) echo "FreeBSD amd64" ;; -s) echo FreeBSD ;; -r) echo 14.1-RELEASE ;; *) echo amd64 ;; esac; done',
     "kldstat": "exit 0",

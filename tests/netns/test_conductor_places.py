@@ -14,10 +14,12 @@ import pytest
 from capability import have_sshd, need
 from dutlab.hosts.lease import lease_files
 from dutlab.labs.state import StateFolder
+from forked import Forked
 from processes import eventually
 from run_records import record_in
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., Forked]
 HOST = "[Coordinator]\nplayer: x\n[Startup]\nstep1: echo ready\n[Run]\nstep1: readlink /proc/self/ns/net\n[Collect]\n[Reset]\nstep1: true\n"
 
 
@@ -88,15 +90,14 @@ def test_players_are_reached_over_ssh_as_the_user_that_was_asked_for_and_what_th
 
 
 def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
-    python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
+    start: Start, dutlab: Command, lab: str, tmp_path: Path
 ) -> None:
     (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 300"))
     (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\n")
-    argv = [python, "-m", "dutlab", "conductor", "run", "test.cfg", "--map", "client=bench.yaml/source"]
-    env = {**python_env, "HOME": str(tmp_path)}
+    argv = ["conductor", "run", "test.cfg", "--map", "client=bench.yaml/source"]
     second = ["conductor", "run", "test.cfg", "--map", "client=ssh:source", "--runs", "others"]
     for free in ([*second, "-p", "startup", "--take-over"], ["undo"]):
-        with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        with start(*argv, env={"HOME": str(tmp_path)}):
             assert eventually(lease(lab, "source").exists)
             (run,) = tmp_path.glob("runs/*")
             if free != ["undo"]:
@@ -104,7 +105,6 @@ def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
                 assert refused.returncode == 3, refused.stderr
                 assert "client: in use by root@" in refused.stderr
                 assert not list(tmp_path.glob("others/*")), "a run that measured nothing leaves nothing"
-            first.kill()
         freed = dutlab(*free, *([str(run)] if free == ["undo"] else []))
         assert freed.returncode == 0, freed.stderr
         assert not lease(lab, "source").exists()
@@ -116,15 +116,13 @@ def test_a_machine_that_another_run_has_is_refused_and_freed_once_that_has_died(
 
 
 def test_a_machine_beside_a_lab_is_freed_after_a_kill_while_the_lab_waits_for_its_reset(
-    python: str, python_env: dict[str, str], dutlab: Command, lab: str, tmp_path: Path
+    start: Start, dutlab: Command, lab: str, tmp_path: Path
 ) -> None:
     (tmp_path / "host.cfg").write_text(HOST.replace("step1: readlink /proc/self/ns/net", "step1: touch running; sleep 300"))
     (tmp_path / "test.cfg").write_text("[Test]\ntrials: 1\n[Workers]\nclient: host.cfg\ninside: host.cfg\n")
-    argv = [python, "-m", "dutlab", "conductor", "run", "test.cfg", "--map", "client=ssh:source", "--map", "inside=lab:back-to-back/sink"]
-    env = {**python_env, "HOME": str(tmp_path)}
-    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+    argv = ["conductor", "run", "test.cfg", "--map", "client=ssh:source", "--map", "inside=lab:back-to-back/sink"]
+    with start(*argv, env={"HOME": str(tmp_path)}):
         assert eventually((tmp_path / "running").exists)
-        first.kill()
     (run,) = tmp_path.glob("runs/*")
     named = dutlab("undo", str(run))
     assert named.returncode == 0, named.stderr

@@ -22,7 +22,7 @@ from dutlab.spec.address_blocks import block_of
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.connections import FIRST_PORT, EngineConnections
 from dutlab.units import Seconds
-from processes import LIMIT_S, eventually
+from processes import eventually
 from run_records import record_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connections" / "experiment.yaml"
@@ -138,7 +138,7 @@ def test_addresses_that_a_killed_run_left_are_taken_away_by_undo(start, dutlab, 
     running = start("run", str(EXAMPLE), *words, "--set", "factors.mode=[nat]", "--set", "disturbed=count", "--lab", standing_lab)
     there = eventually(lambda: len(_addresses(standing_lab).splitlines()) == len(before.splitlines()) + 7)
     os.kill(running.pid, signal.SIGKILL)
-    said = running.communicate(timeout=LIMIT_S)[1]
+    said = running.ended()
     assert there, said
     (folder,) = (tmp_path / "runs").iterdir()
     done = dutlab("undo", str(folder))

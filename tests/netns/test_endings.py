@@ -24,6 +24,8 @@ from dutlab.tools.engine.binary import find_engine
 from main_job import dut_state, only_run, processes_in
 from processes import eventually
 
+pytestmark = pytest.mark.usefixtures("cheap_rig")
+
 ONE_TRIAL = """
 experiment: cut-me
 testbed: {{lab: {lab}}}

@@ -14,7 +14,7 @@ from dutlab.spec.loader import read_experiment
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine.binary import find_engine
 
-pytestmark = pytest.mark.timing
+pytestmark = [pytest.mark.timing, pytest.mark.usefixtures("cheap_rig")]
 
 EXPERIMENT = """\
 experiment: told

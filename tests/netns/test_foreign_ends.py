@@ -28,7 +28,8 @@ from dutlab.systems.windows import WINDOWS
 from dutlab.tools.iperf3.program import version_of
 from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.tools.ping import Ping
-from dutlab.tools.steps.steps import Account, Steps
+from dutlab.tools.steps.account import Account
+from dutlab.tools.steps.steps import Steps
 from processes import eventually, running_with
 from slow_links import slow_down
 

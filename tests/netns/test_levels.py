@@ -11,7 +11,7 @@ import pytest
 from capability import have_netns, need, need_program
 from dutlab.runner.journal import pending_undo, read_journal
 from main_job import events, only_run, records
-from processes import LIMIT_S, eventually
+from processes import eventually
 from slow_links import slow_down
 
 HEAD = """
@@ -122,7 +122,7 @@ def test_undo_and_resume_put_back_three_knobs_of_a_killed_run(start, dutlab, exp
         lambda: any(e["event"] == "trial-started" for p in (tmp_path / "runs").glob("*/journal.jsonl") for e in events(p.parent))
     )
     os.kill(running.pid, signal.SIGKILL)
-    said = running.communicate(timeout=LIMIT_S)[1]
+    said = running.ended()
     assert began, said
     source, dut, sink = state(standing_lab)
     assert "eth-a 9000" in source and "in-a 9000" in dut and "generic-receive-offload: off" in dut and "eth-a 9000" in sink

@@ -1,16 +1,14 @@
 """A machine without some of the programs that a run calls: each is named before the first trial, or the run does without it."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
+import forked
 from capability import have_netns, need, need_program
+from in_process import cheap_rig
 from main_job import BOTH_TOOLS, SWEEPS, events, only_run, records
-from processes import LIMIT_S
 
-HIDE = 'while [ "$1" != -- ]; do mount --bind /dev/null "$1" || exit 1; shift; done; shift; exec "$@"'
 PACKAGE = {"nft": "nftables", "ethtool": "ethtool", "ping": "iputils-ping", "iperf3": "iperf3", "taskset": "util-linux", "tc": "iproute2"}
 
 
@@ -23,12 +21,12 @@ def _machine(no_leak):
 
 @pytest.fixture
 def without(python_env, tmp_path):
-    """Runs the command on a machine on which some programs are not there: in a mount namespace whose files of theirs cannot be run."""
+    """Runs the command on a machine on which some programs are not there."""
 
     def run(programs, *args):
         files = [os.path.realpath(need_program(program)) for program in programs]
-        argv = ["unshare", "--mount", "sh", "-c", HIDE, "sh", *files, "--", sys.executable, "-m", "dutlab", *args]
-        return subprocess.run(argv, cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        with cheap_rig():
+            return forked.run(args, tmp_path, python_env, place=forked.without(files))
 
     return run
 

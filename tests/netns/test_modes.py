@@ -14,6 +14,7 @@ from dutlab.dut.custom import CommandMode
 from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
 
+pytestmark = pytest.mark.usefixtures("cheap_rig")
 MODES = family("linux").modes
 STATE = """
 for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding /proc/sys/net/ipv4/conf/*/accept_redirects \

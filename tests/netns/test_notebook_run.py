@@ -16,6 +16,7 @@ from dutlab.interop.metrics import RunMetrics
 from dutlab.labs import lab as labs
 from notebooks import NOTEBOOKS, cells_run
 
+pytestmark = pytest.mark.usefixtures("cheap_rig")
 EXPERIMENT = """
 experiment: from-a-notebook
 testbed: {lab: three-node}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 import platform
 import re
 import shutil
@@ -26,9 +27,10 @@ from dutlab.labs import description, inside
 from dutlab.labs.state import StateFolder
 from dutlab.methods.rfc2544 import reset
 from dutlab.runner.journal import read_journal
+from forked import Forked
 from main_job import processes_in
 from meter_server import Answers, serve
-from processes import LIMIT_S, eventually
+from processes import eventually
 from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +41,7 @@ workloads:
   - sweep: {frame_sizes: [64], rates: [2kpps], duration: 300ms, warmup: 0s, drain: 100ms, links: [[a]]}
 """
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., Forked]
 
 
 @pytest.fixture(autouse=True)
@@ -49,13 +52,13 @@ def _machine() -> None:
 
 
 @pytest.fixture
-def env(python_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    return {**python_env, "HOME": str(tmp_path)}
+def dutlab(dutlab: Command, tmp_path: Path) -> Command:
+    return functools.partial(dutlab, env={"HOME": str(tmp_path)})
 
 
 @pytest.fixture
-def dutlab(dutlab: Command, tmp_path: Path) -> Command:
-    return functools.partial(dutlab, env={"HOME": str(tmp_path)})
+def start(start: Start, tmp_path: Path) -> Start:
+    return functools.partial(start, env={"HOME": str(tmp_path)})
 
 
 @pytest.fixture
@@ -101,19 +104,18 @@ def test_an_experiment_runs_over_ssh_and_leaves_nothing_behind(dutlab: Command, 
 
 
 def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
-    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+    start: Start, dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
-    command = [python, "-m", "dutlab", "run", experiment(tmp_path, machines.name, "nat")]
+    file = experiment(tmp_path, machines.name, "nat")
     assert eventually(lambda: "NO-CARRIER" not in str(settings_of(label)))  # the lab's links come up a moment after it stands
     before, all_before = rules_of(label), settings_of(label)
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+    with start("run", file) as run:
         assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [])
-        run.send_signal(signal.SIGSTOP)  # it has the machines for as long as this takes
+        os.kill(run.pid, signal.SIGSTOP)  # it has the machines for as long as this takes
         assert rules_of(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
         assert other.returncode == 3, other.stderr
         assert f"dut: in use by root@{platform.node()} (process {run.pid}) for {only_run(tmp_path)} since" in other.stderr
-        run.send_signal(signal.SIGKILL)
     assert eventually(lambda: no_commands_in(label)), "what ran there ended with the controller"
     run_folder = str(only_run(tmp_path))
     other = dutlab("run", "experiment.yaml", "--runs", "others")
@@ -189,18 +191,17 @@ def reboot(label: str, role: str) -> None:
 
 @pytest.mark.timing
 def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it_is_back(
-    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+    start: Start, dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
     before = rules_of(label)
     text = (tmp_path / experiment(tmp_path, machines.name, "nat")).read_text()
     only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 3s")
     (tmp_path / "experiment.yaml").write_text(only_sweep)
-    command = [python, "-m", "dutlab", "run", "experiment.yaml"]
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+    with start("run", "experiment.yaml") as run:
         assert eventually(lambda: trial_runs(tmp_path))
         time.sleep(0.5)  # in the middle of it
         reboot(label, "dut")
-        _, said = run.communicate(timeout=LIMIT_S)
+        said = run.ended()
     assert run.returncode == 3, said
     assert "dut: " in said
     assert "dutlab resume" in said or "dutlab undo" in said
@@ -222,7 +223,7 @@ def trial_runs(tmp_path: Path) -> bool:
 
 
 async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
-    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+    python: str, python_env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
     """The person is this test, who sets the lab's DUT when asked to; once it does not do what it says."""
     machines.write_text(machines.read_text().replace("dut: {ssh: root@dut}", "dut: {family: manual}"))
@@ -236,7 +237,7 @@ async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(
     dut = NetnsHost("dut", f"dutlab-{label}-dut")
     linux, bed = family("linux").modes, description("three-node").testbed
     run = await asyncio.create_subprocess_exec(
-        python, "-m", "dutlab", "run", file, cwd=tmp_path, env=env,
+        python, "-m", "dutlab", "run", file, cwd=tmp_path, env={**python_env, "HOME": str(tmp_path)},
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert run.stdin is not None
@@ -339,7 +340,7 @@ def switched(machines: Path, label: str, tmp_path: Path) -> str:
 
 
 def test_a_dut_that_somebody_switches_off_in_a_trial_ends_the_run_and_is_switched_on_to_resume(
-    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+    start: Start, dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
     namespace, files = f"dutlab-{label}-dut", StateFolder().ssh_folder(label)
     ports = " ".join(line.split(": ")[1].partition("@")[0] for line in lines_of(namespace, "link", "show", "type", "veth"))
@@ -352,12 +353,11 @@ def test_a_dut_that_somebody_switches_off_in_a_trial_ends_the_run_and_is_switche
     sweep = {"sweep": {"frame_sizes": [64], "rates": ["1kpps"], "duration": "3s", "links": [["a"]]}}
     asked = {"experiment": "by-hand", "testbed": machines.name, "factors": {"mode": ["router"]}, "workloads": [sweep], "repeats": 2}
     (tmp_path / "by-hand.json").write_text(json.dumps({**asked, "disturbed": "count"}))
-    command = [python, "-m", "dutlab", "run", "by-hand.json"]
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+    with start("run", "by-hand.json") as run:
         assert eventually(lambda: run.poll() is not None or list(tmp_path.glob("runs/*/trials/0001/record.json")) != [])
         time.sleep(1)  # into the second trial
         subprocess.run(["sh", "-c", off], check=True)
-        said = run.communicate(timeout=LIMIT_S)[1]
+        said = run.ended()
     assert run.returncode == 3 and "dut: " in said and "dutlab resume" in said, said
     assert statuses(only_run(tmp_path)).count("measured") <= 1, "what was measured without its DUT has no result"
     resumed = dutlab("resume", str(only_run(tmp_path)))
@@ -416,12 +416,10 @@ def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(
 
 
 def test_a_dut_that_was_off_when_its_run_was_killed_is_switched_on_by_undo(
-    python: str, env: dict[str, str], dutlab: Command, machines: Path, label: str, tmp_path: Path
+    start: Start, dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
-    command = [python, "-m", "dutlab", "run", switched(machines, label, tmp_path)]
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+    with start("run", switched(machines, label, tmp_path)):
         assert eventually((tmp_path / "switched").exists)
-        run.kill()
     assert (tmp_path / "switched").read_text().split() == ["off"]
     done = dutlab("undo", str(only_run(tmp_path)))
     assert done.returncode == 0, done.stderr

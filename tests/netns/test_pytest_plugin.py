@@ -7,7 +7,13 @@ from pathlib import Path
 
 from capability import have_netns, need, need_engine
 
-CONFTEST = 'pytest_plugins = ["dutlab.pytest_plugin"]\n'
+CONFTEST = """
+from in_process import cheap_rig
+
+pytest_plugins = ["dutlab.pytest_plugin"]
+cheap = cheap_rig()
+cheap.__enter__()
+"""
 TESTS = """
 import pytest
 
@@ -60,6 +66,7 @@ def test_a_rate_is_asserted_with_its_interval_and_what_cannot_run_is_skipped_or_
     (tmp_path / "test_gate.py").write_text(TESTS)
     argv = [python, "-m", "pytest", "-rsf", "-p", "no:cacheprovider", "-p", "no:xdist", "test_gate.py"]
     environment = {k: v for k, v in python_env.items() if not k.startswith("PYTEST_")}
+    environment["PYTHONPATH"] += f":{Path(__file__).parents[1]}"
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "2 failed, 1 passed, 1 skipped" in done.stdout, done.stdout
     assert "received_pps of mode router, frame_size 64: " in done.stdout and "repeats: 1)" in done.stdout, done.stdout

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+import forked
 from dutlab import labs
 from dutlab.store.calibration import Calibration, keep
-from processes import LIMIT_S
+from in_process import cheap_rig
 from run_records import record_in
 
 TESTBED = """\
@@ -34,14 +35,14 @@ watch: []
 
 
 @pytest.fixture
-def dutlab(python, python_env, tmp_path):
+def dutlab(python_env, tmp_path):
     (tmp_path / "testbed.yaml").write_text(TESTBED)
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
 
     def run(namespace, *args):
-        command = ["ip", "netns", "exec", namespace, python, "-m", "dutlab", *args]
         env = {**python_env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        with cheap_rig():
+            return forked.run(args, tmp_path, env, place=forked.in_network(namespace))
 
     return run
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need, need_program
-from processes import LIMIT_S
+from processes import eventually
 from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +65,7 @@ def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
 
 
 @pytest.mark.timing
-def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab, python, python_env, tmp_path):
+def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab, start, tmp_path):
     label = dutlab("lab", "up", "three-node").stdout.strip()
 
     def rules():
@@ -84,19 +81,18 @@ def test_a_change_whose_controller_was_killed_is_undone_from_the_journal(dutlab,
     try:
         before = settled()
         (tmp_path / "e.yaml").write_text(EXPERIMENT)
-        argv = [python, "-m", "dutlab", "run", "e.yaml", "--lab", label]
-        running = subprocess.Popen(argv, cwd=tmp_path, env=python_env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + LIMIT_S
-        while "table inet slow" not in rules()[0] and time.monotonic() < deadline and running.poll() is None:
-            time.sleep(0.02)
-        os.kill(running.pid, signal.SIGKILL)
-        running.wait()
+        with start("run", "e.yaml", "--lab", label) as running:
+            assert eventually(lambda: "table inet slow" in rules()[0] or running.poll() is not None)
         assert settled() != before
         (run,) = (tmp_path / "runs").iterdir()
-        done = dutlab("undo", str(run))
-        while "in use by" in done.stderr and time.monotonic() < deadline:  # what held the lease has not ended yet
-            done = dutlab("undo", str(run))
-        assert (done.stdout, done.returncode) == ("2 changes undone; freed: dut, sink, source\n", 0), done.stderr
+        undone = []
+
+        def is_undone():
+            undone.append(dutlab("undo", str(run)))
+            return "in use by" not in undone[-1].stderr  # what held the lease may not have ended yet
+
+        assert eventually(is_undone)
+        assert (undone[-1].stdout, undone[-1].returncode) == ("2 changes undone; freed: dut, sink, source\n", 0), undone[-1].stderr
         assert settled() == before
     finally:
         assert dutlab("lab", "down", label).returncode == 0

@@ -91,10 +91,10 @@ def test_a_router_without_a_limit_is_given_none(run, rule, kind):
 
 
 def test_the_ready_experiment_and_the_command_find_limits_that_can_be_rescored(dutlab, tmp_path):
-    short = {"preset": "quick", "frame_sizes": "1518", "warmup": "0s", "drain": "100ms", "budget": "6s"}
+    short = {"preset": "quick", "frame_sizes": "1518", "warmup": "0s", "drain": "100ms", "budget": "3s"}
     settings = [f"workloads.search.{key}={value}" for key, value in short.items()] + ["factors.mode=router", "repeats=1"]
     example = ["run", str(ROOT / "examples" / "ndr-pdr" / "experiment.yaml"), *(word for s in settings for word in ("--set", s))]
-    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "--mode", "router", "drain=100ms", "budget=6s"]
+    command = ["search", "--preset", "quick", "--size", "1518", "--link", "a", "--mode", "router", "drain=100ms", "budget=3s"]
     for nth, argv in enumerate((example, command), 1):
         runs = tmp_path / f"runs-{nth}"
         done = dutlab(*argv, "--runs", str(runs))

@@ -22,7 +22,8 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.tools.gate import Gate
-from dutlab.tools.steps.steps import Account, Steps
+from dutlab.tools.steps.account import Account
+from dutlab.tools.steps.steps import Steps
 from processes import LIMIT_S, ended, eventually
 
 pytestmark = pytest.mark.timing

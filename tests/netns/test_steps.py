@@ -21,7 +21,8 @@ from dutlab.hosts.netns import NetnsMachine
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.tools.engine.clocks import Offset
 from dutlab.tools.gate import LEAD_NS, ClockReading, Gate, lead_ns
-from dutlab.tools.steps.steps import Account, Steps
+from dutlab.tools.steps.account import Account
+from dutlab.tools.steps.steps import Steps
 from processes import LIMIT_S, eventually, running_with
 from run_records import record_in
 

@@ -276,11 +276,11 @@ def test_a_file_system_that_fills_up_in_a_trial_gives_no_figures_and_is_named(st
     text = text.replace("iodepth: 4", "iodepth: 4, rate_iops: 50, fallocate: none").replace("1s", "10min")
     running = start("run", experiment(text))
     assert eventually(lambda: file.exists() or running.poll() is not None, LIMIT_S)
-    assert running.poll() is None, running.communicate()
+    assert running.poll() is None, running.said.read_text()
     with contextlib.suppress(OSError), (small_file_system / "others").open("wb", buffering=0) as others:
         while True:
             others.write(bytes(1 << 16))
-    said = "".join(text or "" for text in running.communicate(timeout=LIMIT_S))
+    said = running.ended()
     (record,) = records(only_run(tmp_path))
     assert record["status"] == "failed" and "No space left on device" in record["why"], (record, said)
     assert running.returncode == 1 and "No space left on device" in said and "Traceback" not in said, said

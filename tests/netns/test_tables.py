@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need, need_program
-from processes import LIMIT_S
+from processes import eventually
 from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +66,7 @@ def test_the_ready_experiment_loads_routes_uses_them_and_reports(dutlab, tmp_pat
     assert "Size of the routing table" in (folder / "report" / "report.md").read_text()
 
 
-def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, label, python, python_env, tmp_path):
+def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, label, start, tmp_path):
     done = dutlab("lab", "up", "three-node", "--label", label)
     assert done.returncode == 0, done.stderr
     try:
@@ -78,13 +76,8 @@ def test_routes_of_a_run_that_was_killed_are_taken_out_by_undo(dutlab, label, py
             return len(subprocess.run(show, capture_output=True, text=True, check=True).stdout.splitlines())
 
         (tmp_path / "e.yaml").write_text(ROUTES.replace("DURATION", "60s"))
-        running = subprocess.Popen([python, "-m", "dutlab", "run", "e.yaml", "--lab", label], cwd=tmp_path, env=python_env)
-        deadline = time.monotonic() + LIMIT_S
-        while routes() < 10 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert routes() == 10
-        running.send_signal(signal.SIGKILL)
-        running.wait()
+        with start("run", "e.yaml", "--lab", label):
+            assert eventually(lambda: routes() == 10)
         assert routes() == 10, "nobody was left to take them out"
         (folder,) = (tmp_path / "runs").iterdir()
         done = dutlab("undo", str(folder))

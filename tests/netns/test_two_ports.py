@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+import forked
 from dutlab import labs
 from dutlab.errors import PortRefused
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.two_ports import TwoPortRequest, find
 from dutlab.spec.loader import load_experiment, load_testbed
-from in_process import carried_out
-from processes import LIMIT_S
+from in_process import carried_out, cheap_rig
+from processes import eventually
 from run_records import record_in
 
 PORTS = ("eth-in", "eth-out")
@@ -28,12 +26,14 @@ SHORT = ("--scale", "0.05", "--size", "512")
 
 
 @pytest.fixture
-def dutlab(python, python_env, tmp_path):
-    def start(*args, inside=()):
-        command = [*inside, python, "-m", "dutlab", *args]
-        return subprocess.Popen(command, cwd=tmp_path, env=python_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def dutlab(python_env, tmp_path):
+    """The command to its end, in the network of a namespace where one is named."""
 
-    return start
+    def run(*args, network=None):
+        with cheap_rig():
+            return forked.run(args, tmp_path, python_env, place=None if network is None else forked.in_network(network))
+
+    return run
 
 
 @pytest.fixture
@@ -60,11 +60,10 @@ def state(namespace):
 
 def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     done = dutlab("test", "--lab", "--write", "kept", *SHORT)
-    said, progress = done.communicate(timeout=LIMIT_S)
-    assert done.returncode == 0, progress
-    assert "512-byte frames: NDR " in said and "Not known: the speed of the wire" in said
+    assert done.returncode == 0, done.stderr
+    assert "512-byte frames: NDR " in done.stdout and "Not known: the speed of the wire" in done.stdout
     (run,) = (tmp_path / "runs").iterdir()
-    assert f"dutlab rfc2544 --testbed {run}/testbed.yaml --mode as-found" in said
+    assert f"dutlab rfc2544 --testbed {run}/testbed.yaml --mode as-found" in done.stdout
     record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
     assert 0 < figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
@@ -81,24 +80,17 @@ def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     assert load_experiment(tmp_path / "kept" / "experiment.yaml").workloads[0].kind == "quick-test"
 
 
-def test_what_a_killed_test_changed_is_undone(dutlab, box, tmp_path):
+def test_what_a_killed_test_changed_is_undone(dutlab, python_env, box, tmp_path):
     for port in PORTS:
         in_it(box, "ip", "address", "flush", "dev", port)
     in_it(box, "ip", "link", "set", "dev", "eth-out", "down")
     before = state(box)
-    inside = ("ip", "netns", "exec", box)
-    running = dutlab("test", *PORTS, *BOX, *OURS, *SHORT, inside=inside)
-    deadline = time.monotonic() + LIMIT_S
-    while not {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split())
-    os.kill(running.pid, signal.SIGKILL)
-    running.communicate()
+    words = ("test", *PORTS, *BOX, *OURS, *SHORT)
+    with forked.begin(words, tmp_path, python_env, out=tmp_path / "said", place=forked.in_network(box)):
+        assert eventually(lambda: {"192.168.1.2/24", "10.9.0.2/24"} <= set(state(box)[0].split()))
     (run,) = (tmp_path / "runs").iterdir()
-    undone = dutlab("undo", str(run), inside=inside)
-    assert undone.communicate(timeout=LIMIT_S)[0].split(";")[0] in {"1 change undone", "2 changes undone"}, (
-        "the ports, and the mode if it was begun"
-    )
+    undone = dutlab("undo", str(run), network=box)
+    assert undone.stdout.split(";")[0] in {"1 change undone", "2 changes undone"}, "the ports, and the mode if it was begun"
     assert undone.returncode == 0, undone.stderr
     assert state(box) == before
     assert not list(Path("/var/tmp").glob("dutlab-engine-*")), "its engine went with it"
@@ -129,9 +121,8 @@ def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_non
     for port in PORTS:
         in_it(box6, "ip", "address", "flush", "dev", port)
     before = state(box6)
-    done = dutlab("test", *PORTS, *BOX6, *OURS6, *SHORT, inside=("ip", "netns", "exec", box6))
-    said, progress = done.communicate(timeout=LIMIT_S)
-    assert done.returncode == 0, progress
+    done = dutlab("test", *PORTS, *BOX6, *OURS6, *SHORT, network=box6)
+    assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
@@ -139,7 +130,7 @@ def test_over_ipv6_a_box_is_measured_from_ports_that_had_no_address_and_have_non
     assert figures["half/latency_p50_ns"] > 0
     assert {flow["balances"] for flow in record["flows"]} == {True}
     assert "as it was sent: 2001:db8:1::2" in [check["found"] for check in record["checks"]]
-    assert "--size rfc5180" in said, "the suite's own shortest frame holds no probe over IPv6"
+    assert "--size rfc5180" in done.stdout, "the suite's own shortest frame holds no probe over IPv6"
     assert state(box6) == before
 
 

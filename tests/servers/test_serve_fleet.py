@@ -34,7 +34,7 @@ def test_the_pages_of_a_fleet_show_what_is_here_tell_where_the_rest_is_and_outla
         }
         with opened_fleet(PostgresDatabase(cluster.where)) as index:
             for name, place in places.items():
-                index.add(shutil.copytree(run, made / name), place)
+                index.add(shutil.copytree(run, made / name), place, {})
         for name in (STORED, ELSEWHERE, NO_RUN):
             (made / name).rename(tmp_path / f".{name}")
         (tmp_path / NO_RUN).mkdir()

@@ -17,18 +17,10 @@ VALUES = st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=60)
 @pytest.mark.parametrize(
     ("n", "low", "high", "percent"),
     [
-        (6, 1, 6, 96.9),
-        (7, 1, 7, 98.4),
-        (8, 1, 8, 99.2),
-        (9, 2, 8, 96.1),
-        (10, 2, 9, 97.9),
-        (12, 3, 10, 96.1),
-        (15, 4, 12, 96.5),
-        (20, 6, 15, 95.9),
-        (25, 8, 18, 95.7),
-        (30, 10, 21, 95.7),
+        (6, 1, 6, 96.9), (7, 1, 7, 98.4), (8, 1, 8, 99.2), (9, 2, 8, 96.1), (10, 2, 9, 97.9), (12, 3, 10, 96.1), (15, 4, 12, 96.5),
+        (20, 6, 15, 95.9), (25, 8, 18, 95.7), (30, 10, 21, 95.7),
     ],
-)
+)  # fmt: skip
 def test_the_interval_of_n_values_is_the_exact_one(n: int, low: int, high: int, percent: float) -> None:
     found = order_interval([float(i) for i in range(1, n + 1)])
     assert found is not None

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_count, side_of_rounds
-from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, VersionRow, commits_of
+from dutlab.cli import bisect_runs
+from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, NoVersion, NoVersionKind, VersionRow, commits_of
 from dutlab.errors import InputError
 from dutlab.report.questions.bisected import BisectFound, BisectStep, markdown_of
 from dutlab.spec.loader import read_experiment
+from dutlab.stats.functions import FunctionChange
 
 Side = VersionSide
 
@@ -77,6 +81,8 @@ def test_what_is_found_has_a_status_and_a_report(
     )
     assert found.exit_status == status
     assert why in found.sentence and "run-1" in markdown_of(found)
+    named = replace(found, functions=(FunctionChange("nft_do_chain", 84.0, 0.0),))
+    assert ("nft_do_chain +84" in named.sentence) is (status == 0)
     assert found.plain()["exit_status"] == status
 
 
@@ -145,3 +151,36 @@ def test_what_is_no_repository_or_no_span_is_refused(tmp_path: Path) -> None:
     for span in ("HEAD", "a..b"):
         with pytest.raises(InputError):
             commits_of(tmp_path, span)
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("yes", NoVersionKind.ENDLESS),
+        ("sleep 1000", NoVersionKind.LATE),
+        ("sleep 1000 & exit 3", NoVersionKind.BUILD),
+        ("true", NoVersionKind.BUILD),
+        ("yes | head -c 300000; echo built >rules.nft", None),
+    ],
+)
+def test_a_build_has_a_limit_of_output_and_of_time(
+    command: str, kind: NoVersionKind | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.net", "-c", "commit.gpgsign=false")
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "c"], check=True)
+    ((commit, subject),) = commits_of(tmp_path, "HEAD..HEAD")
+    monkeypatch.setattr(bisect_runs, "BUILD_BYTES", 1 << 20)
+    monkeypatch.setattr(bisect_runs, "BUILD_S", 0.5 if kind is NoVersionKind.LATE else 600.0)
+    row = VersionRow(
+        name="b", kind="commits", names=(commit[:12],) * 2, words=(commit,) * 2, repository=str(tmp_path), file="rules.nft", build=command
+    )
+    runs = BisectRuns.create(tmp_path / "c", row, [], "0")
+    if kind is None:
+        with runs._made(0) as version:
+            assert (subject, version.text) == ("c", "built\n")
+        return
+    with pytest.raises(NoVersion) as refused, runs._made(0):
+        pass
+    assert refused.value.kind is kind
+    assert subprocess.run([*git, "worktree", "list"], check=True, capture_output=True, text=True).stdout.count("\n") == 1

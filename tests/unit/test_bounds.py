@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,29 +23,34 @@ from dutlab.bounds import EVENT_LINE_BYTES, FileBound
 from dutlab.cli.config_file import read_config
 from dutlab.cli.main import dutlab
 from dutlab.cli.serve import _token
-from dutlab.errors import CommandSaidTooMuch, CommandTimedOut, DutlabError, InputError
+from dutlab.cli.versions import VersionKind, version_of
+from dutlab.errors import CommandSaidTooMuch, CommandTimedOut, DutlabError, FaultKind, InputError, SpecRefused
 from dutlab.events import EVENTS, EventTail
+from dutlab.hosts.kernels import release_of
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.ssh_command import Head, new_mark
 from dutlab.interop.exports import samples_csv, samples_parquet
 from dutlab.interop.imported_run import ImportOptions
 from dutlab.interop.importers import read_files
 from dutlab.interop.metrics import RunMetrics
-from dutlab.outside import AtLink, Unfit, UnfitFile
+from dutlab.labs.guest import last_words
+from dutlab.outside import AtLink, AtPipe, Unfit, UnfitFile
 from dutlab.publish.site import SiteRequest, merge, publish
 from dutlab.report.gather import read_run
 from dutlab.report.questions.cells import cells_of_table
 from dutlab.report.questions.claims import read_card
 from dutlab.runner.campaign_plan import read_head
 from dutlab.runner.journal import read_journal
+from dutlab.sensors import ipmi
 from dutlab.serve.live import Following, RunState
-from dutlab.spec.yaml_source import read_file
+from dutlab.spec.yaml_source import folder_of, read_file
 from dutlab.store import samples
 from dutlab.store.additions import add
 from dutlab.store.beneath import Beneath
 from dutlab.store.index import Wanted, list_runs, opened
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import ManySamples
+from dutlab.tools.exact.machine import _console
 from fake_run import NOW, build
 from fake_run import Wanted as RunWanted
 
@@ -76,6 +83,12 @@ def config_in(folder: Path, _: Path) -> object:
     return read_config()
 
 
+def rules_of(_: Path, file: Path) -> object:
+    if (found := version_of(str(file), None)).kind is VersionKind.RUN:
+        raise InputError(str(file))
+    return found
+
+
 DOORS = (
     Door("record", "trials/0001/record.json", record_of),
     Door("plan", "plan.json", lambda folder, _: RunFolder(folder).plan),
@@ -93,6 +106,8 @@ DOORS = (
     Door("campaign", "plan.json", lambda folder, _: read_head(folder)),
     Door("import", "iperf3.json", lambda _, file: read_files("iperf3", [file], ImportOptions(None)), is_users=True),
     Door("input", "testbed.yaml", lambda _, file: read_file(file), is_users=True),
+    Door("rule set", "rules.nft", rules_of, is_users=True),
+    Door("kernel", "vmlinuz", lambda _, file: release_of(file), is_users=True),
     Door("table", "cells.csv", lambda _, file: cells_of_table(file, "v"), is_users=True),
     Door("attachment", "photo.jpg", lambda folder, file: add(folder, "a photo", now=NOW, file=file), is_users=True),
     Door("configuration", "dutlab/config.toml", config_in, is_users=True),
@@ -272,6 +287,23 @@ async def test_a_command_that_prints_without_end_keeps_a_part_and_counts_the_res
     assert bounds.QUESTION_BYTES < len(done.stderr) < bounds.QUESTION_BYTES + 100
 
 
+def test_a_table_has_lines_of_any_system_and_a_cell_without_end_is_refused() -> None:
+    assert outside.csv_of('a,b\rc\r\n"d\ne"\n') == [["a", "b"], ["c"], ["d\ne"]]
+    with pytest.raises(ValueError):
+        outside.csv_of("x" * 200_000)
+    with pytest.raises(ValueError):
+        list(ipmi.records("x" * 200_000))
+
+
+def test_the_end_of_a_console_is_read(tmp_path: Path) -> None:
+    huge(tmp_path / "console")
+    assert len(_console(tmp_path)) == len(last_words(tmp_path / "console")) == bounds.CONSOLE_BYTES
+    assert last_words(tmp_path / "absent") == ""
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UnfitFile):
+        last_words(tmp_path / "fifo")
+
+
 def test_a_login_that_prints_without_end_is_not_kept() -> None:
     head = Head(mark := new_mark())
     for _ in range(100):
@@ -288,13 +320,58 @@ def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
         outside.read_given(tmp_path / "absent", bounds.INPUT)
 
 
-def test_each_row_of_the_table_of_doors_names_a_test_that_is_there() -> None:
-    project = Path(__file__).parents[2]
-    rows = [row for row in (project / "SECURITY.md").read_text().splitlines() if "tests/unit/test_" in row]
-    assert len(rows) > 10
-    for row in rows:
-        place = ""
-        for named in re.findall(r"`((?:tests/[a-z_/.]+)?::test_[a-z0-9_]+)`", row):
-            file, _, test = named.partition("::")
-            place = file or place
-            assert f"def {test}(" in (project / place).read_text(), named
+EXPERIMENT = b"experiment: e\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads: [{path-mtu: {links: [[a]]}}]\n"
+
+
+@contextmanager
+def fed(text: bytes, *, again: bool = False, held: bool = False) -> Iterator[Path]:
+    """A pipe with `text`, as a shell names it, once or again and again; `held` open until the block ends."""
+    reads, writes = os.pipe()
+    closes = [writes]
+
+    def write() -> None:
+        with suppress(OSError):
+            os.write(writes, text)
+            while again:
+                os.write(writes, text)
+        if not held:
+            os.close(closes.pop())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    yield Path(f"/dev/fd/{reads}")
+    os.close(reads)
+    writer.join()
+    for handle in closes:
+        os.close(handle)
+
+
+@pytest.mark.parametrize("name", ["pipe", "standard input"])
+def test_an_experiment_may_come_by_a_pipe(name: str) -> None:
+    with fed(EXPERIMENT) as path:
+        before = os.dup(0)
+        os.dup2(int(path.name), 0)
+        try:
+            done = CliRunner().invoke(dutlab, ["plan", "-" if name == "standard input" else str(path), "--json"])
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
+    assert done.exit_code == 0 and json.loads(done.stdout)["trials"], done.output
+    assert folder_of(path) == folder_of(Path("-")) == Path() and folder_of(Path("a/b.yaml")) == Path("a")
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [("never written", Unfit.TOO_LATE), ("never closed", Unfit.TOO_LATE), ("endless", Unfit.TOO_LARGE), ("device", Unfit.NOT_PLAIN)],
+)
+def test_a_pipe_that_never_ends_is_refused_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, kind: Unfit) -> None:
+    monkeypatch.setattr(bounds, "PIPE_S", 0.2 if kind is Unfit.TOO_LATE else 600.0)
+    os.mkfifo(tmp_path / "fifo")
+    with fed(EXPERIMENT, again=how == "endless", held=how == "never closed") as pipe:
+        path = {"never written": tmp_path / "fifo", "device": Path("/dev/zero")}.get(how, pipe)
+        with pytest.raises(UnfitFile) as refused:
+            outside.read(path, bounds.INPUT, AtLink.FOLLOWED, AtPipe.READ)
+    assert refused.value.kind is kind
+    with fed(b"") as pipe, pytest.raises(SpecRefused) as unread:
+        read_file(pipe)
+    assert [fault.kind for fault in unread.value.faults] == [FaultKind.UNREADABLE], "a file that is read again is no pipe"

@@ -116,7 +116,12 @@ def test_a_command_that_never_ends_leaves_nothing_behind(tmp_path: Path) -> None
     assert eventually(lambda: ended(int((tmp_path / "child").read_text())))
     with pytest.raises(ValueError, match="100 bytes"):
         run_bounded(["cat", "/dev/zero"], timeout_s=60.0, most_bytes=100)
-    assert run_bounded(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=60.0, most_bytes=100) == (3, "out\n", "err\n")
+    assert run_bounded(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=60.0, most_bytes=100) == (3, b"out\n", b"err\n")
+    child = ["sh", "-c", f"sleep 1000 & echo $! >{tmp_path}/child; echo out; exit 4"]
+    assert run_bounded(child, timeout_s=600.0, most_bytes=100) == (4, b"out\n", b""), "it has the pipes still"
+    assert eventually(lambda: ended(int((tmp_path / "child").read_text())))
+    ten = run_bounded(["head", "-c", "100000", "/dev/zero"], timeout_s=60.0, most_bytes=100_000, kept_bytes=10)
+    assert ten.out == bytes(10)
 
 
 @pytest.mark.parametrize("number", ["1" * 400, "1e999", "NaN", "-1e25", "-Infinity", "1" * 5000])

@@ -100,9 +100,7 @@ def test_an_address_has_a_limit_and_others_have_room(monkeypatch: pytest.MonkeyP
     ("limits", "set_to", "most"),
     [((1024, 1024), None, 1024 - DESCRIPTORS_KEPT), ((64, 64), None, 1), ((1024, 1 << 20), CONNECTIONS + DESCRIPTORS_KEPT, CONNECTIONS)],
 )
-def test_connections_leave_descriptors_for_files(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], set_to: int | None, most: int
-) -> None:
+def test_connections_leave_descriptors_for_files(monkeypatch, limits, set_to, most) -> None:
     told = list[tuple[int, int]]()
     fake = SimpleNamespace(RLIMIT_NOFILE=0, RLIM_INFINITY=-1, getrlimit=lambda _: limits, setrlimit=lambda _, to: told.append(to))
     monkeypatch.setattr(connections, "resource", fake)

@@ -32,7 +32,9 @@ from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, read_campaign
 from dutlab.spec.model import ValueFault
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import SqliteDatabase
-from dutlab.store.manifest import MANIFEST
+from dutlab.store.manifest import JOURNAL, MANIFEST, compare
+from dutlab.store.object_store import fetch_run
+from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted as Made
 from fake_run import build
 from golden import Golden
@@ -222,9 +224,7 @@ def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_f
         folder.planned()
 
 
-def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cut(
-    tmp_path: Path, python: str, python_env: dict[str, str]
-) -> None:
+def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cut(tmp_path, python, python_env) -> None:
     folder = folder_of(tmp_path / "c", runs=2)
     first, second = folder.planned()
     finish(folder, 1, "r1")
@@ -328,9 +328,7 @@ class Hanging(SqliteLeases):
         return super().renew(lease, for_s)
 
 
-def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(
-    tmp_path: Path, python: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(tmp_path, python, monkeypatch) -> None:
     folder = folder_of(tmp_path / "c", runs=1, fleet={"lease": "20s"})
     (planned,) = folder.planned()
     store = Hanging(SqliteDatabase(tmp_path / "leases"))
@@ -355,11 +353,18 @@ def test_a_run_ends_in_order_while_a_database_that_hangs_is_still_asked(
     assert asyncio.run(kept()) == 7
 
 
-def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_kept_stays_and_is_kept_later_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, lost = tmp_path / "store", SqliteDatabase(tmp_path / "file" / "fleet.sqlite")
     folder = folder_of(tmp_path / "c", runs=1, fleet={"store": f"file://{store}"})
     (planned,) = folder.planned()
     run = build(folder.own_runs(planned), Made(repeats=1, sizes=(64,), seconds=2, cores=1))
+    record, secret = run / "trials/0001/record.json", "of-the-pdu"
+    told = record.relative_to(run).as_posix()
+    record.write_text(record.read_text().replace('"why": "', f'"why": "PDU_TOKEN={secret} '))
+    (run / MANIFEST).unlink()
+    RunFolder(run).write_manifest()
+    (run / JOURNAL).write_text(f"--token {secret}\n")
+    monkeypatch.setenv("ANY_TOKEN", secret)
     assert folder.settle(planned) == run.name
     (tmp_path / "file").write_text("no folder")
     store.write_text("no folder")
@@ -373,6 +378,10 @@ def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> No
     assert RunKeeping(folder, lost).keep_all() == []
     assert folder.standing(planned).kept == f"file://{store}/{run.name}"
     assert (store / run.name / MANIFEST).exists() and (folder.runs / run.name / MANIFEST).exists(), "nothing measured is removed"
+    away = [*(path for path in store.rglob("*") if path.is_file()), tmp_path / "file" / "fleet.sqlite"]
+    assert not [path for path in away if secret.encode() in path.read_bytes()] and secret in (folder.runs / run.name / told).read_text()
+    fetched = compare(fetch_run(f"file://{store}/{run.name}", tmp_path))
+    assert fetched.none_but_redacted and fetched.redacted == (told,)
     (folder.place(planned) / "kept").unlink()
     (folder.path / "store").write_text("another")
     assert "have another database" in RunKeeping(folder, lost).keep_all()[0], "not into an index that the workers do not have"
@@ -386,9 +395,7 @@ def test_a_run_that_cannot_be_kept_stays_and_is_kept_later(tmp_path: Path) -> No
         ({"runs": 2}, {1: [2, 0]}, [1, 2], [("refused", 2), ("done", 0)]),  # refused as input, so not tried again
     ],
 )
-def test_a_run_is_tried_again_as_far_as_that_can_help(
-    tmp_path: Path, campaign: dict[str, int], ends: dict[int, list[int]], did: list[int], standings: list[tuple[str, int]]
-) -> None:
+def test_a_run_is_tried_again_as_far_as_that_can_help(tmp_path, campaign, ends, did, standings) -> None:
     work = Told(folder_of(tmp_path / "c", **campaign), ends)
     found = asyncio.run(work.carry_out())
     assert work.did == did
@@ -455,9 +462,7 @@ def test_each_night_begins_in_hours_of_its_own_also_when_summer_time_ends(tmp_pa
 
 
 @pytest.mark.parametrize(("tries", "ends"), [(3, [3, 3, 3]), (100, [3] * 48)])  # its tries, or its hours, end before
-def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(
-    tmp_path: Path, passing: Callable[[Told], Told], tries: int, ends: list[int]
-) -> None:
+def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(tmp_path, passing, tries, ends) -> None:
     work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab", tries=tries), {2: ends}))
     standings = asyncio.run(work.carry_out())
     assert [s.state for s in standings] == [CampaignState.DONE] * 4
@@ -465,9 +470,7 @@ def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_oth
     assert tries > 3 or any(line.startswith("b: ") and "night 1 missed" in line for line in work.said)
 
 
-def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(
-    tmp_path: Path, passing: Callable[[Told], Told]
-) -> None:
+def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(tmp_path, passing) -> None:
     work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab"), {2: [3] * 99, 4: [3] * 99}))
     standings = asyncio.run(work.carry_out())
     assert [(s.state, s.tries) for s in standings] == [

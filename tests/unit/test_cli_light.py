@@ -1,4 +1,4 @@
-"""What `--help` must not load."""
+"""What `--help`, `plan`, `runs`, `report` and steps must not load."""
 
 from __future__ import annotations
 
@@ -10,31 +10,20 @@ from pathlib import Path
 import pytest
 
 from dutlab.cli.main import COMMANDS
+from fake_run import build
 
 HEAVY = {"numpy", "scipy", "polars", "duckdb", "pyarrow", "asyncssh", "cryptography", "pydantic", "ruamel", "jinja2", "matplotlib"}
 OURS = {
-    "analysis",
-    "dut",
-    "hosts",
-    "interop",
-    "labs",
-    "methods",
-    "physics",
-    "plan",
-    "publish",
-    "report",
-    "runner",
-    "sensors",
-    "spec",
-    "store",
-    "tools",
-}
+    "analysis", "dut", "hosts", "interop", "labs", "methods", "physics", "plan", "publish", "report", "runner", "sensors", "spec",
+    "store", "tools",
+}  # fmt: skip
 LIMITS = {"limits", "compare", "check"}
 """They show the tables of analysis in their help."""
 HELPS = (("--version",), ("--help",), *((name, "--help") for name in COMMANDS if name not in LIMITS))
 DRY = ("conductor", "run", "t.cfg", "--dry-run")
 CONDUCT = ("conductor", "run", "t.cfg", "--map", "a=local")
 PLAN = ("plan", str(Path(__file__).parents[2] / "examples" / "firewall-modes" / "experiment.yaml"))
+RUNS = ("runs", "--runs", "runs")
 STEPS_HERE = ("import dutlab.cli.conduct",)
 SHOWS = """
 import json, os, sys
@@ -63,7 +52,9 @@ for place, argv in enumerate(json.loads(sys.argv[1])):
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory, python_env):
     """The modules of each command when it has ended."""
-    folder, wanted = tmp_path_factory.mktemp("light"), [*HELPS, DRY, CONDUCT, PLAN, STEPS_HERE]
+    folder = tmp_path_factory.mktemp("light")
+    report = ("report", str(build(folder / "runs")))
+    wanted = [*HELPS, DRY, CONDUCT, PLAN, RUNS, RUNS, report, STEPS_HERE]
     (folder / "t.cfg").write_text("[Workers]\na: h.cfg\n[Test]\ntrials: 1\n")
     (folder / "h.cfg").write_text("[Coordinator]\nplayer: 192.0.2.1\n[Startup]\n[Run]\nstep1: :\n[Collect]\n[Reset]\n")
     done = subprocess.run(
@@ -72,8 +63,8 @@ def loaded(tmp_path_factory, python_env):
     found = {}
     for place, argv in enumerate(wanted):
         assert argv is STEPS_HERE or (folder / f"{place}.shown").read_bytes(), (argv, done.stderr)
-        found[argv] = set(json.loads((folder / f"{place}.json").read_text()))
-    return found
+        found[argv] = set(json.loads((folder / f"{place}.json").read_text()))  # of RUNS the second, with an index that is up to date
+    return found | {"report": found[report]}
 
 
 def heavy(modules):
@@ -94,9 +85,25 @@ def test_a_plan_loads_nothing_that_carries_it_out_or_reports_of_it(loaded):
     assert heavy(modules) == {"pydantic", "ruamel"}
     assert modules & {"asyncio", "ssl", "ctypes", "sqlite3", "concurrent.futures", "logging"} == set()
     assert rooms(modules) == {"physics", "plan", "report", "spec"}
+    generators = {name.rpartition(".")[2] for name in modules if name.startswith("dutlab.spec.generators.")}
+    assert not generators & {"trafgen", "pktgen", "xdp_trafficgen", "trex", "pkt_gen", "ipgen"}
     assert {name for name in modules if name.startswith("dutlab.report.")} == {
         "dutlab.report.model", "dutlab.report.model.table", "dutlab.report.model.words", "dutlab.report.pages", "dutlab.report.pages.terminal"
     }  # fmt: skip
+
+
+def test_a_list_of_runs_from_an_index_that_is_up_to_date_loads_neither_settings_nor_records(loaded):
+    modules = loaded[RUNS]
+    assert heavy(modules) == set()
+    assert rooms(modules) == {"report", "store"}  # report: the table of words
+    assert not modules & {"dutlab.store.record", "dutlab.store.run_folder", "dutlab.store.fleet_database"}
+
+
+def test_a_report_loads_nothing_that_measures_and_no_database(loaded):
+    modules = loaded["report"]
+    assert heavy(modules) == {"numpy", "scipy", "pydantic", "jinja2"}
+    assert rooms(modules) == {"analysis", "methods", "physics", "plan", "report", "spec", "store"}
+    assert not modules & {"asyncio", "ssl", "sqlite3", "vl_convert"}
 
 
 def test_a_dry_run_of_conductor_reads_the_files_and_loads_nothing_that_would_run_them(loaded):

@@ -89,9 +89,7 @@ def test_a_pipe_goes_on_and_says_how_long_it_takes(capsys: pytest.CaptureFixture
         (("resume", "absent"), 2, "absent"),
     ],
 )
-def test_an_error_is_json_too_with_the_same_exit_status(
-    ended: Callable[..., Ended], form: str, argv: tuple[str, ...], status: int, words: str
-) -> None:
+def test_an_error_is_json_too_with_the_same_exit_status(ended, form, argv, status, words) -> None:
     plain = ended(*argv)
     assert plain[0] == status and plain[1] == ""
     code, out, err = ended(*argv, form)

@@ -55,9 +55,7 @@ def test_a_plan_turns_no_direction_of_writing(tmp_path: Path) -> None:
     assert not obeyed(done.output)
 
 
-def test_an_error_that_names_a_hostile_file_is_printed_without_escapes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_error_that_names_a_hostile_file_is_printed_without_escapes(monkeypatch, capsys, tmp_path) -> None:
     (tmp_path / "plan.json").write_text('{"\x1b[2J": ')
     (tmp_path / "resolved.json").write_text("{}")
     (tmp_path / "trials").mkdir()

@@ -53,9 +53,7 @@ def test_the_folder_of_runs_is_that_of_the_file_unless_the_command_line_names_on
     assert "no such run" in said("runs", "--runs", "other")[1]
 
 
-def test_options_of_a_command_come_from_its_table_and_the_command_line_goes_first(
-    file: Path, said: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_of_a_command_come_from_its_table_and_the_command_line_goes_first(file, said, monkeypatch) -> None:
     asked = list[tuple[object, ...]]()
     monkeypatch.setattr(
         search, "measure_workload", lambda _, body, __, where: asked.append((body["preset"], where.repeats, where.modes, where.runs))

@@ -17,7 +17,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import StoreError
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.methods.ports import Measured, OfferCount
-from dutlab.physics.disturbed import MOST_TAKEN, VoidAttempts, disturbed, disturbed_alone, explains_loss
+from dutlab.physics.disturbed import MOST_TAKEN, VoidAttempts, disturbed, disturbed_load, explains_loss
 from dutlab.physics.interference import ForwardingWait, ThreadTime
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
@@ -36,33 +36,34 @@ from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 
-def new_run(tmp_path: Path, trials: int = 3, modes: tuple[str, ...] = ("router",)) -> RunFolder:
+def new_run(tmp_path: Path, trials: int = 3, modes: tuple[str, ...] = ("router",), **experiment: str) -> RunFolder:
     planned = [
         {"number": i * trials + n, "cell": record(n, mode=mode, repeat=n).cell.model_dump(mode="json")}
         for i, mode in enumerate(modes)
         for n in range(1, trials + 1)
     ]
     return RunFolder.create(
-        tmp_path, experiment="busy", experiment_yaml=b"", testbed_yaml=None, resolved={"experiment": {"name": "busy"}},
+        tmp_path, experiment="busy", experiment_yaml=b"", testbed_yaml=None, resolved={"experiment": {"name": "busy", **experiment}},
         plan={"seed": 7, "trials": planned}, now=NOW,
     )  # fmt: skip
 
 
-def test_a_trial_that_lost_more_than_a_tenth_of_its_cpu_time_to_others_is_disturbed() -> None:
-    calm, busy = {"this-machine": interference(0.09)}, {"this-machine": interference(0.11)}
-    assert disturbed_alone(calm) == ""
-    assert disturbed_alone(busy).startswith("this-machine: ") and "11%" in disturbed_alone(busy)
+def test_a_trial_that_lost_a_hundredth_of_its_cpu_time_to_others_is_disturbed_and_a_load_of_a_search_that_lost_a_tenth() -> None:
+    for judge, calm, busy, percent in ((lambda t: disturbed([t])[0], 0.009, 0.03, "3%"), (disturbed_load, 0.09, 0.11, "11%")):
+        assert judge({"this-machine": interference(calm)}) == ""
+        assert (why := judge({"this-machine": interference(busy)})).startswith("this-machine: ") and percent in why
     # Threads that wait for one another are not disturbed; an engine that somebody suspended is.
-    assert "1.2 s" in disturbed_alone({"this-machine": replace(interference(0.0), stopped_s=1.25)})
-    assert disturbed_alone({"this-machine": interference(0.0, wait_share=0.95)}) == ""
+    assert "1.2 s" in disturbed_load({"this-machine": replace(interference(0.0), stopped_s=1.25)})
+    assert disturbed_load({"this-machine": interference(0.0, wait_share=0.95)}) == ""
 
 
 def test_a_trial_is_compared_with_the_calmest_of_its_cell_host_by_host() -> None:
     cell = [{"sink": interference(None, wait_share=share)} for share in (0.45, 0.35, 0.46)]
     assert [bool(why) for why in disturbed(cell)] == [False, False, True]
-    assert disturbed_alone(cell[2]) == ""
+    assert disturbed_load(cell[2]) == ""
     # A little work of others that keeps threads waiting much longer than in the calmest trial disturbs.
-    cell = [{"lab": interference(taken, wait_share=share)} for taken, share in ((0.0, 0.05), (0.05, 0.25), (0.05, 0.14), (0.01, 0.25))]
+    used = ((0.0, 0.05), (0.05, 0.25), (0.05, 0.14), (0.01, 0.25))
+    cell = [{"lab": replace(interference(0.0, wait_share=share), others_cpu_s=others_s)} for others_s, share in used]
     calm, why, *others = disturbed(cell)
     assert (calm, others) == ("", ["", ""]), "the last waited as long, and others did next to nothing meanwhile"
     assert all(fact in why for fact in ("lab: ", "0.1 s", "25%", "5%"))
@@ -122,9 +123,7 @@ def test_a_disturbed_trial_is_no_measured_one_and_says_why() -> None:
 
 
 def test_disturbed_trials_that_are_to_count_are_measured_and_carry_the_doubt(tmp_path: Path) -> None:
-    run = RunFolder.create(
-        tmp_path, experiment="busy", experiment_yaml=b"", testbed_yaml=None, resolved={"experiment": {"disturbed": "count"}}, plan={"trials": []}, now=NOW
-    )  # fmt: skip
+    run = new_run(tmp_path, disturbed="count")
     run.write_trial(record(1, 0.4), {})
     (found,) = run.records()
     assert (found.status, [d.kind for d in found.doubts]) == ("measured", ["DISTURBED"])
@@ -144,12 +143,7 @@ def test_an_attempt_is_kept_whole_beside_the_trial_that_counts(tmp_path: Path) -
     assert [(a.trial, a.number, a.reason) for a in run.attempts()] == [(1, 1, AttemptReason.DISTURBED), (1, 2, AttemptReason.TOOL_ENDED)]
     with pytest.raises(StoreError):
         run.set_aside(1, AttemptReason.DISTURBED)
-
-
-def test_the_manifest_covers_attempts(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    run.write_trial(record(1, 0.4), {})
-    run.set_aside(1, AttemptReason.DISTURBED)
+    # The manifest covers attempts.
     run.write_trial(record(1), {})
     run.write_manifest()
     assert "trials/0001.disturbed-1/record.json" in (run.path / "MANIFEST.sha256").read_text()
@@ -192,7 +186,7 @@ def test_a_disturbed_trial_is_done_again_a_bounded_number_of_times(run: RunFolde
     assert notes[0].startswith("1 1 disturbed this-machine: ")
 
 
-def test_the_bound_holds_over_a_resume(run: RunFolder) -> None:
+def test_the_bound_holds_over_a_resume_and_for_each_reason_apart(run: RunFolder) -> None:
     for _ in range(2):
         with closing(Journal(run.journal)) as journal:
             attempts = attempts_of(run, journal, [], most=1)
@@ -200,17 +194,14 @@ def test_the_bound_holds_over_a_resume(run: RunFolder) -> None:
             again = attempts.once_more(1, AttemptReason.DISTURBED, "")
     assert not again
     assert len(run.attempts()) == 1
-
-
-def test_reasons_are_counted_apart(run: RunFolder) -> None:
     with closing(Journal(run.journal)) as journal:
         attempts = attempts_of(run, journal, [], most=1)
-        keep(run, attempts, record(1, 0.4))
-        assert attempts.once_more(1, AttemptReason.DISTURBED, "")
-        keep(run, attempts, record(1).model_copy(update={"status": "failed", "why": "the engine was killed"}))
-        assert attempts.once_more(1, AttemptReason.TOOL_ENDED, "the engine was killed")
-        assert keep(run, attempts, record(1)).attempt == 3
-        assert not attempts.once_more(1, AttemptReason.TOOL_ENDED, "")
+        keep(run, attempts, record(2, repeat=2).model_copy(update={"status": "failed", "why": "the engine was killed"}))
+        assert attempts.once_more(2, AttemptReason.TOOL_ENDED, "the engine was killed")
+        keep(run, attempts, record(2, 0.4, repeat=2))
+        assert attempts.once_more(2, AttemptReason.DISTURBED, "")
+        assert keep(run, attempts, record(2, repeat=2)).attempt == 3
+        assert not attempts.once_more(2, AttemptReason.TOOL_ENDED, "")
 
 
 def test_a_machine_that_is_too_busy_ends_the_repeating_and_is_named_once(run: RunFolder) -> None:
@@ -238,11 +229,16 @@ def test_a_report_says_which_trials_were_done_again_and_counts_the_others(run: R
     assert [(t.number, t.status) for t in found.unsuccessful] == [(3, "disturbed")]
 
 
+def two_modes(runs: Path, *taken: float) -> RunFolder:
+    """Three trials of `router` and three of `nat`, of each of which others took such a share."""
+    run = new_run(runs, 3, ("router", "nat"))
+    for n, share in enumerate(taken, 1):
+        run.write_trial(record(n, share, mode="router" if n < 4 else "nat", repeat=(n - 1) % 3 + 1), {})
+    return run
+
+
 def test_a_report_of_a_machine_that_was_too_busy_says_so_first_and_answers_nothing(tmp_path: Path) -> None:
-    run = new_run(tmp_path, 3, ("router", "nat"))
-    for n in range(1, 7):
-        mode = "router" if n < 4 else "nat"
-        run.write_trial(record(n, 0.0 if n == 1 else 0.5, mode=mode, repeat=(n - 1) % 3 + 1), {})
+    run = two_modes(tmp_path, 0.0, 0.5, 0.5, 0.5, 0.5, 0.5)
     found = gather(run.path, run.path)
     assert "5 of 6" in found.busy
     assert found.headlines == ()
@@ -271,17 +267,23 @@ def test_a_link_that_goes_down_is_not_called_other_work(tmp_path: Path) -> None:
     assert [of.doubts for _, of in run.set_aside_records()] == [[DoubtRecord.of(down)]], "nothing is added to it"
 
 
-def test_a_cell_without_an_undisturbed_trial_has_no_figure_and_hides_no_other(tmp_path: Path) -> None:
-    run = new_run(tmp_path, 3, ("router", "nat"))
-    for n in range(1, 7):
-        mode = "router" if n < 4 else "nat"
-        run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode=mode, repeat=(n - 1) % 3 + 1), {})
+def test_a_cell_without_an_undisturbed_trial_has_no_figure_that_counts_and_hides_no_other(tmp_path: Path) -> None:
+    run = two_modes(tmp_path, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5)
     found = gather(run.path, run.path)
     assert found.busy == ""
     assert found.repeated.endswith("counts: 4–6. No figure: 1 cell.") and found.repeated in found.answer.sure
     assert "9.0" in " ".join(found.answer.fast), "the other cell's figure is in the answer"
     values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
-    assert "disturbed" in values["nat"].why
+    assert isinstance(values["nat"], Missing) and "disturbed" in values["nat"].why
+    assert values["nat"].greyed is not None and values["nat"].greyed.median == 4.5e9
+    shown = "\n".join(terminal_table(found.sections[0].tables[0]))
+    assert "(4.5" in shown and "9.0" in shown
+    # Beside undisturbed trials of its cell, one does not show at all.
+    run = new_run(tmp_path / "other")
+    for n in (1, 2, 3):
+        run.write_trial(record(n, 0.5 if n == 3 else 0.0, repeat=n), {})
+    (value,) = [v for row in gather(run.path, run.path).sections[0].tables[0].rows for v in row.cells]
+    assert isinstance(value, Figure) and (value.n, value.median) == (2, 9e9)
 
 
 def test_the_index_counts_them_and_keeps_their_figures_out(run: RunFolder) -> None:
@@ -391,20 +393,3 @@ def test_one_mode_is_compared_with_nothing(run: RunFolder) -> None:
     for n in (1, 2, 3):
         run.write_trial(costly(n, "router", n, 1000, 0.5), {})
     assert (found := gather(run.path, run.path)).cpu_cost is None and not found.answered
-
-
-def test_figures_of_disturbed_trials_are_shown_with_less_weight_and_count_nowhere(tmp_path: Path) -> None:
-    run = new_run(tmp_path, 3, ("router", "nat"))
-    for n in range(1, 7):
-        run.write_trial(record(n, 0.5 if n > 3 else 0.0, mode="router" if n < 4 else "nat", repeat=(n - 1) % 3 + 1), {})
-    found = gather(run.path, run.path)
-    values = {row.label: row.cells[0] for row in found.sections[0].tables[0].rows}
-    assert isinstance(values["nat"], Missing) and values["nat"].greyed is not None and values["nat"].greyed.median == 4.5e9
-    shown = "\n".join(terminal_table(found.sections[0].tables[0]))
-    assert "(4.5" in shown and "9.0" in shown
-    # Beside undisturbed trials of its cell, one does not show at all.
-    run = new_run(tmp_path / "other")
-    for n in (1, 2, 3):
-        run.write_trial(record(n, 0.5 if n == 3 else 0.0, repeat=n), {})
-    (value,) = [v for row in gather(run.path, run.path).sections[0].tables[0].rows for v in row.cells]
-    assert isinstance(value, Figure) and (value.n, value.median) == (2, 9e9)

@@ -86,15 +86,9 @@ async def test_the_transcript_holds_nothing_that_no_mode_asks_for(name: str) -> 
 
 async def test_a_router_is_pf_switched_off() -> None:
     assert (await applied("freebsd-pf", "router")).commands == [
-        "id -u",
-        "sysctl -n net.inet.ip.forwarding",
-        "sysctl -n net.inet6.ip6.forwarding",
-        "sysctl net.inet.ip.forwarding=1",
-        "sysctl net.inet6.ip6.forwarding=1",
-        "kldstat -q -m pf",
-        "pfctl -s info",
-        "pfctl -d",
-    ]
+        "id -u", "sysctl -n net.inet.ip.forwarding", "sysctl -n net.inet6.ip6.forwarding", "sysctl net.inet.ip.forwarding=1",
+        "sysctl net.inet6.ip6.forwarding=1", "kldstat -q -m pf", "pfctl -s info", "pfctl -d",
+    ]  # fmt: skip
     # A filter is a ruleset, and pf switched on where it was off.
     commands = (await applied("freebsd-pf", "nat", pf="off", forwarding="1", forwarding6="1")).commands
     assert commands[3:] == ["kldstat -q -m pf", "pfctl -F all -f -", "pfctl -s info", "pfctl -e"]
@@ -182,9 +176,7 @@ async def test_tables_that_pfsense_filled_while_it_ran_come_back_and_names_are_r
         (("pfctl", "-v", "-s", "info"), "Syncookies\n  mode                      adaptive\n", "syncookies are adaptive"),
     ],
 )
-async def test_what_a_flush_resets_and_pfctl_does_not_take_back_is_refused_before_anything_changes(
-    argv: tuple[str, ...], said: str, why: str
-) -> None:
+async def test_what_a_flush_resets_and_pfctl_does_not_take_back_is_refused_before_anything_changes(argv, said, why) -> None:
     dut = found("freebsd-pf")
     for exchange in (e for e in dut.exchanges if e.argv == argv):
         exchange.stdout = said

@@ -15,17 +15,9 @@ from dutlab.tools.engine.typed import read
 from dutlab.units import Pps, Seconds
 
 LATENCY = {
-    "count": 10,
-    "min_ns": 1,
-    "p50_ns": 2,
-    "p90_ns": 3,
-    "p99_ns": 3,
-    "p999_ns": 3,
-    "max_ns": 3,
-    "mean_ns": 2.0,
-    "negative": 0,
+    "count": 10, "min_ns": 1, "p50_ns": 2, "p90_ns": 3, "p99_ns": 3, "p999_ns": 3, "max_ns": 3, "mean_ns": 2.0, "negative": 0,
     "histogram": [],
-}
+}  # fmt: skip
 
 
 class Answers:
@@ -48,16 +40,9 @@ class Answers:
             return {"port": words["port"], "ended": "finished", "streams": [{"stream": s["stream"], **sent} for s in armed]}
         if op == "settle":
             came = {
-                "sent": 10,
-                "received": 10,
-                "lost": 0,
-                "duplicated": 0,
-                "reordered": 0,
-                "reordered_at_least": 0,
-                "received_bytes": 5120,
-                "corrupted": 0,
-                "guessed": 0,
-            }
+                "sent": 10, "received": 10, "lost": 0, "duplicated": 0, "reordered": 0, "reordered_at_least": 0, "received_bytes": 5120,
+                "corrupted": 0, "guessed": 0,
+            }  # fmt: skip
             each = {**came, "reorder_extent_max": 0, "balances": True, "sources": [], "latency": LATENCY}
             streams = [{"stream": s["stream"], **each} for s in words["sent"]]
             return {"port": words["port"], "foreign": 3, "stale": 0, "kernel_dropped": 2, "streams": streams}

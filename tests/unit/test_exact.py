@@ -20,7 +20,7 @@ from dutlab.spec.known import EXACT, FAMILY_MODES
 from dutlab.spec.loader import given_experiment
 from dutlab.spec.workloads.exact import ExactSetting, ExactWorkload
 from dutlab.tools.exact.guest import PROOF_FRAMES, Pass, insist_on_modules, layer3_bytes, passes_of, trial_script
-from dutlab.tools.exact.machine import GuestEnd, ended
+from dutlab.tools.exact.machine import GuestEnd, Machine, ended
 from dutlab.tools.exact.program import PassResult, figures_of, parse_console, void_because
 
 
@@ -50,6 +50,13 @@ def test_a_console_is_read_as_pktgen_and_nft_print_it() -> None:
     assert found[1] == PassResult(instructions=400_000, sent=100, errors=0, came=100, layer3_bytes=4600, foreign=2)
     with pytest.raises(ValueError, match="has not what a trial prints"):
         parse_console(CONSOLE.replace("dutlab: tracked 7\n", ""))
+
+
+def test_a_guest_has_no_network_and_no_file_of_this_machine() -> None:
+    argv = Machine(Path("kernel"), b"", "max", "8.2").argv
+    assert {"-nodefaults", "-no-user-config"} < set(argv)
+    assert [argv[at + 1] for at, word in enumerate(argv) if word == "-device"] == ["pvpanic-pci"]
+    assert not {word for word in argv if word.startswith(("-net", "-nic", "-drive", "-hd", "-blockdev", "-virtfs", "-fsdev", "-chardev"))}
 
 
 def test_the_rig_is_taken_away_and_a_mix_is_weighed_by_its_sizes() -> None:

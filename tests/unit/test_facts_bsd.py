@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bsd_outputs import DMESG, FREEBSD_ARP, OPENBSD_ARP, PCICONF, PCIDUMP
 from dutlab.analysis.doctor import Inventory, InventoryLink, InventoryPort, examine
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.local import LocalHost
 from dutlab.systems.bsd_facts import arp_states
 from dutlab.systems.bsd_slot import addresses, pciconf_devices, pcidump_devices, way_to_root
+from outputs import output
 
+# Host bridge, root port and card, of many more lines than are read: usr.sbin/pciconf/pciconf.c and cap.c; `-B` of bridges, `-c` of all.
+PCICONF = output("facts_bsd", "freebsd-pciconf")
+# usr.sbin/pcidump/pcidump.c of OpenBSD 7.
+PCIDUMP = output("facts_bsd", "openbsd-pcidump")
+DMESG = output("facts_bsd", "openbsd-dmesg")
+# usr.sbin/arp/arp.c of FreeBSD.
+FREEBSD_ARP = output("facts_bsd", "freebsd-arp")
+# usr.sbin/arp/arp.c of OpenBSD.
+OPENBSD_ARP = output("facts_bsd", "openbsd-arp")
 OPENBSD = {
     "hw.model": "AMD GX-412TC SOC", "hw.ncpu": "4", "hw.physmem": "4259930112", "hw.setperf": "0", "hw.perfpolicy": "auto", "hw.cpuspeed": "600",
     "kern.timecounter.hardware": "acpihpet0", "kern.timecounter.choice": "i8254(0) acpihpet0(1000) acpitimer0(1000)", "kern.pool_debug": "1",
@@ -43,9 +52,7 @@ def openbsd(folder: Path) -> None:
     program(folder, "ls", '[ "$1" = /var/db/kernel.SHA256 ] && echo "$1"')
 
 
-async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter_and_what_spoils_measurements_is_found_from_that(
-    system: Path,
-) -> None:
+async def test_openbsd_tells_its_clock_its_checks_and_its_packet_filter_and_what_spoils_measurements_is_found_from_that(system) -> None:
     openbsd(system)
     facts = await collect_facts(LocalHost("dut"), [])
     kernel = {"name": "OpenBSD", "release": "7.6", "version": "GENERIC.MP#338", "machine": "amd64", "relinks_at_boot": True}
@@ -122,9 +129,7 @@ async def test_a_slow_link_of_openbsd_is_found(system: Path) -> None:
 
 
 @pytest.mark.parametrize(("way", "speed"), [("sudo", 8.0), (None, None)])
-async def test_what_only_root_is_told_is_asked_as_root_where_that_takes_no_password(
-    system: Path, way: str | None, speed: float | None
-) -> None:
+async def test_what_only_root_is_told_is_asked_as_root_where_that_takes_no_password(system, way, speed) -> None:
     freebsd(system, slots=PCICONF)
     program(system, "id", "echo 1000")
     for name in ("doas", "sudo"):
@@ -155,9 +160,7 @@ def test_each_systems_arp_table_is_read() -> None:
         ("OpenBSD", OPENBSD_ARP, ("em0", "em1"), "ping -c 1 172.16.0.2; arp -F -s 172.16.0.2 \"$(arp -n 172.16.0.2 | awk 'NR == 2 {print $2}')\""),
     ],
 )  # fmt: skip
-async def test_an_entry_that_expires_within_a_trial_is_found(
-    system: Path, system_name: str, table: str, ports: tuple[str, str], learn: str
-) -> None:
+async def test_an_entry_that_expires_within_a_trial_is_found(system, system_name, table, ports, learn) -> None:
     program(system, "uname", f"case $1 in -s) echo {system_name};; *) echo 1;; esac")
     (system / "table").write_text(table)
     program(system, "arp", f'[ "$*" = "-an" ] && cat {system}/table')

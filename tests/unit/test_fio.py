@@ -102,18 +102,12 @@ def test_what_would_touch_anything_but_the_drives_or_is_wrong_is_refused_with_it
 @pytest.mark.parametrize(
     ("drives", "at"),
     [
-        ("d1: {by-id: sda}", "d1.by-id"),
-        ("d1: {by-id: /dev/nvme0n1}", "d1.by-id"),
-        ("d1: {by-id: ../../sda}", "d1.by-id"),
-        ("d1: {serial: nvme0n1}", "d1.serial"),
-        ("d1: {}", "d1.by-id"),
-        ("d1: {by-id: a, serial: b}", "d1.by-id"),
-        ("d1: {file: /dev/sda, size: 1G}", "d1.file"),
-        ("d1: {file: /tmp/x}", "d1.size"),
-        ("d1: {serial: X}, d2: {serial: X}", "d2"),
+        ("d1: {by-id: sda}", "d1.by-id"), ("d1: {by-id: /dev/nvme0n1}", "d1.by-id"), ("d1: {by-id: ../../sda}", "d1.by-id"),
+        ("d1: {serial: nvme0n1}", "d1.serial"), ("d1: {}", "d1.by-id"), ("d1: {by-id: a, serial: b}", "d1.by-id"),
+        ("d1: {file: /dev/sda, size: 1G}", "d1.file"), ("d1: {file: /tmp/x}", "d1.size"), ("d1: {serial: X}, d2: {serial: X}", "d2"),
         ("d1: {by-id: a, folder: /tmp}", "d1.folder"),
     ],
-)
+)  # fmt: skip
 def test_a_drive_is_named_by_what_stays_and_once(tmp_path, drives, at):
     assert [fault.path for fault in refused(tmp_path, "{options: {rw: read}}", drives)] == [f"hosts.server.drives.{at}"]
 

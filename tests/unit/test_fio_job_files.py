@@ -157,9 +157,7 @@ def test_jobs_at_the_same_time_are_added_up_and_told_apart() -> None:
         ("[stage-1]\nrw=read\n", "job", ("stage_1",)),
     ],
 )
-def test_what_a_file_asks_and_dutlab_does_otherwise_is_refused_with_its_place(
-    lines: str, place: str, named: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_what_a_file_asks_and_dutlab_does_otherwise_is_refused_with_its_place(lines, place, named, tmp_path) -> None:
     with pytest.raises(SpecRefused) as refused:
         loaded(tmp_path, {"job": lines})
     (fault,) = refused.value.faults

@@ -64,7 +64,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> FleetDatabase:
 def filled(database: FleetDatabase, folder: Path) -> None:
     for name in (FIRST, SECOND):
         with opened_fleet(database, answers_s=ANSWERS_S) as index:
-            index.add(folder / name, str(folder / name))
+            index.add(folder / name, str(folder / name), {})
 
 
 def test_a_fleet_answers_as_a_folder_with_the_same_runs(database: FleetDatabase, folder: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_run_comes_in_once_and_another_of_its_name_is_refused(database: FleetD
     moved = shutil.copytree(folder / FIRST, tmp_path / "moved" / FIRST)
     with opened_fleet(database) as index:
         assert count_runs(index, Wanted()) == 2
-        index.add(moved, "s3://away/" + FIRST)
+        index.add(moved, "s3://away/" + FIRST, {})
         assert index.places([FIRST, SECOND, "none"]) == {FIRST: "s3://away/" + FIRST, SECOND: str(folder / SECOND)}
         answer = ask_source(index, "SELECT DISTINCT run FROM samples")
         assert answer.rows == [] and "out of reach from here: 1 runs" in answer.notes[0], "the second has no samples"
@@ -102,27 +102,23 @@ def test_a_run_comes_in_once_and_another_of_its_name_is_refused(database: FleetD
         record = next((tmp_path / SECOND).glob("trials/*/record.json"))
         record.write_text(record.read_text().replace("2026-", "2025-"))
         with pytest.raises(StoreError, match="another run of the fleet has this name"):
-            index.add(tmp_path / SECOND, "elsewhere")
+            index.add(tmp_path / SECOND, "elsewhere", {})
         assert index.places([SECOND]) == {SECOND: str(folder / SECOND)} and count_runs(index, Wanted()) == 2, "nothing half done"
 
 
-def test_what_one_of_the_databases_cannot_keep_is_kept_as_near_as_it_can(
-    database: FleetDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_of_the_databases_cannot_keep_is_kept_as_near_as_it_can(database, folder, monkeypatch) -> None:
     rows = {"figures": [("r\0", 1, "a", "half \ud800", math.nan), ("r", 1, "a", "b", math.inf)]}
     monkeypatch.setattr(
         "dutlab.store.fleet_index.rows_of", lambda *_: {"runs": [("r", "s", 0, *[""] * 2, 0, *[""] * 2, *[0] * 5, *[""] * 4)], **rows}
     )
     with opened_fleet(database) as index:
-        index.add(folder / FIRST, "x")
+        index.add(folder / FIRST, "x", {})
         assert sorted(map(tuple, index.execute("SELECT run, figure, value FROM figures"))) == [
             ("r", "b", math.inf), ("r\ufffd", "half ?", None),
         ]  # fmt: skip
 
 
-def test_commands_ask_the_fleet_that_the_environment_names(
-    database: FleetDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_commands_ask_the_fleet_that_the_environment_names(database, folder, monkeypatch, tmp_path) -> None:
     filled(database, folder)
     monkeypatch.setenv(FLEET_DATABASE, database.where if isinstance(database, PostgresDatabase) else str(database.path))
     monkeypatch.chdir(tmp_path)
@@ -139,7 +135,7 @@ def test_commands_ask_the_fleet_that_the_environment_names(
     assert "router" in told(history, "firewall-modes", "--fleet")
     assert told(fetch, FIRST) == f"{folder / FIRST}\n", "it can be read where it is"
     with opened_fleet(database) as index:
-        index.add(folder / FIRST, f"/far/away/{FIRST}")
+        index.add(folder / FIRST, f"/far/away/{FIRST}", {})
     with pytest.raises(InputError, match=f"on another machine, and in no object store: /far/away/{FIRST}"):
         told(fetch, FIRST, SECOND)
 

@@ -31,9 +31,7 @@ def test_without_tls_nothing_but_loopback_is_spoken_to(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://[::1]:8786", "tcp://localhost:8786"])
-def test_loopback_has_tls_with_a_key_of_the_user_that_no_other_can_read(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loopback_has_tls_with_a_key_of_the_user_that_no_other_can_read(address, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv(TLS, raising=False)
     first, again = security_for(address), security_for(address)
@@ -98,9 +96,7 @@ def test_a_worker_offers_a_testbed_to_its_own_version_alone() -> None:
     assert offered("memory") is None
 
 
-def test_a_run_whose_lease_another_took_ends_at_its_next_line_without_a_further_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_whose_lease_another_took_ends_at_its_next_line_without_a_further_step(tmp_path, monkeypatch, capfd) -> None:
     mine, later = Fence(tmp_path / "fence", 9), Fence(tmp_path / "fence", 10)
     mine.put_up({"machine": "a"})
     for name, value in mine.environment.items():

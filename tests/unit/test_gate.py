@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
 from collections.abc import Callable, Collection, Sequence
 from math import exp
 from pathlib import Path
@@ -16,9 +18,10 @@ from dutlab.analysis.design import RunOrder
 from dutlab.analysis.gate import CellName, gate_counts, gate_rounds, overall, seen
 from dutlab.analysis.verdict import CheckKind
 from dutlab.cli.outcome_formats import FORMATS
-from dutlab.cli.versions import VersionKind, version_of, versions_of
+from dutlab.cli.versions import VersionKind, rules_mode, version_of, versions_of
 from dutlab.errors import InputError
 from dutlab.report.questions.gated import GatePart, GateResult
+from dutlab.stats.functions import FunctionChange
 from dutlab.stats.sequential import FEWEST, mean_reach
 
 COUNT, RATE = "exact_instructions_per_frame", "received_pps"
@@ -115,7 +118,7 @@ GATE = GateResult(
     (
         GatePart(
             "instructions", tuple(gate_counts(counts(a=(100.0, 102.0), b=(50.0, 50.0)), lambda _: counts(a=(100.0, 102.0)), 0.001)),
-            0.001, (("newer: rules 64", "nft says # no"),), ("runs/1", "runs/2"),
+            0.001, (("newer: rules 64", "nft says # no"),), ("runs/1", "runs/2"), (("a", (FunctionChange("nft_do_chain", 84.0, 0.0),)),),
         ),
     ),
 )  # fmt: skip
@@ -123,6 +126,7 @@ GATE = GateResult(
 
 def test_every_format_has_the_verdict_and_each_result() -> None:
     of = {name: FORMATS[name](GATE.outcome(suite="gate")) for name in FORMATS}
+    assert [name for name, text in of.items() if "nft_do_chain" in text.replace("\\", "")] == list(FORMATS)
     suite = ET.fromstring(of["junit"])[0]
     assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("2", "1", "0")
     assert (
@@ -139,12 +143,22 @@ def test_every_format_has_the_verdict_and_each_result() -> None:
     plain = json.loads(json.dumps(GATE.plain()))
     assert (plain["kind"], plain["exit_status"], plain["parts"][0]["runs"]) == ("FAIL", 1, ["runs/1", "runs/2"])
     assert plain["parts"][0]["cells"][0]["again"] == 1
+    assert plain["parts"][0]["functions"] == [{"where": "a", "functions": [{"name": "nft_do_chain", "change": 84.0, "reach": 0.0}]}]
 
 
 def test_a_gate_without_a_result_says_why() -> None:
     gate = GateResult("a", "b", (GatePart("instructions", (), 0.001, (("newer: rules 64", "nft: line 3"),)),))
     assert gate.kind is Kind.CANNOT_TELL and "nft: line 3" in gate.sentence
     assert ET.fromstring(FORMATS["junit"](gate.outcome(suite="gate")))[0].attrib["errors"] == "1"
+
+
+def test_no_line_of_a_rule_set_is_a_command(tmp_path: Path) -> None:
+    rules = "table x {}\ndutlab-end-of-rules\ndutlab-end-of-rules-\ntouch pwned; $(touch pwned)\n"
+    (tmp_path / "nft").write_text("#!/bin/sh\ncat >read\n")
+    (tmp_path / "nft").chmod(0o755)
+    (apply,) = rules_mode(rules)["apply"]
+    subprocess.run(["sh", "-ec", apply], cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True)
+    assert (tmp_path / "read").read_text() == f"{rules}\n" and not (tmp_path / "pwned").exists()
 
 
 def test_versions_are_what_they_look_like(tmp_path: Path) -> None:

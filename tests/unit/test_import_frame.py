@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import pytest
 from click.testing import CliRunner
@@ -18,11 +20,15 @@ from dutlab.errors import InputError
 from dutlab.interop import importers
 from dutlab.interop.figure_checks import checked, line_ceilings
 from dutlab.interop.imported_run import AssumedUnit, Imported, ImportOptions, LeftOut, Omission, imported_cell, write_imported
-from dutlab.interop.importers import WrongKind, read_data
+from dutlab.interop.importers import WrongKind, read_data, read_files
 from dutlab.methods.ports import Measured
 from dutlab.physics.ceilings import tcp_goodput
 from dutlab.report.gather import gather
+from dutlab.report.questions.compared import compare_modes
+from dutlab.report.questions.sides import open_run
+from dutlab.report.write import write_report
 from dutlab.units import BpsL1
+from import_files import FIO
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TEN_G, ONE_G = BpsL1(10e9), BpsL1(1e9)
@@ -178,3 +184,66 @@ def test_a_large_file_is_not_tried_with_the_other_importers(monkeypatch):
     with pytest.raises(InputError) as refused:
         read_data("netperf", "x.txt", data, ImportOptions())
     assert kind != "netperf" and not isinstance(refused.value, WrongKind)
+
+
+@pytest.mark.parametrize(("kind", "whole"), whole_files())
+def test_a_number_that_no_float_holds_is_read_or_refused_by_name(kind, whole):
+    whole = gzip.decompress(whole) if kind == "flent" else whole
+    numbers = [found.span() for found in re.finditer(rb"\d+", whole)]
+    for (first, end), digits in zip(numbers[:: max(1, len(numbers) // 45)], cycle((25, 400, 5000)), strict=False):
+        with suppress(InputError):
+            for trial in IMPORTS[kind].importer("odd", whole[:first] + b"9" * digits + whole[end:], ImportOptions()):
+                assert trial.cell.model_dump_json()
+
+
+def test_what_no_importer_foresaw_is_a_fault_of_its_file_and_the_others_are_read(tmp_path, monkeypatch):
+    right = IMPORTS["fio"].importer
+
+    def broken(name, data, options):
+        if data == b"odd":
+            raise ZeroDivisionError("of the importer")
+        return right(name, data, options)
+
+    monkeypatch.setattr(ImportKind, "importer", property(lambda _: broken))
+    (tmp_path / "odd").write_bytes(b"odd")
+    (tmp_path / "good").write_bytes(FIO.read_bytes())
+    trials, faults = read_files("fio", [tmp_path / "odd", tmp_path / "good"], ImportOptions())
+    assert [bool(trial.why) for trial in trials] == [True, False]
+    assert [fault.partition(": ")[2] for fault in faults] == ["cannot be read: ZeroDivisionError: of the importer"]
+
+
+def test_a_file_of_any_name_is_imported_and_kept(tmp_path):
+    names = (
+        "my drive.json",
+        "+x.json",
+        "..json",
+        "caf\udce9.json",
+        "\u202egnp.json",
+        "a\nb.json",
+        "-.json",
+        "x" * 200 + ".json",
+        "other.json",
+    )
+    (tmp_path / "in").mkdir()
+    for name in names:
+        (tmp_path / "in" / name).write_bytes(FIO.read_bytes())
+    trials, faults = read_files("fio", sorted((tmp_path / "in").iterdir()), ImportOptions())
+    run = write_imported(tmp_path / "runs", "x", trials, command=(), now=NOW)
+    assert not faults and len(trials) == len(names)
+    assert all((run.path / "trials" / f"{r.trial:04d}" / raw).read_bytes() == FIO.read_bytes() for r in run.records() for raw in r.raw)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), {kind: data for kind, data in reversed(whole_files()) if kind not in {"figures", "ministat"}}.items()
+)
+def test_each_kind_makes_a_report_and_two_devices_can_be_compared(tmp_path, kind, data):
+    trials = [t for name in ("one.json", "two.json") for _ in range(2) for t in read_data(kind, name, data, ImportOptions())]
+    run = write_imported(tmp_path, kind, trials, command=(), now=NOW, bed=IMPORTS[kind].bed)
+    written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)
+    (report,) = json.loads(next(p for p in written if p.suffix == ".json").read_text())["runs"]
+    assert report["labels"] == ["one", "two"] and not report["faults"]
+    assert {row["words"] for row in report["limits"]} <= {"limit unknown"}
+    if not report["headlines"]:  # of a sender alone: nothing that cells are compared by
+        return
+    (pair,) = compare_modes(open_run(run.path))
+    assert all(c.pair.first == c.pair.second for c in pair.comparisons)

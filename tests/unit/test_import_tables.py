@@ -1,20 +1,18 @@
-"""Importers that are a table of fields each: iperf 2, wrk, TRex's counters, nfvbench, CSIT."""
+"""Importers of testers: iperf 2, wrk, TRex (counters and ndr_bench), nfvbench, CSIT."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
+from pprint import pformat
 
 import pytest
 
-from dutlab.choices import IMPORTS
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import ImportOptions, Omission, write_imported
+from dutlab.interop.imported_run import ImportOptions, Omission
 from dutlab.interop.importers import read_data
-from dutlab.report.write import write_report
-from import_files import DATA, csit, nfvbench, trex_astf, trex_stl
+from import_files import DATA, csit, csit_draft, ndr, nfvbench, trex_astf, trex_stl
 
 CUT = DoubtKind.TOOL_INCOMPLETE
 
@@ -204,6 +202,53 @@ def test_csit(result, figures):
     assert trial.started == datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
 
 
+BOUNDS = {"lower": 9e6, "upper": 10e6}
+TIMES = {"min": 5.0, "avg": 12.0, "max": 90.0, "hdrh": ""}
+NONE = dict.fromkeys(TIMES, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "results", "figures"),
+    [
+        ("MRR", {"unit": "pps", "samples": [9e6, 11e6, 10e6], "avg": 10e6}, {"received_pps": 10e6}),
+        ("MRR", {"test": {"unit": "pps", "value": {"receive-rate": [9e6, 11e6, 10e6]}}}, {"received_pps": 10e6}),
+        ("NDRPDR", {"throughput": {"unit": "pps", "ndr": {"value": BOUNDS, "value_gbps": {"lower": 6.0, "upper": 6.7}}},
+                    "latency": {"forward": {"pdr_90": TIMES}, "reverse": {"pdr_90": NONE}}},
+         {"ndr/lower_pps": 9e6, "ndr/upper_pps": 10e6, "ndr/lower_bps_l1": 6e9}),
+        ("NDRPDR", {"test": {"ndr": {"value_pps": BOUNDS}, "hdrh": {"forward": {"pdr-90": "5/12/90/HISTFAAAA"}}}}, {"ndr/lower_pps": 9e6}),
+        ("NDRPDR", {"test": {"ndr": {"unit": "pps", "value": {"lower": "9000000.0", "upper": "1e7"}}, "hdrh": {"forward": {"pdr-90": TIMES}}}},
+         {"ndr/lower_pps": 9e6, "ndr/upper_pps": 10e6}),
+        ("NDRPDR", {"throughput": {"unit": "cps", "pdr": {"value": BOUNDS, "value_gbps": {"lower": -1.0}}}}, {"pdr/connections_lower_per_s": 9e6}),
+        ("SOAK", {"critical-rate": BOUNDS}, {"critical/lower_pps": 9e6, "critical/upper_pps": 10e6}),
+        ("SOAK", {"test": {"throughput": BOUNDS, "node": {}}}, {"critical/lower_pps": 9e6}),
+        ("SOAK", {"test": {"unit": "pps", "value": BOUNDS}}, {"critical/lower_pps": 9e6}),
+        ("RECONF", {"test": {"result": {"loss": 12, "time": 0.002}}}, {"outage_ns": 2e6, "lost_frames": 12}),
+        ("HOSTSTACK", {"seconds": 20.0, "bits_per_second": 9.1e9, "retransmits": 3}, {"goodput_bps": 9.1e9, "retransmits": 3}),
+        ("HOSTSTACK", {"client": {"rx_bits_per_second": 0.0}, "server": {"rx_bits_per_second": 1.7e9}}, {"goodput_bps": 1.7e9}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("below_test", [False, True])
+def test_a_draft_of_csit(kind, results, figures, below_test):
+    (trial,) = read("csit", csit_draft(kind, results, below_test=below_test))
+    found = trial.measured.figures
+    assert {name: found["a+a.back"][name] for name in figures} == pytest.approx(figures)
+    if "forward" in str(results):
+        assert (found["a"]["pdr_90/latency_mean_ns"], "a.back" in found) == (12e3, False)
+    assert (trial.cell.params["type"], trial.measured.facts["dut_version"]) == (kind.lower(), "26.02")
+    assert trial.started == datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+
+
+def test_counters_as_python_prints_them_and_an_answer_of_nfvbenchs_server_are_read():
+    said = json.loads(trex_stl())
+    said["latency"] = {5: said["latency"]["5"]}
+    (trial,), (as_json,) = read("trex-stats", f"stats:\n{pformat(said)}\n".encode()), read("trex-stats", trex_stl())
+    assert trial.measured.figures == as_json.measured.figures
+    answer = {"status": "OK", "result": json.loads(nfvbench())}
+    for printed in (json.dumps(answer), repr(answer)):
+        (trial,) = read("nfvbench", printed.encode())
+        assert trial.measured.figures == read("nfvbench", nfvbench())[0].measured.figures
+
+
 @pytest.mark.parametrize("changed", [{"passed": False, "message": "VPP crashed"}, {"result": {"type": "unknown"}}])
 def test_a_test_of_csit_that_failed_or_has_no_figures_has_no_result(changed):
     with pytest.raises(InputError):
@@ -218,15 +263,16 @@ def test_a_field_in_a_unit_that_nobody_knows_is_left_out():
     assert Omission.UNREADABLE in [o.why for o in trial.left_out]
 
 
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [("trex-stats", trex_stl()), ("trex-stats", trex_astf()), ("nfvbench", nfvbench()), ("csit", csit())]
-    + [(kind, path.read_bytes()) for kind, name in (("iperf2", "udp-i.txt"), ("wrk", "latency.txt")) for path in (DATA / kind / name,)],
-)
-def test_two_devices_make_a_report(tmp_path: Path, kind, data):
-    trials = [trial for name in ("one.json", "two.json") for trial in read(kind, data, name)]
-    run = write_imported(tmp_path, kind, trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC), bed=IMPORTS[kind].bed)
-    written = write_report([run.path], formats=("html", "md", "csv", "json"), out=None)
-    (report,) = json.loads(next(p for p in written if p.suffix == ".json").read_text())["runs"]
-    assert report["labels"] == ["one", "two"] and not report["faults"]
-    assert {row["words"] for row in report["limits"]} <= {"limit unknown"}
+def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
+    (trial,) = read("trex-ndr", ndr(), "vpp.json")
+    figures = trial.measured.figures["a"]
+    assert (figures["offered_pps"], figures["received_pps"], figures["loss_ratio"]) == (6.25e6, 6.246875e6, 0.0005)
+    assert (figures["latency_min_ns"], figures["latency_mean_ns"], figures["latency_max_ns"]) == (12e3, 21.5e3, 180e3)
+    assert trial.cell.params == {"frame_size": 64, "directions": "forward", "duration_s": 20.0, "loss_percent": 0.1}
+    assert figures["offered_bps_l1"] == pytest.approx(figures["offered_pps"] * (64 + 20) * 8)
+    assert any("0.1 % loss" in note for note in trial.measured.notes)
+    printed = b"Bench Run has finished :-)\n" + pformat(ndr().decode()).encode()
+    assert printed.count(b"\n") > 5
+    assert read("trex-ndr", printed)[0].measured.figures == trial.measured.figures, "as Python prints its text"
+    (stopped,) = read("trex-ndr", ndr(total_iterations=10))
+    assert any("may lie higher" in note for note in stopped.measured.notes)

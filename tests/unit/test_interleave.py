@@ -58,9 +58,7 @@ workloads:
         (("e.yaml", "--testbed", "t.yaml", "--testbed", "t.yaml", "--interleave"), "t.yaml:1:1: nothing: "),
     ],
 )
-def test_what_cannot_be_done_in_turn_is_refused_before_a_folder_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], said: str
-) -> None:
+def test_what_cannot_be_done_in_turn_is_refused_before_a_folder_is_made(tmp_path, monkeypatch, capsys, argv, said) -> None:
     monkeypatch.chdir(tmp_path)
     Path("e.yaml").write_text(FILE)
     Path("wrong.yaml").write_text("factores: {}\n" + FILE)

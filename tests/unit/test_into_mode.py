@@ -91,9 +91,7 @@ async def test_what_changed_since_the_mode_was_applied_is_named(harm: dict[str, 
         (("openbsd-pf",), "openbsd-pf", "nat", {"setperf": "12"}, "hw.setperf is 100: 12"),
     ],
 )
-async def test_a_filter_that_the_system_reloads_by_itself_is_noticed_after_the_trial(
-    transcripts: tuple[str, ...], name: str, mode: str, harm: dict[str, str], said: str
-) -> None:
+async def test_a_filter_that_the_system_reloads_by_itself_is_noticed_after_the_trial(transcripts, name, mode, harm, said) -> None:
     dut = TranscriptHost.of(*transcripts)
     dut.system = SYSTEMS[name]
     stage, applied = stage_of(E302, dut), family(name).modes[mode]

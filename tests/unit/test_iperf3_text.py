@@ -16,62 +16,11 @@ from golden import Golden
 from outputs import output
 from refusal import refusals
 
-LINUX = """\
-Connecting to host 172.16.10.2, port 5201
-[  5] local 172.16.0.2 port 40000 connected to 172.16.10.2 port 5201
-[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
-[  5]   0.00-1.00   sec   261 MBytes  2.19 Gbits/sec   12   3.10 MBytes       (omitted)
-[  5]   0.00-1.00   sec   268 MBytes  2.25 Gbits/sec    3   3.10 MBytes
-[  5]   1.00-2.00   sec   267 MBytes  2.24 Gbits/sec    0   3.10 MBytes
-- - - - - - - - - - - - - - - - - - - - - - - - -
-[ ID] Interval           Transfer     Bitrate         Retr
-[  5]   0.00-2.00   sec   535 MBytes  2.25 Gbits/sec    3             sender
-[  5]   0.00-2.04   sec   533 MBytes  2.19 Gbits/sec                  receiver
-
-iperf Done.
-"""
-WINDOWS = """\
-Connecting to host 192.168.1.10, port 5201\r
-[  4] local 192.168.1.20 port 50000 connected to 192.168.1.10 port 5201\r
-[  6] local 192.168.1.20 port 50001 connected to 192.168.1.10 port 5201\r
-[ ID] Interval           Transfer     Bandwidth\r
-[  4]   0.00-1.00   sec  56.1 MBytes   471 Mbits/sec                  \r
-[  6]   0.00-1.00   sec  56.0 MBytes   470 Mbits/sec                  \r
-[SUM]   0.00-1.00   sec   112 MBytes   941 Mbits/sec                  \r
-- - - - - - - - - - - - - - - - - - - - - - - - -\r
-[ ID] Interval           Transfer     Bandwidth\r
-[  4]   0.00-1.00   sec  56.1 MBytes   471 Mbits/sec                  sender\r
-[  4]   0.00-1.00   sec  56.0 MBytes   470 Mbits/sec                  receiver\r
-[  6]   0.00-1.00   sec  56.0 MBytes   470 Mbits/sec                  sender\r
-[  6]   0.00-1.00   sec  55.9 MBytes   469 Mbits/sec                  receiver\r
-[SUM]   0.00-1.00   sec   112 MBytes   941 Mbits/sec                  sender\r
-[SUM]   0.00-1.00   sec   112 MBytes   939 Mbits/sec                  receiver\r
-\r
-iperf Done.\r
-"""
-UDP = """\
-Connecting to host 172.16.10.2, port 5201
-[  5] local 172.16.0.2 port 40000 connected to 172.16.10.2 port 5201
-[ ID] Interval           Transfer     Bitrate         Total Datagrams
-[  5]   0.00-1.00   sec   119 MBytes  1.00 Gbits/sec  86303
-- - - - - - - - - - - - - - - - - - - - - - - - -
-[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
-[  5]   0.00-1.00   sec   119 MBytes  1.00 Gbits/sec  0.000 ms  0/86303 (0%)  sender
-[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec  0.012 ms  863/86303 (1%)  receiver
-"""
+LINUX = output("iperf3_text", "linux")
+WINDOWS = output("iperf3_text", "windows")
+UDP = output("iperf3_text", "udp")
 UDP_3_0 = output("step_figures", "iperf3-3.0-udp")
-SERVER = """\
------------------------------------------------------------
-Server listening on 5201
------------------------------------------------------------
-Accepted connection from 172.16.0.2, port 40000
-[  5] local 172.16.10.2 port 5201 connected to 172.16.0.2 port 40002
-[ ID] Interval           Transfer     Bitrate
-[  5]   0.00-1.00   sec   112 MBytes   112 MBytes/sec
-- - - - - - - - - - - - - - - - - - - - - - - - -
-[ ID] Interval           Transfer     Bitrate
-[  5]   0.00-1.00   sec   112 MBytes   112 MBytes/sec                  receiver
-"""
+SERVER = output("iperf3_text", "server")
 TCP_SERVER_3_1 = output("step_figures", "iperf3-3.1-tcp-server")
 UDP_SERVER_3_1 = output("step_figures", "iperf3-3.1-udp-server")
 

@@ -25,26 +25,14 @@ from dutlab.spec.links import Port
 from dutlab.spec.loader import experiment_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.ipgen_benchmark import check, generation, parse_benchmark
+from outputs import output
 from refusal import refusals
 
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "ipgen.py"
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 
-ALONE = """\
-ipgen v1.29
-
-Packet generation benchmark. pktsize=46 start
-9 pkt generated. totally 9 packet generated in 1 second. average: 9 pps, pktsize 46, 0.00Mbps
-7 pkt generated. totally 16 packet generated in 2 second. average: 8 pps, pktsize 46, 0.00Mbps
-"""
-TWO_AT_ONCE = """\
-Packet generation benchmark. pktsize=1500 with MEMCPY with CKSUM test start
-5 pkt generated. totally 5 packet generated in 1 second. average: 5 pps, pktsize 1500, 0.06Mbps
-Packet generation benchmark. pktsize=1500 with MEMCPY with CKSUM test start
-4 pkt generated. totally 4 packet generated in 1 second. average: 4 pps, pktsize 1500, 0.04Mbps
-2 pkt generated. totally 6 packet generated in 2 second. average: 3 pps, pktsize 1500, 0.03Mbps
-3 pkt generated. totally 8 packet generated in 2 second. average: 4 pps, pktsize 1500, 0.04Mbps
-"""
+ALONE = output("ipgen", "benchmark")
+TWO_AT_ONCE = output("ipgen", "benchmark-two-at-once")
 
 
 def imported(name: str, text: str) -> list[Imported]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dutlab.errors import LabError
 from dutlab.labs import description, recipe, state
+from dutlab.labs.state import LabState, StateFolder
 from dutlab.spec.lab_files import parse
 
 THREE_NODE = description("three-node")
@@ -88,3 +91,47 @@ def test_a_cable_that_links_share_is_laid_and_addressed_once() -> None:
     assert f"neigh replace 172.16.10.2 lladdr {sink} dev out" in setup
     back = [line for line in recipe.setup_script(lab, "sink").splitlines() if line.startswith("route add")]
     assert len(back) == len(set(back)) == 4, "a way back to each source"
+
+
+# ---- State files of labs, whose folder another process removes with its last lab at any moment
+
+
+class BesideOthers(StateFolder):
+    """Its folder is removed again, some times, once it was made."""
+
+    def __init__(self, path: Path, times: int) -> None:
+        super().__init__(path)
+        self.left = times
+
+    def _make(self) -> None:
+        super()._make()
+        if self.left and not list(self.path.iterdir()):
+            self.left -= 1
+            self.path.rmdir()
+            self.path.parent.rmdir()
+
+
+@pytest.mark.parametrize("times", [0, 1, 7])
+async def test_a_lab_is_claimed_while_others_forget_their_last_one(tmp_path: Path, times: int) -> None:
+    folder = BesideOthers(tmp_path / "dutlab" / "labs", times)
+    async with folder.lock():
+        assert folder.left == 0
+    folder.left = times
+    folder.claim(LabState.unknown("mine"))
+    assert folder.labels() == ["mine"]
+    folder.forget("mine")
+    folder.left = times
+    folder.rewrite(LabState.unknown("mine"))
+    assert folder.labels() == ["mine"]
+
+
+def test_a_folder_that_never_stays_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="No such file"):
+        BesideOthers(tmp_path / "dutlab" / "labs", 10_000).claim(LabState.unknown("mine"))
+
+
+def test_a_label_that_is_taken_is_refused(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.claim(LabState.unknown("mine"))
+    with pytest.raises(LabError, match="exists already"):
+        folder.claim(LabState.unknown("mine"))

@@ -62,9 +62,7 @@ def test_every_layer_has_a_smoke_test() -> None:
     assert missing == []
 
 
-def test_an_unknown_base_runs_every_layer_whole_and_says_so(
-    layers: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_base_runs_every_layer_whole_and_says_so(layers, monkeypatch, capsys) -> None:
     monkeypatch.delenv("CI_ALL", raising=False)
     monkeypatch.setattr("sys.argv", ["layers", "--since", "0" * 40])
     layers.main()

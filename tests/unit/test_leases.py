@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
 import signal
 import subprocess
@@ -9,12 +11,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from capability import need_program
 from dutlab.errors import InputError, StoreError
+from dutlab.hosts.lease import Holder
 from dutlab.runner.fleet import leases as of_leases
 from dutlab.runner.fleet.leases import LeaseStore, PostgresLeases, SqliteLeases, lease_store
 from dutlab.store import fleet_tables
@@ -97,9 +101,7 @@ def test_tables_of_a_newer_dutlab_are_refused(opened: Callable[[], LeaseStore], 
     assert [lease.holder for lease in opened().held()] == ["a"], "what was there stays, and the missing step alone is taken"
 
 
-def test_a_host_whose_clock_is_an_hour_off_neither_steals_nor_lends_a_lease(
-    opened: Callable[[], LeaseStore], tmp_path: Path, python: str, python_env: dict[str, str]
-) -> None:
+def test_a_host_whose_clock_is_an_hour_off_neither_steals_nor_lends_a_lease(opened, tmp_path, python, python_env) -> None:
     library = tmp_path / "wrong_clock.so"
     subprocess.run([need_program("cc"), "-shared", "-fPIC", "-o", str(library), str(WRONG_CLOCK), "-ldl"], check=True)
     store = opened()
@@ -146,9 +148,7 @@ def test_leases_and_tokens_survive_a_crash_of_the_database_and_meanwhile_it_is_a
     assert store.renew(lease, LONG_S) and PostgresLeases(PostgresDatabase(cluster.where)).take("crashed", "b", LONG_S) is None
 
 
-def test_the_environment_names_the_store_and_its_faults_are_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: PostgresCluster
-) -> None:
+def test_the_environment_names_the_store_and_its_faults_are_told(monkeypatch, tmp_path, cluster) -> None:
     monkeypatch.setenv(FLEET_DATABASE, str(tmp_path / "x"))
     assert lease_store() == SqliteLeases(SqliteDatabase(tmp_path / "x"))
     monkeypatch.setenv(FLEET_DATABASE, cluster.where)
@@ -177,9 +177,7 @@ def test_the_environment_names_the_store_and_its_faults_are_told(
         "postgresql://dutlab:quokka@127.0.0.1:1/fleet",
     ],
 )
-def test_no_error_shows_a_part_of_the_password_and_no_file_is_named_after_it(
-    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_error_shows_a_part_of_the_password_and_no_file_is_named_after_it(where, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(FLEET_DATABASE, where)
     with pytest.raises((InputError, FleetDatabaseAway)) as caught:
@@ -187,3 +185,14 @@ def test_no_error_shows_a_part_of_the_password_and_no_file_is_named_after_it(
     shown = "".join(traceback.format_exception(caught.value))
     assert not re.search("zeb|quo|kka", str(caught.value)), shown
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- Who has a machine, as its lease names them
+
+
+def test_a_user_who_has_no_name_is_known_by_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    assert Holder.this_process(tmp_path, datetime.now(UTC)).who.startswith(f"user {os.getuid()}@")

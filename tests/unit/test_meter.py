@@ -74,9 +74,7 @@ async def read(spec: MeterSensor, enough: Callable[[Asked], Any]) -> Watched:
         ("tasmota", 1, TWO, 15.0, "/cm?cmnd=Status%208"),
     ],
 )
-async def test_each_model_is_asked_and_understood_as_its_maker_documents_it(
-    answers: Answers, url: str, model: Any, channel: int, said: str, watts: float, path: str
-) -> None:
+async def test_each_model_is_asked_and_understood_as_its_maker_documents_it(answers, url, model, channel, said, watts, path) -> None:
     answers.body = said.encode()
     found = await read(MeterSensor(name="wall", url=url, model=model, channel=channel, host="dut", every=0.1), lambda m: m._readings)
     sample = next(s for s in found.samples if s.name == "wall")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,7 @@ def trafgen_said(text: str) -> tuple[float, ...]:
 @pytest.mark.parametrize(
     ("read", "text"), [(lambda text: read_results(text, 1, host="source", raw={}), PKTGEN_DOCUMENTED), (trafgen_said, TRAFGEN_TWO_CORES.decode())]
 )  # fmt: skip
-def test_an_output_that_lacks_any_word_or_line_gives_figures_or_one_named_fault(
-    read: Callable[[str], tuple[float, ...]], text: str
-) -> None:
+def test_an_output_that_lacks_any_word_or_line_gives_figures_or_one_named_fault(read, text) -> None:
     whole, faults = read(text), list[str]()
     for less in shorter(text):
         try:

@@ -10,34 +10,13 @@ from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, ImportOptions, Omission
 from outputs import output
 
-STREAM = """\
-MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET : demo
-Recv   Send    Send
-Socket Socket  Message  Elapsed
-Size   Size    Size     Time     Throughput
-bytes  bytes   bytes    secs.    10^6bits/sec
+STREAM = output("netperf", "tcp-stream")
+UDP = output("netperf", "udp-stream")
+REQUESTS = output("netperf", "tcp-rr")
 
-131072  16384  16384    10.00    2250.13
-"""
-UDP = """\
-MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET
-Socket  Message  Elapsed      Messages
-Size    Size     Time         Okay Errors   Throughput
-bytes   bytes    secs            #      #   10^6bits/sec
 
-212992   65507   10.00       46000      0    2410.66
-212992           10.00       45080           2362.45
-"""
-REQUESTS = """\
-MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 172.16.10.2 () port 0 AF_INET : first burst 0
-Local /Remote
-Socket Size   Request  Resp.   Elapsed  Trans.
-Send   Recv   Size     Size    Time     Rate
-bytes  Bytes  bytes    bytes   secs.    per sec
-
-16384  131072 1        1       10.00    25000.11
-16384  131072
-"""
+BARE, BARE_UDP, BARE_REQUESTS = ("\n".join(text.splitlines()[n:]) + "\n" for text, n in ((STREAM, 6), (UDP, 5), (REQUESTS, 6)))
+"""What `-P 0` leaves of them."""
 
 
 def read(text: str) -> list[Imported]:
@@ -91,6 +70,14 @@ KEYS = (
         ("Throughput,Elapsed Time (sec)\n941.5,10.00\n940.5,10.00\n", [{"goodput_bps": 941.5e6, "duration_s": 10}, {"goodput_bps": 940.5e6}]),
         (STREAM.replace("10^6bits/sec", "10^6bits/s  % S").replace("2250.13", "2250.13   27.46    -1.00    0.574   -1.000"), [{"goodput_bps": 2250.13e6}]),
         (UDP.replace("45080 ", "46020 "), [{"loss_ratio": 0}]),
+        (STREAM + BARE.replace("2250.13", "2100.50"), [{"goodput_bps": 2250.13e6, "test": "TCP_STREAM"}, {"goodput_bps": 2100.5e6, "test": "TCP_STREAM"}]),
+        (UDP + BARE_UDP, [{"loss_ratio": 920 / 46000, "test": "UDP_STREAM"}] * 2),
+        (BARE + BARE_UDP + BARE_REQUESTS, [
+            {"goodput_bps": 2250.13e6, "message_bytes": 16384, "test": "STREAM", "duration_s": 10}, {"loss_ratio": 920 / 46000, "test": "UDP_STREAM"},
+            {"transactions_per_s": 25000.11, "request_bytes": 1, "test": "RR"}]),
+        (f"$ netperf -P 0 -H 192.0.2.7 -t TCP_MAERTS -f M\n{BARE}+ netperf -P 0 -H 192.0.2.7 -t TCP_CRR\n{BARE_REQUESTS}", [
+            {"goodput_bps": 2250.13 * 1024**2 * 8, "test": "TCP_MAERTS"}, {"transactions_per_s": 25000.11, "test": "TCP_CRR"}]),
+        (BARE.replace("2250.13", "2250.13   27.46    -1.00    0.574   -1.000"), [{"goodput_bps": 2250.13e6}]),
         (STREAM + STREAM.replace("172.16.10.2", "172.16.10.3"), [{"server": "172.16.10.2"}, {"server": "172.16.10.3"}]),
         (STREAM + STREAM.replace("AF_INET", "AF_INET6"), [{"ip": None}, {"ip": "6"}]),
     ],
@@ -112,11 +99,16 @@ def test_what_netperf_says_beside_a_result() -> None:
     assert ([doubt.kind for doubt in first.measured.doubts], first.left_out[0].why) == ([DoubtKind.TOOL_INCOMPLETE], Omission.UNFINISHED)
     (trial,) = read("THROUGHPUT=5.0\n")
     assert [unit.unit for unit in trial.assumed] == ["10^6bits/s"]
+    (stream, requests) = read(BARE + BARE_REQUESTS)
+    assert ([unit.field for unit in stream.assumed], requests.assumed) == (["goodput_bps"], ())
+    assert (len(stream.measured.notes), len(requests.measured.notes)) == (1, 1), "which test it was is not told"
     (trial,) = read(STREAM.replace("Recv   Send", "!!! WARNING\n!!! Confidence intervals: Throughput      : 2.544%\n\nRecv   Send"))
     assert len(trial.measured.notes) == 1
 
 
-@pytest.mark.parametrize("text", ["", "hello\n", STREAM[: STREAM.index("131072")], UDP[: UDP.index("212992           ")]])
+@pytest.mark.parametrize(
+    "text", ["", "hello\n", "9402.35\n", "1 2 3 4\n", STREAM[: STREAM.index("131072")], UDP[: UDP.index("212992           ")]]
+)
 def test_a_file_without_a_whole_test_is_refused_by_its_name(text: str) -> None:
     with pytest.raises(InputError, match=r"runs/asus.txt: no test of netperf in it reached its end"):
         read(text)

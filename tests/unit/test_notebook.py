@@ -13,6 +13,7 @@ import dutlab
 import fake_run
 from dutlab.errors import InputError
 from dutlab.notebook import DataTable
+from dutlab.pytest_plugin import MeasuredFigure
 from fake_run import Wanted, build
 from notebooks import NOTEBOOKS, cells_run
 
@@ -111,3 +112,20 @@ async def test_the_notebooks_that_read_run(folder: Path, monkeypatch: pytest.Mon
 
 def test_every_notebook_is_run_by_a_test() -> None:
     assert {p.stem for p in NOTEBOOKS.glob("*.ipynb")} == {"read-runs", "compare-runs", "run-an-experiment"}  # the last one by tests/netns
+
+
+# ---- A figure of the fixture `dutlab` for tests of other projects, against a limit
+
+
+@pytest.mark.parametrize(
+    ("values", "at_least", "below"),
+    [
+        ((10.0, 11.0, 12.0), True, False),
+        ((8.0, 11.0, 12.0), False, False),
+        ((7.0, 8.0, 9.0), False, True),
+        ((2.0, *[10.0] * 20), True, False),
+    ],
+)
+def test_a_limit_is_met_or_missed_only_where_the_interval_is_wholly_beyond_it(values, at_least, below) -> None:
+    figure = MeasuredFigure("received_pps", "mode nat", values)
+    assert (figure.is_at_least(10.0), figure.is_below(10.0)) == (at_least, below), str(figure)

@@ -1,13 +1,38 @@
+""""""
+
 from __future__ import annotations
 
+import csv
 import json
+import re
+import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dutlab.cli import optics as command
+from dutlab.cli.main import dutlab
+from dutlab.report.sections.optics import optic_rows, optics_section
 from dutlab.systems.optics import Optic, dbm, of_ethtool, of_freebsd, of_openbsd, optic_of
-from optic_outputs import FREEBSD_QSFP, FREEBSD_SFP, JSON_LATER, JSON_QSFP, JSON_SFP, NEW_RX, OLD_RX, OPENBSD, OPENBSD_QSFP, QSFP, SFP
+from optic_outputs import (
+    CMIS,
+    FREEBSD_QSFP,
+    FREEBSD_SFP,
+    JSON_CMIS,
+    JSON_LATER,
+    JSON_QSFP,
+    JSON_SFP,
+    NEW_RX,
+    OLD_RX,
+    OPENBSD,
+    OPENBSD_QSFP,
+    QSFP,
+    SFP,
+)
 
 
 def test_values_of_an_sfp_are_judged_by_its_thresholds_not_by_its_flags() -> None:
@@ -117,3 +142,148 @@ def test_real_output_that_was_cut_or_damaged_ends_in_an_optic_or_none(text: str,
     damaged = text[:at] + data.draw(st.text('0123456789.-:{}[]()" \tNaIinfdBm', max_size=6)) + text[at + data.draw(st.integers(0, 5)) :]
     optic = optic_of(damaged)
     assert optic is None or json.dumps(optic.to_json(), allow_nan=False)
+
+
+# ---- Modules with CMIS, as QSFP-DD and OSFP are: what ethtool prints of them
+
+
+@pytest.mark.parametrize("said", [CMIS, JSON_CMIS], ids=["text", "json"])
+def test_ethtools_words_are_read_without_the_lanes_that_the_module_has_not(said: str) -> None:
+    optic = of_ethtool(said)
+    assert optic is not None
+    assert (optic.form, optic.connector, optic.part, optic.serial, optic.made, optic.wavelength_nm) == (
+        "QSFP-DD", "MPO Parallel Optic", "AC-400G-DR4", "X4210", "2024-05-31", 1311.0,
+    )  # fmt: skip
+    assert optic.values["tx_bias_ma"] == (83.806, 81.878, 72.9, 131.1)
+    assert optic.values["rx_power_mw"] == (2.2489, 1.8629, 0.0, 1.8215)
+    assert (optic.values["temperature_c"], optic.values["voltage_v"]) == ((70.49,), (3.2186,))
+    assert optic.note == "all after lane 4 measure nothing: taken as absent"
+    assert sorted((f.quantity, f.lane, f.limit) for f in optic.findings()) == [
+        ("rx_power_mw", 3, "low_alarm"), ("temperature_c", 1, "high_warning"), ("tx_bias_ma", 4, "high_alarm"),
+    ]  # fmt: skip
+
+
+def test_a_dead_lane_of_eight_is_no_absent_lane() -> None:
+    lit = CMIS
+    for lane, power in ((5, "1.5"), (6, "1.5"), (7, "1.5")):
+        lit = re.sub(rf"(Transmit avg optical power \(Channel {lane}\)\s*: )0.0000 mW / -inf", rf"\g<1>{power}000 mW / 1.76", lit)
+    optic = of_ethtool(lit)
+    assert optic is not None
+    assert ("tx_power_mw", 8, "low_alarm") in [(f.quantity, f.lane, f.limit) for f in optic.findings()]
+
+
+@pytest.mark.parametrize(
+    "said", [CMIS.replace("0x03 (ModuleReady)", "0x01 (ModuleLowPwr)"), JSON_CMIS.replace('"module_state": 3', '"module_state": 1')]
+)
+def test_a_sleeping_module_is_not_called_dark(said: str) -> None:
+    optic = of_ethtool(said)
+    assert optic is not None
+    assert "rx_power_mw" not in optic.values
+    assert "ModuleLowPwr" in optic.note
+
+
+def test_each_bank_of_a_sixteen_lane_module_adds_its_lanes() -> None:
+    bank = '"laser_tx_bias_current": [ 83.806,81.878,72.9,131.1,0,0,0,0 ],'
+    two = JSON_CMIS.replace(bank, bank.replace("0,0,0,0 ]", "70,70,70,70 ]") * 2)
+    optic = of_ethtool(two)
+    assert optic is not None
+    assert len(optic.values["tx_bias_ma"]) == 16
+
+
+@given(st.sampled_from([CMIS, JSON_CMIS]), st.data())
+def test_output_that_was_cut_or_damaged_ends_in_an_optic_or_none(text: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(text)))
+    damaged = text[:at] + data.draw(st.text('0123456789.-:{}[]()" \tNaIinfdBm', max_size=6)) + text[at + data.draw(st.integers(0, 5)) :]
+    optic = of_ethtool(damaged)
+    assert optic is None or json.dumps(optic.to_json(), allow_nan=False)
+
+
+# ---- The table of transceivers: from facts, on the command line with an ethtool that prints literal output, and in a report
+
+
+def facts(text: str, **card: object) -> dict[str, dict[str, Any]]:
+    optic = optic_of(text)
+    assert optic is not None
+    return {
+        "dut": {
+            "interfaces": {"eth4": {"operstate": "up", "speed_mbps": 10_000, "optic": optic.to_json(), **card}, "eth5": {"optic": None}}
+        }
+    }
+
+
+def test_a_row_says_what_is_beyond_the_modules_own_limits() -> None:
+    (row,) = optic_rows(facts(SFP))
+    assert (row.host, row.port, row.form, row.link, row.speed_mbps) == ("dut", "eth4", "SFP", "up", 10_000)
+    assert (row.tx_power_dbm, row.rx_power_dbm, row.temperature_c) == ((-3.01,), (-16.99,), 86.5)
+    assert row.verdict.startswith("rx power of lane 1 is -16.99 dBm, below its low alarm threshold -16.00 dBm; temperature")
+
+
+def test_what_a_module_does_not_tell_is_said_in_its_place() -> None:
+    (dark,) = optic_rows(facts(QSFP.replace("0.9000 mW / -0.46 dBm", "0.0000 mW / -inf dBm")))
+    assert dark.words()["tx_power_dbm"] == "0.00 / dark"
+    bare = {"dut": {"interfaces": {"ix0": {"optic": Optic(form="SFP", vendor="ACME").to_json()}}}}
+    assert optic_rows(bare)[0].verdict == "no readings"
+    assert optic_rows(bare)[0].link == ""
+    unlimited = of_openbsd("transceiver: SFP LC\n\ttemp: 34.60 C\n")
+    assert unlimited is not None
+    assert optic_rows({"dut": {"interfaces": {"ix0": {"optic": unlimited.to_json()}}}})[0].verdict == "no thresholds"
+
+
+def test_a_report_has_the_table_only_where_there_is_a_module() -> None:
+    assert optics_section({"dut": {"interfaces": {"eth5": {"optic": None}}}}) == ()
+    (section,) = optics_section(facts(OPENBSD, speed_mbps=None))
+    heads = [column.head for column in section.tables[0].columns]
+    assert "wavelength, nm" in heads
+    assert "speed, Mb/s" not in heads  # nobody tells it
+    assert section.tables[0].rows[0].cells[heads.index("part")] == "FTLX8571D3BCL"
+    assert section.tables[0].first == "", "no column of modes: all is read before the first"
+
+
+@pytest.fixture
+def ethtool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that `ethtool -m` prints; an empty one is an empty cage."""
+    said = tmp_path / "said"
+    said.write_text(SFP)
+    program = tmp_path / "ethtool"
+    program.write_text(
+        f"#!/bin/sh\n[ $1 = -m ] && cat {said} && [ -s {said} ] || {{ echo 'netlink error: No such device' >&2; exit 1; }}\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(command, "LINK_WAIT_S", 0.0)
+    return said
+
+
+def told(*argv: str, answers: str = "") -> Result:
+    return CliRunner().invoke(dutlab, ["optics", *argv], input=answers, catch_exceptions=False)
+
+
+def test_the_command_prints_a_table_and_the_same_as_json(ethtool: Path) -> None:
+    done = told("--port", "lo")
+    assert done.exit_code == 0
+    assert "AC-10G-SR" in done.stdout
+    (row,) = json.loads(told("--port", "lo", "--json").stdout)["optics"]
+    assert (row["host"], row["part"], row["rx_power_dbm"]) == ("this-machine", "AC-10G-SR", [-16.99])
+    ethtool.write_text("")
+    assert told("--port", "lo").stdout.startswith("no transceiver found: no port reports a module\n")
+
+
+def test_a_box_of_modules_becomes_a_table_of_all_of_them(ethtool: Path, tmp_path: Path) -> None:
+    file = tmp_path / "box.csv"
+    done = told("--port", "lo", "--each", "--csv", str(file), answers="\n\nend\n")
+    assert done.exit_code == 0
+    with file.open(newline="") as written:
+        rows = list(csv.DictReader(written))
+    assert [row["part"] for row in rows] == ["AC-10G-SR", "AC-10G-SR"]
+    assert rows[0]["rx_power_dbm"] == "-16.99"
+    ethtool.write_text(SFP.replace("ACME OPTICS", "=1+1"))
+    told("--port", "lo", "--csv", str(file))
+    assert "'=1+1" in file.read_text()  # a spreadsheet takes it for text, not for a formula
+    ethtool.write_text("")
+    unread = told("--port", "lo", "--each", "--json", answers="\nend\n")
+    assert json.loads(unread.stdout)["optics"][0]["form"] == "unreadable"
+
+
+def test_each_needs_one_host_and_one_port() -> None:
+    result = CliRunner().invoke(dutlab, ["optics", "--each"])
+    assert "--each needs one HOST and one --port" in str(result.exception)

@@ -50,9 +50,7 @@ DOORS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.usefixtures("_umask_000")
 @pytest.mark.parametrize("make", DOORS.values(), ids=DOORS)
-def test_private_folders_are_private_under_any_umask(
-    tmp_path: Path, make: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_private_folders_are_private_under_any_umask(tmp_path, make, monkeypatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     make(tmp_path)
     made = [path for path in tmp_path.rglob("*") if path.is_dir()]
@@ -94,9 +92,7 @@ SECRETS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("harm", [others_can_read, a_pipe])
 @pytest.mark.parametrize("read", SECRETS.values(), ids=SECRETS)
-def test_a_secret_that_others_can_read_is_refused_at_every_door(
-    tmp_path: Path, read: Callable[[Path], object], harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_that_others_can_read_is_refused_at_every_door(tmp_path, read, harm, monkeypatch) -> None:
     monkeypatch.setenv("DUTLAB_FLEET_TLS", str(tmp_path / "dutlab"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "dutlab").mkdir()

@@ -63,9 +63,7 @@ def prober(bed: Testbed, there: str, back: str) -> ProbesByEnds:
         (REFUSED, "= 1\n", GUARDS, [False, True]),
     ],
 )
-async def test_a_mode_holds_when_pings_pass_and_fail_as_its_frames_would(
-    bed: Testbed, there: str, back: str, behaviour: object, expected: list[bool]
-) -> None:
+async def test_a_mode_holds_when_pings_pass_and_fail_as_its_frames_would(bed, there, back, behaviour, expected) -> None:
     checks = await frame_checks(bed, prober(bed, there, back), behaviour, None)
     assert [c.passed for c in checks] == expected
     assert all(c.by_ping and "(proof: ping" in c.found for c in checks)

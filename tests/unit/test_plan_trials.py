@@ -35,17 +35,13 @@ def experiment(**changes):
             {"iperf3": {"omit": "1s", "duration": "2s", "links": [["a"], ["a", "b"]]}},
             {
                 "sweep": {
-                    "frame_sizes": [64, 1518, "imix"],
-                    "rates": ["max", "1kpps"],
-                    "duration": "1s",
-                    "warmup": "200ms",
-                    "drain": "300ms",
+                    "frame_sizes": [64, 1518, "imix"], "rates": ["max", "1kpps"], "duration": "1s", "warmup": "200ms", "drain": "300ms",
                     "links": [["a"]],
                 }
             },
         ],
         "repeats": 3,
-    } | changes
+    } | changes  # fmt: skip
     return Experiment.model_validate(raw, context=FILE_CONTEXT)
 
 

@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -308,9 +308,7 @@ def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None
     assert not any(p.read_bytes() == b"secret" for p in (tmp_path / "site").rglob("*") if p.is_file())
 
 
-def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_followed(
-    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_followed(measured, tmp_path, monkeypatch) -> None:
     run = shutil.copytree(measured, tmp_path / measured.name)
     raw = next((run / "trials").glob("*/raw/*")).parent
     shutil.copytree(raw, tmp_path / "elsewhere")
@@ -367,9 +365,7 @@ def test_a_damaged_run_of_a_site_hinders_no_other(measured: Path, corpus: list[P
     assert list(dead_links(tmp_path / "site")) == []
 
 
-def test_a_large_run_has_its_trials_and_pictures_beside_its_page(
-    built: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_run_has_its_trials_and_pictures_beside_its_page(built, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(site_run, "LARGEST_PAGE", 200_000)
     monkeypatch.setattr(site_run, "TRIALS_A_PAGE", 100)
     said(built(repeats=3, seconds=1, cores=0, bad_luck=False), tmp_path / "site")

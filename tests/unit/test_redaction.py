@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from dutlab.cli.claims import verify_claim
 from dutlab.cli.publish import publish
-from dutlab.publish.redaction import Redactor
 from dutlab.sensors.sensor import Sample
 from dutlab.store.manifest import REDACTED, compare
+from dutlab.store.redaction import Redactor
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import columns, write_samples
 from fake_run import Wanted, build

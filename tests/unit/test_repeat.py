@@ -85,18 +85,14 @@ def test_a_run_that_was_changed_since_it_ended_is_refused(run: RunFolder) -> Non
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_strangers_run_shows_what_it_holds_and_no_host_of_it_is_reached(
-    strangers: RunFolder, monkeypatch: pytest.MonkeyPatch, more: list[str]
-) -> None:
+def test_a_strangers_run_shows_what_it_holds_and_no_host_of_it_is_reached(strangers, monkeypatch, more) -> None:
     monkeypatch.setattr(loop, "run_in_order", lambda _: pytest.fail("nothing may be begun"))
     done = CliRunner().invoke(cli.repeat, [str(strangers.path), *more])
     assert isinstance(done.exception, NotOurs)
     assert "experiment factors.mode.0: router" in done.output and "testbed links.a.path.0" in done.output
 
 
-def test_a_strangers_run_that_is_trusted_is_carried_out_in_its_order(
-    strangers: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strangers_run_that_is_trusted_is_carried_out_in_its_order(strangers, tmp_path, monkeypatch) -> None:
     begun = list[tuple[Work, str]]()
 
     def again(work: Work, run: str, *_: object) -> Any:

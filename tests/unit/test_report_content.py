@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from dutlab.report.model.glossary import meaning
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import KPPS, Unit, bit_rate_unit
+from dutlab.report.pages.html import html
+from dutlab.report.pages.markdown import markdown
 from dutlab.report.write import write_plots, write_report
 from dutlab.store.run_folder import NewerRun, RunFolder
 from fake_run import PPS, PUBLISHED, Wanted, build
@@ -128,6 +131,22 @@ def test_every_section_is_there_after_the_answer_and_every_link_has_its_end(page
     for link in page.links:
         assert link[1:] in page.ids if link.startswith("#") else (metal / "report" / unquote(link)).exists(), link
     assert sum("record.json" in link for link in page.links) == 132
+
+
+@pytest.mark.parametrize("most", [0, 10])
+def test_a_page_of_very_many_trials_lists_the_first_of_each_cell_and_status(
+    gathered: RunReport, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for module in ("run_report", "run_tables"):
+        monkeypatch.setattr(f"dutlab.report.model.{module}.MOST_LISTED", most)
+    found = replace(gathered)
+    page = Page(html([found]))
+    alike = {(t.group, t.status) for t in found.trials}
+    assert {(t.group, t.status) for t in found.listed} == alike and (most == 0 or {*found.unsuccessful} <= {*found.listed})
+    assert len(page.ids) == len(set(page.ids))
+    assert [link for link in page.links if link.startswith("#") and link[1:] not in page.ids] == []
+    left_out = f"{len(found.trials) - len(found.listed)} more of {len(found.trials)} trials"
+    assert left_out in page.text and left_out in markdown([found])
 
 
 def test_nothing_is_loaded_and_nothing_runs_but_the_script_of_figures(page: Page) -> None:

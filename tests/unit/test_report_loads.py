@@ -92,9 +92,7 @@ def test_links_together_count_all_of_their_frames(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("refused", "said"), [(900_000, "100 kpps, backpressure 90.0%, loss 0.000%"), (0, "100 kpps, loss 0.000%")])
-def test_the_console_says_what_was_held_back_beside_the_loss(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: int, said: str
-) -> None:
+def test_the_console_says_what_was_held_back_beside_the_loss(tmp_path, capsys, refused, said) -> None:
     run = RunFolder.open(run_of(tmp_path, flow(sent=100_000, refused=refused, by_peer=refused)))
     (record,) = run.records()
     trial = Trial(number=1, cell=record.cell, group=1, estimate_s=1.0, ceilings={})

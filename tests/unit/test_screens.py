@@ -63,9 +63,7 @@ def test_a_long_note_breaks_between_words_on_a_terminal(monkeypatch: pytest.Monk
     assert capsys.readouterr().err == f"note: {said.strip()}\n", "a log keeps one line"
 
 
-def test_nothing_is_left_of_the_moving_line_when_a_run_has_ended(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_left_of_the_moving_line_when_a_run_has_ended(monkeypatch, capsys) -> None:
     monkeypatch.setattr("dutlab.cli.console._renews", lambda: True)
     console, now = Console(), datetime(2026, 11, 23, tzinfo=UTC)
     console.hear(Preparing(at=now, what="restoring everything"))

@@ -212,26 +212,18 @@ async def test_hardware_monitors_are_read_by_name_and_in_their_units(tmp_path: P
     found = await sensor.stop()
     first = {s.name: (s.value, s.unit) for s in found.samples if s.name != WATCH_COST}
     assert first == {
-        "k10temp_tctl_celsius": (61.25, "degC"),
-        "nct6798_temp3_celsius": (-5.0, "degC"),
-        "nct6798_fan2_rpm": (1180.0, "rpm"),
-        "nct6798_power1_watts": (23.5, "W"),
-        "k10temp_tctl_limit_celsius": (95.0, "degC"),
-        "nvme_temp1_limit_celsius": (81.85, "degC"),
-        "nvme_temp1_celsius": (40.0, "degC"),
-        "nvme_temp1_2_celsius": (41.0, "degC"),
-        "acpitz_celsius": (27.8, "degC"),
+        "k10temp_tctl_celsius": (61.25, "degC"), "nct6798_temp3_celsius": (-5.0, "degC"), "nct6798_fan2_rpm": (1180.0, "rpm"),
+        "nct6798_power1_watts": (23.5, "W"), "k10temp_tctl_limit_celsius": (95.0, "degC"), "nvme_temp1_limit_celsius": (81.85, "degC"),
+        "nvme_temp1_celsius": (40.0, "degC"), "nvme_temp1_2_celsius": (41.0, "degC"), "acpitz_celsius": (27.8, "degC"),
         "acpitz_limit_celsius": (119.0, "degC"),
-    }
+    }  # fmt: skip
     assert seen[0]["nct6798_power1_watts"] == 23.5
     limits = [s for s in found.samples if s.name.endswith("_limit_celsius")]
     assert len(limits) == 3, "a limit is told once"
     assert found.faults == ()
 
 
-async def test_modules_are_read_in_every_port_of_a_card_with_the_limit_that_they_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_modules_are_read_in_every_port_of_a_card_with_the_limit_that_they_name(tmp_path, monkeypatch) -> None:
     for port in ("eth4", "eth5"):
         (tmp_path / "sys/class/net" / port / "device").mkdir(parents=True)
     (tmp_path / "sys/class/net/veth0").mkdir()

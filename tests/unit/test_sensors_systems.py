@@ -104,14 +104,7 @@ def test_freebsds_cores_are_told_as_shares_of_each_second() -> None:
 
 
 # systat: print_header(), print_title(), a row a core (cpu.c); kern.cp_time: user,nice,sys,spin,intr,idle, the mean of the cores
-SYSTAT = """   1 users Load 1.08 0.54 0.21                             apu2.example 12:34:56
-
-CPU           User        Nice      System        Spin   Interrupt        Idle
-0            {user:4.1f}%        0.0%       10.0%        5.0%       40.0%       {idle:4.1f}%
-1             0.0%        0.0%        0.0%        0.0%        0.0%        100%
-2                -           -           -           -           -           -
-
-"""
+SYSTAT = output("sensors_systems", "openbsd-systat")
 STAND_INS = {
     "systat": r"""
 [ "$*" = "-a -B -s 0.05 cpu" ] || exit 1

@@ -231,9 +231,7 @@ async def test_with_a_token_everything_needs_a_session(made: Path) -> None:
     assert not guard.logins.knows(session.partition("=")[2])
 
 
-async def test_wrong_tokens_slow_down_their_sender_alone_and_the_right_one_always_passes(
-    made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_wrong_tokens_slow_down_their_sender_alone_and_the_right_one_always_passes(made, monkeypatch) -> None:
     token, now, slept = "t" * 32, [1000.0], list[float]()
     guard = Guard(token)
     guard.logins = Logins(token, now=lambda: now[0])

@@ -31,14 +31,10 @@ LINKS = [
 @pytest.mark.parametrize(
     ("name", "shared"),
     [
-        ("v0", {"v0", "br0", "eth0", "br0.7"}),
-        ("br0.7", {"v0", "br0", "eth0", "br0.7"}),
-        ("v1", {"v1", "mac0"}),
-        ("mac0", {"v1", "mac0"}),
-        ("eth1", {"eth1"}),
-        ("far", {"far"}),
+        ("v0", {"v0", "br0", "eth0", "br0.7"}), ("br0.7", {"v0", "br0", "eth0", "br0.7"}), ("v1", {"v1", "mac0"}),
+        ("mac0", {"v1", "mac0"}), ("eth1", {"eth1"}), ("far", {"far"}),
     ],
-)
+)  # fmt: skip
 def test_bridges_and_what_is_on_a_port_share_its_link_and_ends_of_cables_do_not(name, shared):
     found = sharers(name, LINKS)
     assert found[0] == name and set(found) == shared and len(found) == len(shared)

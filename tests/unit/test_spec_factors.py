@@ -35,7 +35,7 @@ levels:
   cstates:
     all: {}
     c1: {apply: [reboot-with c1], restore: [reboot-with all]}
-dear: [cstates]
+expensive_to_change: [cstates]
 exclude:
   - {mtu: 9000, gro: false}
   - {cable: new, mode: [nat]}
@@ -52,16 +52,16 @@ def load(text: str) -> Experiment:
 
 
 def test_a_factor_that_takes_a_reboot_changes_as_seldom_as_a_dear_one():
-    text = RIGHT.replace("dear: [cstates]\n", "")
+    text = RIGHT.replace("expensive_to_change: [cstates]\n", "")
     booted = load(text.replace("restore: [reboot-with all]", "restore: [reboot-with all], reboot: true"))
     assert load(text).seldom_factors == ()
     assert booted.seldom_factors == ("cstates",)
-    assert (booted.levels["cstates"]["c1"][0].back_within, make_plan(booted, BED, seed=1).dear_factors) == (600.0, ("cstates",))
+    assert (booted.levels["cstates"]["c1"][0].back_within, make_plan(booted, BED, seed=1).expensive_factors) == (600.0, ("cstates",))
 
 
 def test_levels_are_set_by_commands_by_a_knob_or_by_a_person():
     made = load(RIGHT)
-    assert (made.set_factors, made.hand_factors, made.dear) == (("mtu", "gro", "cstates"), ("cable",), ("cstates",))
+    assert (made.set_factors, made.hand_factors, made.expensive_to_change) == (("mtu", "gro", "cstates"), ("cable",), ("cstates",))
     sink, dut = made.levels["gro"]["false"]
     assert (sink.host, dut.host, dut.verify) == ("sink", None, ("true",))
     assert made.levels["gro"]["on"] == made.levels["cstates"]["all"] != made.levels["cstates"]["c1"]
@@ -79,8 +79,8 @@ MISTAKES = [
     ("restore: [reboot-with all]", "restore: [x], back_within: 0s", "17:5 levels.cstates.c1.0.back_within range"),
     ("host: sink", "host: sunk", "12:5 levels.gro.false unfit"),
     ("host: sink", "hosts: sink", "13:10 levels.gro.false.0.hosts unknown-key"),
-    ("dear: [cstates]", "dear: [cstate]", "18:8 dear.0 unknown-name"),
-    ("dear: [cstates]", "dear: [mode]", "18:8 dear.0 unknown-name"),
+    ("expensive_to_change: [cstates]", "expensive_to_change: [cstate]", "18:23 expensive_to_change.0 unknown-name"),
+    ("expensive_to_change: [cstates]", "expensive_to_change: [mode]", "18:23 expensive_to_change.0 unknown-name"),
     ("{mtu: 9000, gro: false}", "{mtu: 900}", "20:6 exclude.0.mtu unknown-name"),
     ("{mtu: 9000, gro: false}", "{mt: 9000}", "20:6 exclude.0.mt unknown-name"),
     ("{mtu: 9000, gro: false}", "{}", "20:5 exclude.0 missing"),
@@ -169,7 +169,7 @@ def test_excluded_cells_are_left_out_and_dear_factors_change_as_seldom_as_a_pers
     assert needs_hand(plan) == ["set cable to old", "set cable to new"]
     assert all(len({(t.cell.repeat, t.cell.factors["cable"], t.cell.factors["cstates"]) for t in block}) == 1 for block in blocks_of(plan))
     assert len(blocks_of(plan)) == 2 * 4
-    assert (plan.hand_factors, plan.dear_factors) == (("cable",), ("cstates",))
+    assert (plan.hand_factors, plan.expensive_factors) == (("cable",), ("cstates",))
 
 
 def test_as_written_only_one_factor_changes_from_one_level_to_the_next_and_the_last_most_often():

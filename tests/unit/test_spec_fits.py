@@ -82,9 +82,11 @@ def test_what_is_said_of_each(tmp_path: Path, golden: Golden) -> None:
     golden.check("refusals-fits.txt", said)
 
 
-def test_a_mode_that_a_lab_cannot_have_is_refused() -> None:
+def test_a_mode_that_a_lab_cannot_have_and_what_goes_on_to_the_sink_where_the_tunnel_ends_at_the_dut_are_refused() -> None:
     text = "experiment: e\ntestbed: {lab: uml-router}\nfactors: {mode: [router, nat, mine]}\nmodes: {mine: {}}\nworkloads: [iperf3: {}]\n"
     assert brief(faults_of_experiment(text)) == ["3:26 factors.mode.1 unfit"]
+    text = "experiment: e\ntestbed: {lab: uml-two-sites}\nfactors: {mode: [ikev2-host]}\nworkloads: [iperf3: {}, sweep: {}]\n"
+    assert brief(faults_of_experiment(text)) == ["4:13 workloads.0.iperf3 unfit", "4:25 workloads.1.sweep unfit"]
 
 
 @pytest.mark.parametrize(("links", "refused"), [("[[a], [b]]", False), ("[[a, b]]", True)])
@@ -97,11 +99,6 @@ def test_only_the_engine_drives_links_that_share_a_port_at_once(links: str, refu
         assert "5:43 workloads.0.sweep.links.0 unfit" in brief(faults_of_experiment(pktgen))
     else:
         assert given_experiment(pktgen.encode(), Path("e.yaml"))
-
-
-def test_what_goes_on_to_the_sink_is_refused_where_the_tunnel_is_between_source_and_dut() -> None:
-    text = "experiment: e\ntestbed: {lab: uml-two-sites}\nfactors: {mode: [ikev2-host]}\nworkloads: [iperf3: {}, sweep: {}]\n"
-    assert brief(faults_of_experiment(text)) == ["4:13 workloads.0.iperf3 unfit", "4:25 workloads.1.sweep unfit"]
 
 
 @pytest.mark.parametrize("guests", ["uml", "qemu"])

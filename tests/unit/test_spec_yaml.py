@@ -32,13 +32,9 @@ def test_every_key_and_item_has_its_place():
     source = parse("# é\nlinks:\n  a: {speed: 10G, path: [x,\n    y]}\n".encode(), "f.yaml")
     found = {loc: (p.line, p.column) for loc, p in source.places.items()}
     assert found == {
-        ("links",): (2, 1),
-        ("links", "a"): (3, 3),
-        ("links", "a", "speed"): (3, 7),
-        ("links", "a", "path"): (3, 19),
-        ("links", "a", "path", 0): (3, 26),
-        ("links", "a", "path", 1): (4, 5),
-    }
+        ("links",): (2, 1), ("links", "a"): (3, 3), ("links", "a", "speed"): (3, 7), ("links", "a", "path"): (3, 19),
+        ("links", "a", "path", 0): (3, 26), ("links", "a", "path", 1): (4, 5),
+    }  # fmt: skip
     assert str(source.fault(("links", "a", "mtu"), "missing")) == "f.yaml:3:3: links.a.mtu: missing"
     assert str(source.fault((), "x")) == "f.yaml:1:1: file: x"
 

@@ -16,8 +16,8 @@ from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.report.gather import gather
 from dutlab.report.write import write_report
 from dutlab.spec.workloads.steps import Step
+from dutlab.tools.steps.account import ALL_HOSTS, Account, StepDone
 from dutlab.tools.steps.figures import step_figures
-from dutlab.tools.steps.steps import ALL_HOSTS, Account, StepDone
 from import_files import CASES
 from outputs import output
 

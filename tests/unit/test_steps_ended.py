@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from dutlab.events import Event
 from dutlab.hosts.local import LocalHost
+from dutlab.runner.command_book import CommandBook
+from dutlab.runner.steps_run import StepsWork, run_steps
 from dutlab.spec.workloads.steps import StepsWorkload
-from dutlab.tools.steps.steps import Account, StepDone, Steps
+from dutlab.tools.steps.account import Account, StepDone
+from dutlab.tools.steps.steps import Steps
 
 GONE = "until [ -e gone ]; do sleep 0.02; done; sleep 0.5"
 
@@ -82,3 +88,40 @@ async def test_a_step_that_was_to_end_what_is_not_there_has_not_failed(command: 
     await host.close()
     ((status, has_failed),) = [(done.status, done.failed) for done in account.done]
     assert (bool(status), has_failed) == (True, failed)
+
+
+# ---- A conducted run that does not come to its end: what its folder says
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.begun = asyncio.Event()
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+        if event.event == "trial-begun":
+            self.begun.set()
+
+    async def ask(self, question: str) -> str:
+        raise AssertionError(question)
+
+
+async def test_a_conducted_run_that_is_interrupted_ends_its_events_and_keeps_its_trial(tmp_path: Path) -> None:
+    work = StepsWorkload.model_validate({"run": {"here": ["sleep 600"]}})
+    host, heard = LocalHost("here"), Heard()
+    what = StepsWork("cut", work, 3, b"# cut\n", {})
+    running = asyncio.ensure_future(run_steps(what, {"here": host}, CommandBook(), heard, runs=tmp_path, done=[]))
+    await heard.begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await host.close()
+    (run,) = tmp_path.iterdir()
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert (events[-1]["event"], events[-1]["status"]) == ("run-ended", "cut")
+    assert [e["event"] for e in events].count("trial-ended") == 1
+    assert len(list(run.glob("trials/*/record.json"))) == 1
+    journal = [json.loads(line)["event"] for line in (run / "journal.jsonl").read_text().splitlines()]
+    assert journal[0] == "leasing"
+    assert journal[1:] == ["steps-begun", "trial-started", "trial-finished", "steps-ended", "lease-ended"]

@@ -70,19 +70,12 @@ def test_each_size_with_each_mix_is_a_trial_and_says_what_fio_does():
 @pytest.mark.parametrize(
     ("body", "at"),
     [
-        ("{reads_percent: [100, 0]}", "reads_percent"),
-        ("{reads_percent: 101}", "reads_percent"),
-        ("{block_sizes: [4k, 4k]}", "block_sizes"),
-        ("{block_sizes: []}", "block_sizes"),
-        ("{block_sizes: 1000}", "block_sizes"),
-        ("{block_sizes: 1G}", "block_sizes"),
-        ("{block_sizes: much}", "block_sizes"),
-        ("{access: sequential, jobs: 2}", "jobs"),
-        ("{deepest: 0}", "deepest"),
-        ("{links: [[a]]}", "links"),
-        ("{drives: [[server:d9]]}", "drives.0"),
+        ("{reads_percent: [100, 0]}", "reads_percent"), ("{reads_percent: 101}", "reads_percent"),
+        ("{block_sizes: [4k, 4k]}", "block_sizes"), ("{block_sizes: []}", "block_sizes"), ("{block_sizes: 1000}", "block_sizes"),
+        ("{block_sizes: 1G}", "block_sizes"), ("{block_sizes: much}", "block_sizes"), ("{access: sequential, jobs: 2}", "jobs"),
+        ("{deepest: 0}", "deepest"), ("{links: [[a]]}", "links"), ("{drives: [[server:d9]]}", "drives.0"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_measured_is_refused_with_its_place(tmp_path, body, at):
     (tmp_path / "testbed.yaml").write_text(TESTBED)
     text = f"experiment: x\ntestbed: testbed.yaml\nfactors: {{mode: [as-found]}}\nworkloads:\n  - storage-limit: {body}\n"

@@ -401,9 +401,7 @@ def test_readers_that_are_gone_are_done_without(many: Path, expected: list[objec
     assert rows_of(many) == expected
 
 
-def test_who_is_killed_while_reading_leaves_whole_runs_and_no_process(
-    many: Path, expected: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_killed_while_reading_leaves_whole_runs_and_no_process(many, expected, monkeypatch) -> None:
     code = (
         "import sys, pathlib\nfrom dutlab.store import index, run_readers\nrun_readers._ALONE_S = -1; run_readers._WORTH_S = 0\n"
         "run_readers._READERS = run_readers._AT_ONCE = 3; index._AT_ONCE = 5\ntake, taken = index._take_in, []\n"

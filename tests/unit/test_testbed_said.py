@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from dutlab.report.model.run_report import RunReport
+from dutlab.report.pages.method_words import _what
 from dutlab.report.sections.watched import cpus
 from dutlab.store.read import dut_of, hosts_along
 
@@ -42,3 +45,16 @@ def test_the_cores_shown_are_those_of_the_measured_host(tmp_path: Any) -> None:
     groups: Any = [Group()]
     assert [c.host for c in cpus(means, groups, ["router"], "fw")] == ["fw"]
     assert [c.host for c in cpus(means, groups, ["router"], "dut")] == ["fw", "t1"]
+
+
+# ---- How a run was measured, in sentences: what has no link names none
+
+
+def what(workload: str, asked: str, *links: str) -> list[str]:
+    trials = [SimpleNamespace(workload=workload, asked=asked, links=of) for of in links]
+    return _what(cast("RunReport", SimpleNamespace(trials=trials)))
+
+
+def test_a_workload_without_links_names_none() -> None:
+    assert what("steps", "steps", "") == ["workload steps."]
+    assert what("iperf3", "iperf3, 1 s", "a", "a+b") == ["iperf3: iperf3, 1 s, on link a and links a+b at once."]

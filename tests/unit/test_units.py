@@ -37,12 +37,6 @@ def test_durations_are_read_with_their_unit(text, seconds):
     assert parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["30", "", "s", "-1s", "1e3s", "30 sec", "1m", "٣s", "1" * 400 + "s", "5s\n5s", "nans", "infs"])
-def test_what_is_no_duration_is_refused_with_an_example(text):
-    with pytest.raises(UnitError, match="as in 30s"):
-        parse_duration(text)
-
-
 @pytest.mark.parametrize(
     ("text", "bps"),
     [("10G", 10e9), ("2.5 Gbit/s", 2.5e9), ("100M", 100e6), ("100Mbps", 100e6), ("1b/s", 1), ("1.6T", 1.6e12), ("9600bit/s", 9600)],
@@ -51,25 +45,25 @@ def test_bit_rates_have_decimal_prefixes(text, bps):
     assert parse_bit_rate(text) == pytest.approx(bps)
 
 
-@pytest.mark.parametrize("text", ["10 Gb", "10Gbit", "10 GB", "10Gbits"])
-def test_an_amount_of_bits_is_refused_as_a_rate_without_its_time(text):
-    with pytest.raises(UnitError, match=r"10 ?Gbit/s"):
-        parse_bit_rate(text)
-
-
-@pytest.mark.parametrize("text", ["10", "", "10 g", "10 Gibit/s", "G", "-10G", "10 Gb/min"])
-def test_what_is_no_bit_rate_is_refused_with_an_example(text):
-    with pytest.raises(UnitError, match="as in 10G"):
-        parse_bit_rate(text)
+@pytest.mark.parametrize(
+    ("parse", "example", "texts"),
+    [
+        (parse_duration, "as in 30s", ("30", "", "s", "-1s", "1e3s", "30 sec", "1m", "٣s", "1" * 400 + "s", "5s\n5s", "nans", "infs")),
+        (parse_bit_rate, r"10 ?Gbit/s", ("10 Gb", "10Gbit", "10 GB", "10Gbits")),  # an amount of bits, without its time
+        (parse_bit_rate, "as in 10G", ("10", "", "10 g", "10 Gibit/s", "G", "-10G", "10 Gb/min")),
+        (parse_pps, "as in 100kpps", ("100k", "100", "100 packets", "max")),
+    ],
+)
+def test_what_is_no_quantity_is_refused_with_an_example(parse, example, texts):
+    for text in texts:
+        with pytest.raises(UnitError, match=example):
+            parse(text)
 
 
 def test_frame_rates_are_read_with_their_unit():
     assert parse_pps("100kpps") == 100e3
     assert parse_pps("1.488 Mpps") == pytest.approx(1.488e6)
     assert parse_pps("0.0010000000000000002pps") == 0.0010000000000000002
-    for text in ("100k", "100", "100 packets", "max"):
-        with pytest.raises(UnitError, match="as in 100kpps"):
-            parse_pps(text)
 
 
 # RFC 2544 appendix B gives these for 10 Mb/s Ethernet, cut to whole frames.
@@ -110,18 +104,10 @@ def test_any_text_is_a_quantity_or_a_unit_error(text):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (1488095, "1.49 Mpps"),
-        (0, "0 pps"),
-        (999.6, "1 kpps"),
-        (999.4, "999 pps"),
-        (0.25, "0.25 pps"),
-        (2e15, "2000 Tpps"),
-        (-1500, "-1.5 kpps"),
-        (14.88e6, "14.9 Mpps"),
-        (1000, "1 kpps"),
-        (999_900_000, "1 Gpps"),
+        (1488095, "1.49 Mpps"), (0, "0 pps"), (999.6, "1 kpps"), (999.4, "999 pps"), (0.25, "0.25 pps"), (2e15, "2000 Tpps"),
+        (-1500, "-1.5 kpps"), (14.88e6, "14.9 Mpps"), (1000, "1 kpps"), (999_900_000, "1 Gpps"),
     ],
-)
+)  # fmt: skip
 def test_si_keeps_figures_readable(value, text):
     assert si(value, "pps") == text
 

@@ -22,9 +22,10 @@ OTHER_MEANINGS = {
     ("runner/examine.py", "iperf3"): "the program",
     ("systems/linux_facts/machine.py", "iperf3"): "the program",
     ("choices.py", "*"): "names of programs whose files are read",
+    ("interop/csit_run.py", "soak"): "a test of CSIT",
     ("plan/trials.py", "iperf3"): "the program",
     ("spec/goals.py", "rfc2544"): "a preset of goals",
-    ("spec/workloads/frames.py", "rfc2544"): "a set of frame sizes",
+    ("spec/mixes.py", "rfc2544"): "a set of frame sizes",
     ("tools/raw_figures.py", "iperf3"): "the program",
 }
 """File and word → what the word means there."""

@@ -13,8 +13,12 @@ import pytest
 from capability import have_netns, have_strongswan, need, need_engine, need_program
 from dutlab.labs.uml import MODULES
 from forked import Forked, begin, run
+from in_process import cheap_rig
 from vm.shared_lab import SharedLab
 
+FOLDER = Path(__file__).parent
+GUESTS = ("raid", "qemu", "exact", "uml_sites", "uml_router")
+"""How the fixtures of guests begin, those with most work first: tests with one of them run in one process, where it boots once."""
 LIMIT_S = 780.0
 """Of one command: a guest beside other work has a small share of a core. Less than pytest's own limit, which ends all tests."""
 OF_ROUTER = """{ ip -brief link; ip -brief address; } | grep -vE '@NONE|^(vec0|eth0) '; ip route; ip rule; ip neighbour show nud permanent
@@ -27,6 +31,23 @@ cat /proc/sys/dev/raid/speed_limit_max; ls -d /run/own-ss /run/dutlab-*; cat /pr
 """What arrays and loads change of a guest with drives."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of one guest into one group; what has none comes last, since it is short or computes alone."""
+    at = [n for n, item in enumerate(items) if item.path.is_relative_to(FOLDER)]
+    order = sorted((items[n] for n in at), key=_guest_of)
+    for n, item in zip(at, order, strict=True):
+        items[n] = item
+        if (guest := _guest_of(item)) < len(GUESTS):
+            item.add_marker(pytest.mark.xdist_group(GUESTS[guest]))
+
+
+def _guest_of(item: pytest.Item) -> int:
+    """Which of GUESTS it takes."""
+    fixtures = getattr(item, "fixturenames", ())
+    return next((n for n, guest in enumerate(GUESTS) if any(name.startswith(guest) for name in fixtures)), len(GUESTS))
+
+
 class Dutlab:
     """Runs the command in a folder, to its end or as a process that goes on."""
 
@@ -34,11 +55,13 @@ class Dutlab:
         self._env, self._cwd = env, cwd
 
     def __call__(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return run(args, self._cwd, self._env, within_s=LIMIT_S)
+        with cheap_rig():
+            return run(args, self._cwd, self._env, within_s=LIMIT_S)
 
     def begin(self, *args: str) -> Forked:
         """What it says is in `said` of the folder."""
-        return begin(args, self._cwd, self._env, out=self._cwd / "said")
+        with cheap_rig():
+            return begin(args, self._cwd, self._env, out=self._cwd / "said")
 
 
 @pytest.fixture

@@ -88,10 +88,17 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     assert not any(r["doubts"] or r["interference"] for r in found.values() if r["status"] == "measured")
     why = {mode: found[mode]["why"] for mode in ("refused", "lost", "late")}
     assert "/dev/stdin:2:" in why["refused"] and "were lost" in why["lost"] and "own clock" in why["late"], why
-    again = command("exact", "--modes", "router", "--size", "64", "frames=200", "limit_s=15", "flows=100", "--runs", "again/runs")
+    again = command(
+        "exact", "--modes", "router", "--size", "64", "frames=200", "limit_s=15", "flows=100", "--profile", "--runs", "again/runs"
+    )
     assert again.returncode == 0, again.stderr
     (record,) = records(only_run(tmp_path / "again"))
-    assert record["figures"]["dut"][FIGURE] == cost["router"]
+    assert record["figures"]["dut"][FIGURE] == cost["router"], "with a profile too"
+    functions = {row["function"]: row["own_instructions_per_frame"] for row in record["tables"]["functions"]}
+    assert sum(functions.values()) == pytest.approx(cost["router"])
+    assert {"ip_forward", "fib_table_lookup"} < functions.keys() and abs(functions.pop("(rest)")) < 0.1 * cost["router"], functions
+    page = (only_run(tmp_path / "again") / "report" / "report.html").read_text()
+    assert "ip_forward" in page and "Instructions by function: router" in page
     assert not guests_below(cache)
     kernel = bytearray(newest_kernel().read_bytes())
     middle = len(kernel) // 2  # its decompressor is behind what it unpacks

@@ -49,6 +49,10 @@ def test_a_rule_more_is_found_an_equal_set_passes_and_a_refused_one_cannot_be_to
     assert (status, found["kind"]) == (1, "FAIL"), found
     (cell,) = found["parts"][0]["cells"]
     assert 60 < cell["second"] - cell["first"] < 110 and cell["again"] == 1, cell
+    ((where, functions),) = [of.values() for of in found["parts"][0]["functions"]]
+    more = {of["name"]: of["change"] for of in functions}
+    assert where == cell["label"] and more["nft_do_chain"] > 0, more
+    assert sum(more.values()) == pytest.approx(cell["second"] - cell["first"], abs=10), "the functions are all of the change"
     assert len(found["parts"][0]["runs"]) == 4 and all(
         (tmp_path / run / "report" / "report.html").exists() for run in found["parts"][0]["runs"]
     )
@@ -86,7 +90,9 @@ def test_the_commit_that_added_a_rule_is_found_and_a_cut_search_goes_on(exact_co
     assert found["culprits"] == [commits[6][:12]] and found["subjects"][commits[6][:12]] == "version 6"
     steps = found["steps"]
     assert len(steps) <= 6 and [s["version"] for s in steps][:2] == [commits[0][:12], commits[9][:12]]
-    assert first < {run for s in steps for run in s["runs"]} == {run.name for run in (folder / "runs").iterdir()}, "no run is made twice"
+    asked = {run for s in steps for run in s["runs"]}
+    assert first < asked | {*found["profiles"]} == {run.name for run in (folder / "runs").iterdir()}, "no run is made twice"
+    assert "nft_do_chain" in found["sentence"], found["functions"]
     assert {s["side"] for s in steps if s["version"] == commits[4][:12]} == {"UNKNOWN"}
     assert commits[6][:12] in (folder / "report.md").read_text()
 

@@ -25,7 +25,7 @@ factors:
   mode: [router]
   sysctl.net.ipv4.tcp_ecn: [1]
   ttl: [found, "99"]
-dear: [sysctl.net.ipv4.tcp_ecn]
+expensive_to_change: [sysctl.net.ipv4.tcp_ecn]
 levels:
   ttl:
     found: {{}}

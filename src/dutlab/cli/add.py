@@ -41,8 +41,8 @@ def note(*, run: Path, text: str, by: str) -> None:
 
 
 def _add(run: Path, text: str, by: str, file: Path | None) -> None:
-    from dutlab.store.additions import add  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.additions import add
+    from dutlab.store.run_folder import RunFolder
 
     RunFolder.open(run)
     say(add(run, text, now=datetime.now(UTC), by=by, file=file))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,67 @@ if TYPE_CHECKING:
     from dutlab.cli.bisect_runs import BisectRuns, VersionRow
 
 _FEWEST = 2
+_NAME = "bisect"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectRequest:
+    """The options that say which versions there are and how they are measured, as click gives them."""
+
+    versions: tuple[str, ...]
+    commits: str | None
+    repository: Path
+    file: str | None
+    build: str | None
+    campaign_file: Path | None
+    experiment: Path | None
+    kind: str | None
+    modes: Sequence[str]
+    sizes: Sequence[str]
+    settings: tuple[str, ...]
+    name: str | None
+
+    @property
+    def sources(self) -> list[str]:
+        """Where versions come from: one, or the command is refused."""
+        return [what for what, of in (("files", self.versions), ("commits", self.commits), ("campaign", self.campaign_file)) if of]
+
+    def row(self) -> tuple[VersionRow, list[Path]]:
+        """The versions, and the files that they are read from. Raises InputError, SpecRefused."""
+        if len(self.sources) != 1:
+            raise click.UsageError("name versions, or --commits, or --campaign")
+        if self.campaign_file is not None:
+            return _row_of_campaign(self.campaign_file, self.name or _NAME)
+        return self._row_of_commits(self.commits) if self.commits else self._row_of_files()
+
+    def _row_of_commits(self, span: str) -> tuple[VersionRow, list[Path]]:
+        from dutlab.cli.bisect_runs import VersionRow, commits_of
+
+        if self.file is None:
+            raise click.UsageError("--commits needs --file, the rule set or kernel of each")
+        found = commits_of(self.repository, span)
+        row = VersionRow(
+            kind="commits", names=tuple(commit[:12] for commit, _ in found), words=tuple(commit for commit, _ in found),
+            subjects={commit[:12]: subject for commit, subject in found}, repository=str(self.repository.absolute()), file=self.file,
+            build=self.build or "", **self._common(),
+        )  # fmt: skip
+        return row, []
+
+    def _row_of_files(self) -> tuple[VersionRow, list[Path]]:
+        from dutlab.cli.bisect_runs import VersionRow
+
+        of = versions_of(self.versions, None if self.kind is None else VersionKind(self.kind))
+        if of[0].kind in {VersionKind.EXPERIMENT, VersionKind.RUN}:
+            raise InputError(f"{of[0].word}: versions are rule sets, kernels or commands", remedy="write a campaign with versions")
+        is_text = of[0].kind is VersionKind.COMMANDS
+        words = tuple(one.word if is_text else str(one.path.absolute()) for one in of)
+        names = tuple(f"version {n}" for n in range(1, len(of) + 1)) if is_text else _short(words)
+        row = VersionRow(kind=str(of[0].kind), names=names, words=words, **self._common())
+        return row, [Path(word) for word in words] if of[0].kind is VersionKind.RULES else []
+
+    def _common(self) -> dict[str, Any]:
+        by_time = {} if self.experiment is None else _base_of(self.experiment)
+        return {"name": self.name or _NAME, "modes": tuple(self.modes), "sizes": tuple(self.sizes), "settings": self.settings, **by_time}
 
 
 @click.command()
@@ -43,24 +105,7 @@ _FEWEST = 2
               help="Go on with one that was cut.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @NAME
-def bisect(
-    *,
-    versions: tuple[str, ...],
-    commits: str | None,
-    repository: Path,
-    file: str | None,
-    build: str | None,
-    campaign_file: Path | None,
-    experiment: Path | None,
-    kind: str | None,
-    modes: list[str],
-    sizes: list[str],
-    settings: tuple[str, ...],
-    into: Path | None,
-    resumed: Path | None,
-    as_json: bool,
-    name: str | None,
-) -> None:
+def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- the fields of BisectRequest
     """VERSIONs are files for nft or kernels, the oldest first. Instructions tell two apart for certain, so each is measured once; by time,
     one is measured in turn with the first until it can be told, or passed over. The folder is that of a campaign; report.md has each step.
 
@@ -72,22 +117,19 @@ def bisect(
       dutlab bisect /boot/vmlinuz-6.1.0-5?-cloud-amd64 --modes nat --size 64
       dutlab bisect --campaign nightly.yaml
     """
-    from importlib.metadata import version  # noqa: PLC0415 -- `--help` needs none of it
+    from importlib.metadata import version
 
-    from dutlab.cli.bisect_runs import BisectRuns  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import BisectRuns
 
+    asked = BisectRequest(**options)
     if resumed is not None:
-        if versions or commits or campaign_file:
+        if asked.sources:
             raise click.UsageError("--resume knows its versions; leave others out")
         runs = BisectRuns.open(resumed)
         _become_root_for(runs.row)
         runs.folder.insist_on_its_files(version("dutlab"))
     else:
-        row, files = _row(
-            source=_one_of(versions, commits, campaign_file), versions=versions, commits=commits, repository=repository, file=file,
-            build=build, campaign_file=campaign_file, experiment=experiment, kind=kind, name=name or "bisect", modes=modes, sizes=sizes,
-            settings=settings,
-        )  # fmt: skip
+        row, files = asked.row()
         if len(row.names) < _FEWEST:
             raise InputError(f"{len(row.names)} versions leave nothing to search", remedy="name two or more, the oldest first")
         _become_root_for(row)
@@ -102,7 +144,7 @@ def _become_root_for(row: VersionRow) -> None:
 
 
 def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
-    from dutlab.report.questions.bisected import HEADS, step_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.bisected import HEADS, step_rows
 
     try:
         found = runs.find()
@@ -119,56 +161,6 @@ def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
     click.get_current_context().exit(found.exit_status)
 
 
-def _one_of(versions: Sequence[str], commits: str | None, campaign_file: Path | None) -> str:
-    given = [what for what, of in (("files", versions), ("commits", commits), ("campaign", campaign_file)) if of]
-    if len(given) != 1:
-        raise click.UsageError("name versions, or --commits, or --campaign")
-    return given[0]
-
-
-def _row(
-    *,
-    source: str,
-    versions: Sequence[str],
-    commits: str | None,
-    repository: Path,
-    file: str | None,
-    build: str | None,
-    campaign_file: Path | None,
-    experiment: Path | None,
-    kind: str | None,
-    name: str,
-    modes: Sequence[str],
-    sizes: Sequence[str],
-    settings: Sequence[str],
-) -> tuple[VersionRow, list[Path]]:
-    """The versions, and the files that they are read from. Raises InputError, SpecRefused."""
-    from dutlab.cli.bisect_runs import VersionRow, commits_of  # noqa: PLC0415 -- `--help` needs none of it
-
-    common = {"name": name, "modes": tuple(modes), "sizes": tuple(sizes), "settings": tuple(settings)}
-    by_time = {} if experiment is None else _base_of(experiment)
-    if source == "campaign" and campaign_file is not None:
-        return _row_of_campaign(campaign_file, name)
-    if source == "commits" and commits is not None:
-        if file is None:
-            raise click.UsageError("--commits needs --file, the rule set or kernel of each")
-        found = commits_of(repository, commits)
-        row = VersionRow(
-            kind="commits", names=tuple(commit[:12] for commit, _ in found), words=tuple(commit for commit, _ in found),
-            subjects={commit[:12]: subject for commit, subject in found}, repository=str(repository.absolute()), file=file,
-            build=build or "", **common, **by_time,
-        )  # fmt: skip
-        return row, []
-    of = versions_of(versions, None if kind is None else VersionKind(kind))
-    if of[0].kind in {VersionKind.EXPERIMENT, VersionKind.RUN}:
-        raise InputError(f"{of[0].word}: versions are rule sets, kernels or commands", remedy="write a campaign with versions")
-    is_text = of[0].kind is VersionKind.COMMANDS
-    words = tuple(one.word if is_text else str(one.path.absolute()) for one in of)
-    names = tuple(f"version {n}" for n in range(1, len(of) + 1)) if is_text else _short(words)
-    row = VersionRow(kind=str(of[0].kind), names=names, words=words, **common, **by_time)
-    return row, [Path(word) for word in words] if of[0].kind is VersionKind.RULES else []
-
-
 def _short(words: Sequence[str]) -> tuple[str, ...]:
     """File names where they differ, else whole paths."""
     names = tuple(Path(word).name for word in words)
@@ -177,8 +169,8 @@ def _short(words: Sequence[str]) -> tuple[str, ...]:
 
 def _base_of(path: Path) -> dict[str, Any]:
     """What measures by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
-    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import read_experiment
+    from dutlab.spec.yaml_source import parse, read_file
 
     read_experiment(path)
     data = json.loads(json.dumps(parse(read_file(path), str(path)).data))
@@ -189,9 +181,9 @@ def _base_of(path: Path) -> dict[str, Any]:
 
 
 def _row_of_campaign(path: Path, name: str) -> tuple[VersionRow, list[Path]]:
-    from dutlab.cli.bisect_runs import VersionRow  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse, read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.bisect_runs import VersionRow
+    from dutlab.spec.campaign import read_campaign
+    from dutlab.spec.yaml_source import parse, read_file
 
     planned = read_campaign(path)
     levels = json.loads(json.dumps(parse(read_file(path), str(path)).data.get("versions") or {}))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,20 +18,34 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dutlab import outside
 from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_count, side_of_rounds
 from dutlab.analysis.gate import EXACT_ALLOWED
-from dutlab.bounds import INPUT
+from dutlab.bounds import BUILD_BYTES, BUILD_KEPT_BYTES, BUILD_S, COMMIT_FILE, GIT_S, INPUT
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.one_workload import as_yaml
 from dutlab.cli.told import tell
 from dutlab.cli.versions import Version, VersionKind, given_of, version_of
 from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.passwords import child_environment
-from dutlab.report.questions.bisected import BisectFound, BisectStep, as_share, changes_between, figures_of, markdown_of, why_nothing
+from dutlab.outside import AtLink
+from dutlab.plan.cell import Cell
+from dutlab.report.questions.bisected import (
+    BisectFound,
+    BisectStep,
+    as_share,
+    changes_between,
+    figures_of,
+    markdown_of,
+    place_of,
+    why_nothing,
+)
+from dutlab.report.questions.function_changes import function_changes
 from dutlab.report.questions.sides import ComparedRun, open_run
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.runner.fleet.carrier import LocalCarrier
 from dutlab.spec.campaign import Campaign, PlannedCampaign
 from dutlab.spec.factors import VERSION
 from dutlab.spec.planned_run import PlannedRun
+from dutlab.stats.functions import MOST
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, write_once
 
@@ -74,8 +88,26 @@ class VersionRow(BaseModel):
         return self.experiment is not None
 
 
+class NoVersionKind(StrEnum):
+    """Why a version cannot be made."""
+
+    GIT = "git"
+    """git refuses it."""
+    BUILD = "build"
+    """Its build fails, or makes no file."""
+    LATE = "late"
+    ENDLESS = "endless"
+    """More was printed than a build or a file of a version has."""
+    UNFIT = "unfit"
+    """It cannot be measured in this way."""
+
+
 class NoVersion(Exception):
-    """A version cannot be made. `args` says why."""
+    """A version cannot be made."""
+
+    def __init__(self, kind: NoVersionKind, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
 
 
 @dataclass
@@ -91,7 +123,7 @@ class BisectRuns:
         """A new folder. Raises InputError where there is one, StoreError."""
         count = len(row.names)
         asked = [f"{row.names[0]}+{b}" for b in row.names[1:]] + [f"{a}+{b}" for a, b in zip(row.names, row.names[1:], strict=False)]
-        versions = [of for of in asked for _ in range(ASKS)] if row.by_time else list(row.names)
+        versions = [of for of in asked for _ in range(ASKS)] if row.by_time else [*row.names, *row.names]
         planned = tuple(
             PlannedRun(n, row.name, row.testbed, version, 1, (str(_experiment_of(path.absolute(), n)),))
             for n, version in enumerate(versions, 1)
@@ -153,8 +185,25 @@ class BisectRuns:
                 values[at] = value
             self._note(at, value, None if value is None else value / first - 1, known[at], "" if value is not None else self._why(at))
         low, high = Bisection(len(names), known).bounds
-        own = values[high] / values[low] - 1 if high - low == 1 else None
-        return self._found(place, last / first - 1, own, known)
+        if high - low > 1:
+            return self._found(place, last / first - 1, None, known)
+        found = self._found(place, last / first - 1, values[high] / values[low] - 1, known)
+        return replace(found, **self._functions(place[0], low, high)) if found.exit_status == 0 else found
+
+    def _functions(self, label: str, low: int, high: int) -> Mapping[str, Any]:
+        """Which functions take more or fewer in a version than in the one before it, by two runs of their own."""
+        run = self._counts(high)
+        if run is None or (found := place_of(run, label)) is None:
+            return {}
+        key, cell = found
+        planned = [self._planned(len(self.row.names) + at + 1) for at in (low, high)]
+        for at, of in zip((low, high), planned, strict=True):
+            self._run(of, partial(self._write_counted, at, only=cell))
+        names = [self.folder.done(of) for of in planned]
+        runs = [self.folder.runs / name for name in names if name is not None]
+        if len(runs) < len(planned):
+            return {}
+        return {"functions": function_changes(*runs).get(key, ())[:MOST], "profiles": tuple(run.name for run in runs)}
 
     def _by_time(self) -> BisectFound:
         names, count = self.row.names, len(self.row.names)
@@ -262,16 +311,21 @@ class BisectRuns:
             return why_nothing(open_run(self.folder.runs / name))
         refused = _refusal(_experiment_of(self.folder.path, planned.number))
         if refused.exists():
-            return refused.read_text(encoding="utf-8")
+            return outside.read(refused, INPUT).decode("utf-8", "replace")
         return self.folder.standing(planned).said or "its run did not begin"
 
     def _level(self, at: int) -> str:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
 
-    def _write_counted(self, at: int, path: Path) -> None:
+    def _write_counted(self, at: int, path: Path, only: Cell | None = None) -> None:
+        """Of one cell alone, with the functions that take its instructions."""
         with self._made(at) as version:
             of, row = path.parent, self.row
-            given = given_of(version, of, name=row.name, modes=row.modes, sizes=row.sizes, settings=row.settings)
+            modes, sizes, settings = row.modes, row.sizes, row.settings
+            if only is not None:
+                modes = (only.mode,) if version.kind is VersionKind.KERNEL else ()
+                sizes, settings = (only.setting.size,), (*settings, "profile=true")
+            given = given_of(version, of, name=row.name, modes=modes, sizes=sizes, settings=settings)
         replace_file(path, given.text)
 
     def _write_timed(self, first: int, second: int, path: Path) -> None:
@@ -288,7 +342,7 @@ class BisectRuns:
             return self.row.levels[self.row.names[at]]
         with self._made(at) as version:
             if version.kind is not VersionKind.RULES:
-                raise NoVersion(f"{version.kind} cannot be measured by time; write a campaign with versions")
+                raise NoVersion(NoVersionKind.UNFIT, f"{version.kind} cannot be measured by time; write a campaign with versions")
             return {"apply": version.own_modes["rules"]["apply"], "restore": ["nft flush ruleset"]}
 
     @contextmanager
@@ -305,7 +359,7 @@ class BisectRuns:
             if row.build:
                 _build(Path(row.repository), word, row.build, row.file, place)
             else:
-                product.write_bytes(_git(Path(row.repository), "show", f"{word}:{row.file}"))
+                replace_file(product, _git(Path(row.repository), "show", f"{word}:{row.file}"))
         yield version_of(str(product), None)
 
 
@@ -330,22 +384,21 @@ def _build(repository: Path, commit: str, command: str, file: str, place: Path) 
         _git(repository, "worktree", "add", "--detach", "--force", str(tree), commit)
         try:
             environment = {**child_environment(os.environ), "DUTLAB_OUT": str(place), "DUTLAB_COMMIT": commit}
-            done = subprocess.run(
-                ["sh", "-ec", command],
-                cwd=tree,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
-            if done.returncode:
+            try:
+                done = run_bounded(
+                    ["sh", "-ec", command], folder=tree, environment=environment,
+                    timeout_s=BUILD_S, most_bytes=BUILD_BYTES, kept_bytes=BUILD_KEPT_BYTES,
+                )  # fmt: skip
+            except TimeoutError:
+                raise NoVersion(NoVersionKind.LATE, f"the build did not end within {BUILD_S / 3600:g} h") from None
+            except ValueError:
+                raise NoVersion(NoVersionKind.ENDLESS, f"the build printed more than {BUILD_BYTES} bytes") from None
+            if done.status:
                 lines = " / ".join((done.stdout + done.stderr).strip().splitlines()[-_SAID_LINES:])
-                raise NoVersion(f"the build ended with {done.returncode}: {lines}")
+                raise NoVersion(NoVersionKind.BUILD, f"the build ended with {done.status}: {lines}")
             if not (tree / file).is_file():
-                raise NoVersion(f"the build made no {file}")
-            shutil.copyfile(tree / file, place / Path(file).name)
+                raise NoVersion(NoVersionKind.BUILD, f"the build made no {file}")
+            replace_file(place / Path(file).name, outside.read(tree / file, COMMIT_FILE, AtLink.FOLLOWED))
         finally:
             _git(repository, "worktree", "remove", "--force", str(tree))
 
@@ -353,18 +406,16 @@ def _build(repository: Path, commit: str, command: str, file: str, place: Path) 
 def _git(repository: Path, *words: str) -> bytes:
     """What it prints. Raises NoVersion with what it complains of."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(repository), *words],
-            env=child_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        done = run_bounded(["git", "-C", str(repository), *words], timeout_s=GIT_S, most_bytes=COMMIT_FILE.most_bytes)
     except FileNotFoundError:
-        raise NoVersion("git is not installed") from None
-    if done.returncode:
-        raise NoVersion(" / ".join(done.stderr.decode(errors="replace").strip().splitlines()) or f"git {words[0]} failed")
-    return done.stdout
+        raise NoVersion(NoVersionKind.GIT, "git is not installed") from None
+    except TimeoutError:
+        raise NoVersion(NoVersionKind.LATE, f"git {words[0]} did not end within {GIT_S / 60:g} min") from None
+    except ValueError as error:
+        raise NoVersion(NoVersionKind.ENDLESS, str(error)) from None
+    if done.status:
+        raise NoVersion(NoVersionKind.GIT, " / ".join(done.stderr.strip().splitlines()) or f"git {words[0]} failed")
+    return done.out
 
 
 def _experiment_of(folder: Path, number: int) -> Path:

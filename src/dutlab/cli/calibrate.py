@@ -66,12 +66,12 @@ def calibrate(
       dutlab calibrate --sizes 64 --generator engine --generator trafgen
       dutlab calibrate --testbed testbed.yaml --loop
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.headroom import RigLoad  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.generators import ENGINE  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.mixes import frame_mix  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner.headroom import RigLoad
+    from dutlab.spec.generators import ENGINE
+    from dutlab.spec.loader import load_testbed
+    from dutlab.spec.mixes import frame_mix
 
     sets = [tuple(apart(together)) for together in links]
     loads = [RigLoad(at_once, frame_mix(size), model) for model in _models(generators) for at_once in sets for size in sizes.split(",")]
@@ -102,9 +102,9 @@ def calibrate(
 
 def _models(named: Sequence[str]) -> list[GeneratorModel]:
     """Generators by name, or as `{"trafgen": {"cores": [2]}}`; the engine where none is named. Raises InputError."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 -- `--help` needs none of it
+    from pydantic import TypeAdapter, ValidationError
 
-    from dutlab.spec.generators import ENGINE, Generator  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.generators import ENGINE, Generator
 
     adapter: TypeAdapter[GeneratorModel] = TypeAdapter(Generator)
     found = []
@@ -120,7 +120,7 @@ def _models(named: Sequence[str]) -> list[GeneratorModel]:
 
 def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
     """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
-    from dutlab.spec.generators import GeneratorFeature, unfit  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.generators import GeneratorFeature, unfit
 
     for load in loads:
         model = load.generator
@@ -143,19 +143,19 @@ def _ask_for_loop(testbed: Testbed) -> str:
 
 
 async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.rig import disturbed_by_environment, lab_rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.runner.rig import disturbed_by_environment, lab_rig
+    from dutlab.store.calibration import cache_folder
+    from dutlab.tools.engine.binary import find_engine
 
     async with labs.used(name, standing) as lab, lab_rig(lab, str(find_engine()), disturbed=disturbed_by_environment()) as rig:
         return await rig.measure(Rig.LOOPED, loads, cache_folder(), anew=duration)
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
-    from dutlab.runner.rig import disturbed_by_environment, machines_rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.calibration import cache_folder  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.rig import disturbed_by_environment, machines_rig
+    from dutlab.store.calibration import cache_folder
+    from dutlab.tools.engine.binary import find_engine
 
     async with machines_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
         if rig is Rig.LOOPED:

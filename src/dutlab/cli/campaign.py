@@ -43,8 +43,8 @@ def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> No
     Example:
       dutlab campaign run nightly.yaml
     """
-    from dutlab.runner.campaign_folder import CampaignFolder, CampaignState, RunStanding  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.campaign import read_campaign  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder, CampaignState, RunStanding
+    from dutlab.spec.campaign import read_campaign
 
     planned = read_campaign(file)
     if only_plan:
@@ -64,7 +64,7 @@ def resume(*, folder: Path, as_json: bool) -> None:
     Example:
       dutlab campaign resume campaigns/nightly
     """
-    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder
 
     found = CampaignFolder(folder)
     found.insist_on_its_files(_version())
@@ -81,7 +81,7 @@ def status(*, folder: Path, as_json: bool) -> None:
     Example:
       dutlab campaign status campaigns/nightly
     """
-    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder
 
     found = CampaignFolder(folder)
     _show([found.standing(run) for run in found.planned()], as_json=as_json)
@@ -96,7 +96,7 @@ def keep(*, folder: Path) -> None:
     Example:
       dutlab campaign keep campaigns/nightly
     """
-    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign_folder import CampaignFolder
 
     found = CampaignFolder(folder)
     is_kept = _keep(found)
@@ -117,8 +117,8 @@ def fetch(*, runs: tuple[str, ...], into: Path) -> None:
       dutlab campaign fetch 2026-11-21T0801Z-firewall-modes-3f2a
       dutlab report $(dutlab campaign fetch s3://measurements/runs/2026-11-21T0801Z-firewall-modes-3f2a)
     """
-    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.object_store import fetch_run, is_address  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.fleet_index import asked_fleet
+    from dutlab.store.object_store import fetch_run, is_address
 
     places = {run: run for run in runs if is_address(run)}
     if named := [run for run in runs if run not in places]:
@@ -147,9 +147,9 @@ def scheduler(*, listen: str, dashboard: int | None) -> None:
       dutlab campaign scheduler
       DUTLAB_FLEET_TLS=/etc/dutlab/fleet dutlab campaign scheduler --listen tls://192.0.2.1:8786
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.scheduler import schedule  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.security import insist_on_dask  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner.fleet.scheduler import schedule
+    from dutlab.runner.fleet.security import insist_on_dask
 
     insist_on_dask()
     run_in_order(schedule(listen, dashboard, tell))
@@ -166,9 +166,9 @@ def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
     Example:
       dutlab campaign worker --scheduler tcp://127.0.0.1:8786 --testbed three-node
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.security import insist_on_dask  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.worker import work  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner.fleet.security import insist_on_dask
+    from dutlab.runner.fleet.worker import work
 
     insist_on_dask()
     run_in_order(work(address, testbeds, _version(), tell))
@@ -184,10 +184,10 @@ def place(*, folder: Path, number: int) -> None:
     Example:
       dutlab campaign place campaigns/nightly 3
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.campaign_folder import CampaignFolder  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.leases import lease_store  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.place import PlaceWork  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner.campaign_folder import CampaignFolder
+    from dutlab.runner.fleet.leases import lease_store
+    from dutlab.runner.fleet.place import PlaceWork
 
     found = CampaignFolder(folder)
     status = run_in_order(PlaceWork(found, found.planned_run(number), found.fleet, lease_store(), _version()).carry_out())
@@ -195,14 +195,14 @@ def place(*, folder: Path, number: int) -> None:
 
 
 def _version() -> str:
-    from importlib.metadata import version  # noqa: PLC0415 -- `--help` needs none of it
+    from importlib.metadata import version
 
     return version("dutlab")
 
 
 def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.campaign_folder import CampaignState  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner.campaign_folder import CampaignState
 
     try:
         standings = run_in_order(_standings(folder))
@@ -220,9 +220,9 @@ def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
 
 
 async def _standings(folder: CampaignFolder) -> list[RunStanding]:
-    from dutlab.runner.campaign import CampaignWork  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.carrier import LocalCarrier  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.fleet.dask_carrier import DaskCarrier  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.campaign import CampaignWork
+    from dutlab.runner.fleet.carrier import LocalCarrier
+    from dutlab.runner.fleet.dask_carrier import DaskCarrier
 
     if folder.fleet.is_local:
         return await CampaignWork(folder, tell, LocalCarrier(folder)).carry_out()
@@ -232,8 +232,8 @@ async def _standings(folder: CampaignFolder) -> list[RunStanding]:
 
 def _keep(folder: CampaignFolder) -> bool:
     """Whether every finished run is kept now."""
-    from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.fleet_database import fleet_database  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.fleet.keeping import RunKeeping
+    from dutlab.store.fleet_database import fleet_database
 
     faults = RunKeeping(folder, fleet_database()).keep_all()
     for why in faults:

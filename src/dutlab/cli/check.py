@@ -73,9 +73,9 @@ def check(
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline runs --margin 2%
       dutlab check runs/2026-11-28T0801Z-firewall-modes-77c0 --baseline baseline/router.json --format junit > check.xml
     """
-    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.checked import Checked  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.contests import CompareRequest
+    from dutlab.report.questions.checked import Checked
+    from dutlab.report.questions.sides import insist_different, open_run
 
     if as_json and form != "text":
         raise click.UsageError("--json and --format exclude one another")
@@ -98,7 +98,7 @@ def check(
 
 def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:
     """The check with what a second measurement says of what fails it."""
-    from dutlab.cli.gate_runs import measured_again  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.gate_runs import measured_again
 
     least = {(c.pair.label, c.pair.figure): c.least for c in found.worse if c.second is not None}
     if not least:
@@ -116,11 +116,11 @@ class _Baselines:
 
 
 def _compared(paths: tuple[Path, ...], runs: list[ComparedRun], of: _Baselines, asked: CompareRequest) -> ComparedPair:
-    from dutlab.report.questions.checked import compare_with_cards  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.find import older_like  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.checked import compare_with_cards
+    from dutlab.report.questions.claims import read_card
+    from dutlab.report.questions.compared import compare_runs
+    from dutlab.report.questions.sides import open_run
+    from dutlab.store.find import older_like
 
     cards = [(path, read_card(path)) for path in of.paths if path.is_file()]
     if cards:
@@ -139,8 +139,8 @@ def _say(found: Checked, newest: ComparedRun, form: str) -> None:
         for line in lines_of(found.pair):
             say(line)
         return
-    from dutlab.cli.outcome_formats import FORMATS  # noqa: PLC0415 -- only CI needs it
-    from dutlab.report.questions.outcome import outcome_of_check  # noqa: PLC0415 -- only CI needs it
+    from dutlab.cli.outcome_formats import FORMATS
+    from dutlab.report.questions.outcome import outcome_of_check
 
     say(FORMATS[form](outcome_of_check(found, newest, lines_of(found.pair))))
     say(found.sentence, err=True)

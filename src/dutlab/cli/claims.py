@@ -22,9 +22,9 @@ def claims(*, run: Path, out: Path | None) -> None:
     Example:
       dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
     """
-    from dutlab.report.questions.claims import as_text, cards  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.manifest import DERIVED  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.replace import file_name, folder_in, replace_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.claims import as_text, cards
+    from dutlab.store.manifest import DERIVED
+    from dutlab.store.replace import file_name, folder_in, replace_file
 
     folder = out or run / DERIVED
     for name, card in cards(run, folder).items():
@@ -42,7 +42,7 @@ def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | Non
     Example:
       dutlab verify-claim runs/2026-11-21T0801Z-firewall-modes-3f2a/report/claim-1-iperf3-through-link-a.json
     """
-    from dutlab.report.questions.claims import read_card  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.claims import read_card
 
     read = [(read_card(card), card) for card in cards]
     hold = [_holds(claim, run or card.parent / claim.folder) for claim, card in read]
@@ -51,8 +51,8 @@ def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | Non
 
 def _holds(claim: ClaimCard, folder: Path) -> bool:
     """Whether its figures come out of the raw files again; says so, or what differs."""
-    from dutlab.publish.verified import verified  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.publish.verified import verified
+    from dutlab.store.run_folder import RunFolder
 
     found = verified(claim, RunFolder.open(folder))
     say(printable(claim.claim))

@@ -80,10 +80,10 @@ def compare(
       dutlab compare runs/2026-11-21T0801Z-firewall-modes-3f2a runs/2026-11-28T0801Z-firewall-modes-77c0 --margin 2% --plot compared.svg
       dutlab compare runs/*-ipsec-ciphers-* --order
     """
-    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.per import divided, per_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.contests import CompareRequest
+    from dutlab.report.questions.compared import compare_runs
+    from dutlab.report.questions.per import divided, per_of
+    from dutlab.report.questions.sides import insist_different, open_run
 
     insist_different(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
@@ -103,8 +103,8 @@ def compare(
         opened = [divided(run, amount, asked.better) for run, amount in zip(opened, by.amounts, strict=True)]
     found = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
-        from dutlab.report.questions.ratio_rows import compared_plot  # noqa: PLC0415 -- only a plot needs it
-        from dutlab.report.write import write_image  # noqa: PLC0415 -- as above
+        from dutlab.report.questions.ratio_rows import compared_plot
+        from dutlab.report.write import write_image
 
         drawn = compared_plot(found, _one_margin(margins))
         write_image(replace(drawn, source=" · ".join((*(path.resolve().name for path in (*against, *runs)), "dutlab"))), plot)
@@ -130,7 +130,7 @@ def _insist_alone(others: Mapping[str, object]) -> None:
 
 
 def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: bool) -> None:
-    from dutlab.report.questions.ordered import method_words, order_rows, order_words, ordered  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.ordered import method_words, order_rows, order_words, ordered
 
     found = computed(lambda: ordered(runs, asked))
     if as_json:
@@ -200,8 +200,8 @@ def _one_margin(given: Sequence[str]) -> float | None:
 
 
 def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: CompareRequest) -> Sequence[ComparedPair]:
-    from dutlab.report.questions.compared import compare_modes, compare_runs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import side_names  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared import compare_modes, compare_runs
+    from dutlab.report.questions.sides import side_names
 
     if len(runs) == 1:
         return compare_modes(runs[0], baseline=baseline, asked=asked)
@@ -211,7 +211,7 @@ def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: CompareReques
 
 def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], matches: Sequence[str]) -> list[ComparedRun]:
     """`runs` with their modes renamed as --match-modes says. Raises InputError."""
-    from dutlab.report.questions.sides import with_modes_renamed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.sides import with_modes_renamed
 
     if matches and not runs:
         raise InputError("--match-modes needs two runs", remedy="with a single run, --baseline names the mode to compare with")
@@ -225,7 +225,7 @@ def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], match
 
 def lines_of(pair: ComparedPair) -> Iterator[str]:
     """A comparison for a terminal, no wider than it."""
-    from dutlab.report.questions.compared_words import compared_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared_words import compared_words
 
     yield from _table_of(pair)
     for words in compared_words(pair):
@@ -241,7 +241,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 def _table_of(pair: ComparedPair) -> Iterator[str]:
     """Who is compared, and the figures."""
-    from dutlab.report.questions.compared_words import compared_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.compared_words import compared_rows
 
     yield from wrapped(f"{printable(pair.second)} against {printable(pair.first)}")
     named = {name: folders for name, folders in zip((pair.first, pair.second), pair.runs, strict=True) if folders and name not in folders}

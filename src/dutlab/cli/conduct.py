@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dutlab.bounds import INPUT
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.manner import Manner
 from dutlab.cli.places import TestPlace, hosts_at, lab_of
@@ -16,11 +17,12 @@ from dutlab.cli.told import say, tell
 from dutlab.cli.userns import become_root
 from dutlab.interop.conductor import plain_name
 from dutlab.interop.conductor_report import ERROR, SPAWNED, StepRow, TrialRows, conductor_report, conductor_text, timed_out
+from dutlab.outside import read_given
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.progress import RunResult
 from dutlab.runner.steps_run import StepsTrial, StepsWork, run_steps
 from dutlab.spec.workloads.steps import Phase, StepsWorkload
-from dutlab.tools.steps.steps import StepDone
+from dutlab.tools.steps.account import StepDone
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def carry_out(asked: ConductRequest) -> None:
         name=plain_name(asked.file.stem),
         work=asked.work,
         trials=asked.trials,
-        given=asked.file.read_bytes(),
+        given=read_given(asked.file, INPUT),
         resolved={
             "command": ["dutlab", *sys.argv[1:]],
             "experiment": {"name": asked.file.stem, "order": "as-written"},

@@ -78,7 +78,7 @@ def run(
     if dry_run:
         _print_plan(work, chosen, given)
         return
-    from dutlab.cli import conduct  # noqa: PLC0415 -- a dry run needs none of it
+    from dutlab.cli import conduct
 
     places = _places(file, test, wanted, given, players)
     asked = conduct.ConductRequest(
@@ -110,9 +110,9 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
     Example:
       dutlab conductor convert conductor.cfg --map client1=source -o experiment.yaml
     """
-    from ruamel.yaml import YAML  # noqa: PLC0415 -- only this command writes YAML here
+    from ruamel.yaml import YAML
 
-    from dutlab.interop.conductor import plain_name  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.conductor import plain_name
 
     test = _read(file, strict=strict, no_limit=no_limit, translate=translate)
     if test.trials == 0:
@@ -143,9 +143,9 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
 
 def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
     """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
-    from dutlab.bounds import INPUT  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.interop.conductor import ReadOptions, StepLimit, read_test  # noqa: PLC0415 -- as above
-    from dutlab.outside import read_given  # noqa: PLC0415 -- as above
+    from dutlab.bounds import INPUT
+    from dutlab.interop.conductor import ReadOptions, StepLimit, read_test
+    from dutlab.outside import read_given
 
     def text_of(path: str) -> str:
         here = Path(path)
@@ -194,7 +194,7 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
     for name in names.values():
         if len(same := [host for host, called in names.items() if called == name]) > 1:
             raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a host of its own")
-    from dutlab.spec.known import LABS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import LABS
 
     known = LABS[LAB].hosts
     if foreign := [name for name in names.values() if name not in known]:
@@ -207,7 +207,7 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
 
 def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, str], players: str | None) -> dict[str, TestPlace]:
     """Name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
-    from dutlab.cli.places import read_place  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.places import read_place
 
     if players is not None and not (players.startswith("ssh:") and players[4:5] != "@" and players.endswith((":", "@"))):
         raise InputError(f"--players {players}: no such way", remedy="give ssh: or ssh:USER@, as in ssh:root@")

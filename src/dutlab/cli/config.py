@@ -38,7 +38,7 @@ def config(*, as_json: bool) -> None:
 
 def _rows(found: Config) -> list[tuple[str, Any, str]]:
     """Key, value and place of everything that holds. Raises SpecRefused with every fault of the file."""
-    from dutlab.cli.main import COMMANDS, dutlab  # noqa: PLC0415 -- that module loads this one
+    from dutlab.cli.main import COMMANDS, dutlab  # that module loads this one
 
     faults, ctx = list[Fault](), click.Context(dutlab)
     for check in (lambda: colour_of(found), *(_checked(found, ctx, name) for name in COMMANDS)):
@@ -59,7 +59,7 @@ def _rows(found: Config) -> list[tuple[str, Any, str]]:
 
 def _checked(found: Config, ctx: click.Context, name: str) -> Any:  # noqa: ANN401 -- what the caller calls
     def check() -> None:
-        from dutlab.cli.main import dutlab  # noqa: PLC0415 -- as above
+        from dutlab.cli.main import dutlab
 
         if name in found.data or RUNS_FOLDER in found.data:
             command = dutlab.get_command(ctx, name)

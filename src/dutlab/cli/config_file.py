@@ -73,7 +73,7 @@ def read_config() -> Config | None:
         return None
     except (OSError, UnfitFile, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}", remedy="correct the file, or move it away") from None
-    import tomllib  # noqa: PLC0415 -- only a user with such a file needs it
+    import tomllib
 
     try:
         return Config(path, tomllib.loads(text), _lines(text))

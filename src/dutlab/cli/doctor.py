@@ -58,7 +58,7 @@ def doctor(
       dutlab doctor --testbed testbed.yaml
       dutlab doctor --testbed testbed.yaml --prove small-ring duration=30s
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
 
     if testbed is not None and lab is not None:
         raise click.UsageError("--testbed and --lab exclude one another")
@@ -72,7 +72,7 @@ def doctor(
         become_root()
     found = run_in_order(_of_lab(name, standing) if lab is not None else _of_testbed(testbed) if testbed else _of_this_machine())
     if prove is not None and proof is not None:
-        from dutlab.analysis.doctor.proof import experiment_of, link_of  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.doctor.proof import experiment_of, link_of
 
         finding = next((f for f in found.findings if f.kind == prove), None)
         if finding is None and proof.levels is None:
@@ -99,8 +99,8 @@ def doctor(
 
 def _proof_of(kind: str) -> FindingProof:
     """Return the proof of a kind of finding. Raises InputError for an unknown one."""
-    from dutlab.analysis.doctor import KINDS  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.model import did_you_mean  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.doctor import KINDS
+    from dutlab.spec.model import did_you_mean
 
     if kind not in KINDS:
         raise InputError(f"{kind}: unknown finding {did_you_mean(kind, KINDS)}")
@@ -109,8 +109,8 @@ def _proof_of(kind: str) -> FindingProof:
 
 def _links(lab: str, file: Path | None) -> Mapping[str, Link]:
     """Those of a lab or a testbed file, by name."""
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.spec.loader import load_testbed
 
     return (load_testbed(file) if file is not None else labs.description(lab).testbed).links
 
@@ -119,12 +119,12 @@ def _prove(
     kind: str, proof: FindingProof, data: Mapping[str, Any], settings: Sequence[str], *, runs: Path, standing: str | None, as_json: bool
 ) -> None:
     """Runs the two levels and ends the command with the run's exit status."""
-    from dutlab.report.questions.proof import proof_pairs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.write import report_finished  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.proof import proof_pairs
+    from dutlab.report.questions.sides import open_run
+    from dutlab.report.write import report_finished
+    from dutlab.runner.execution import RunOptions
+    from dutlab.spec.loader import given_experiment
+    from dutlab.tools.engine.binary import find_engine
 
     overrides = [f"workloads.{n}.{workload}.{of}" for n, written in enumerate(data["workloads"]) for workload in written for of in settings]
     given = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
@@ -148,7 +148,7 @@ def _prove(
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """A paragraph each; what could move the cursor, as a name that a host gives itself might, is shown as `?`."""
-    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import plural
 
     if not findings:
         yield "no findings: nothing distorts results here"
@@ -175,11 +175,11 @@ def _steps(steps: Sequence[CureStep]) -> list[str]:
 
 
 async def _of_this_machine() -> Examined:
-    from dutlab.cli.facts import MOST_PORTS  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.iproute import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.examine import examine_machine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.facts import MOST_PORTS
+    from dutlab.ending import closing
+    from dutlab.hosts.iproute import interfaces_of, without_loopback
+    from dutlab.hosts.local import THIS_MACHINE, LocalHost
+    from dutlab.runner.examine import examine_machine
 
     host = LocalHost(THIS_MACHINE)
     async with closing(host):
@@ -187,11 +187,11 @@ async def _of_this_machine() -> Examined:
 
 
 async def _of_testbed(file: Path) -> Examined:
-    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.ports import insist_on_ports  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.ending import closing
+    from dutlab.hosts.reach import hosts_of
+    from dutlab.runner.examine import examine
+    from dutlab.runner.ports import insist_on_ports
+    from dutlab.spec.loader import load_testbed
 
     testbed = load_testbed(file)
     hosts = hosts_of(testbed)
@@ -201,9 +201,9 @@ async def _of_testbed(file: Path) -> Examined:
 
 
 async def _of_lab(name: str, standing: str | None) -> Examined:
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.examine import examine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.ending import closing
+    from dutlab.runner.examine import examine
 
     async with labs.used(name, standing) as lab:
         hosts = lab.hosts()

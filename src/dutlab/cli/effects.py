@@ -29,11 +29,11 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
     Example:
       dutlab effects apu2-openbsd-factors.csv --figure mbytes_per_s --plot effects.svg
     """
-    from dutlab.analysis.factors import analyse  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.cells import cells_of_table, effects_of_run, judged_by  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.stats.rank import p_words  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.factors import analyse
+    from dutlab.report.model.contests import CompareRequest
+    from dutlab.report.questions.cells import cells_of_table, effects_of_run, judged_by
+    from dutlab.report.questions.sides import open_run
+    from dutlab.stats.rank import p_words
 
     asked = CompareRequest(better=sides_of(betters))
     try:
@@ -47,8 +47,8 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
         raise InputError(f"{source}: {error}") from None
     better = asked.side_of(figure or "")
     if plot is not None:
-        from dutlab.report.questions.ratio_rows import effects_plot  # noqa: PLC0415 -- only a plot needs it
-        from dutlab.report.write import write_image  # noqa: PLC0415 -- as above
+        from dutlab.report.questions.ratio_rows import effects_plot
+        from dutlab.report.write import write_image
 
         write_image(replace(effects_plot(found, figure or "", better), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
@@ -75,18 +75,22 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--barest", metavar="MODE", help="The baseline mode.  [the fastest]")
 @click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G: costs in cycles too.")
+@click.option("--exact", "counted", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="A run of exact: its instructions a frame of the same mode and size.  [the processor's counters]")  # fmt: skip
 @_JSON
-def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -> None:
+def cost(*, run: Path, barest: str | None, hertz: float | None, counted: Path | None, as_json: bool) -> None:
     """\b
     Example:
       dutlab cost runs/2026-11-21T0801Z-firewall-modes-3f2a --hertz 2.2G
     """
-    from dutlab.analysis.cost import costs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.model.words import size_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.cells import rates_by_mode  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.cost import costs
+    from dutlab.report.model.words import size_order
+    from dutlab.report.questions.cells import instructions_by_mode, rates_by_mode
+    from dutlab.report.questions.sides import open_run
 
-    by_place, notes = rates_by_mode(open_run(run)), list[str]()
+    measured = open_run(run)
+    by_place, notes = rates_by_mode(measured), list[str]()
+    instructions = instructions_by_mode(measured if counted is None else open_run(counted))
     for place, rates in by_place.items():
         for mode in [mode for mode, values in rates.items() if min(values) <= 0]:
             values = rates.pop(mode)
@@ -99,17 +103,23 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, as_json: bool) -
         raise InputError(f"{run}: {error}") from None
     ordered = sorted(found.items(), key=lambda item: (item[0][1], size_order(item[0][0])))
     if as_json:
-        said = [{"frame_size": size, "links": links, **asdict(c)} for (size, links), of in ordered for c in of]
+        said = [
+            {"frame_size": size, "links": links, **asdict(c), "instructions": instructions.get((c.mode, size))}
+            for (size, links), of in ordered
+            for c in of
+        ]
         say(json.dumps({"schema_version": 1, "costs": said, "left_out": notes}, indent=1))
         return
     rows = [
         (size, links, c.mode, f"{c.ns:.1f}", f"{c.added_ns:+.1f}",
          f"{c.interval.low:+.1f} to {c.interval.high:+.1f}" if c.interval else "" if c.added_ns == 0 else "none",
-         "" if c.cycles is None else f"{c.cycles:+.0f}")
+         *([f"{c.cycles:+.0f}"] if c.cycles is not None else []),
+         *([f"{of_frame:,.1f}" if (of_frame := instructions.get((c.mode, size))) is not None else ""] if instructions else []))
         for (size, links), of in ordered for c in of
     ]  # fmt: skip
-    heads = ("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", *(("cycles",) if hertz else ()))
-    for line in table(heads, [row[: len(heads)] for row in rows], right={3, 4, 6}):
+    heads = ("frame size", "link", "mode", "ns a packet", "added ns", "95 % interval", *(("cycles",) if hertz else ()),
+             *(("instructions a frame",) if instructions else ()))  # fmt: skip
+    for line in table(heads, rows, right={3, 4, 6, 7}):
         say(line)
     if any(c.interval is None and c.added_ns for of in found.values() for c in of):
         notes.append("no interval: fewer than 4 repeats")

@@ -34,6 +34,7 @@ def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...])
     "--xdp", "programs", multiple=True, metavar="FILE[:SECTION]",
     help="An object file with an XDP program for the receiving port of a router, as a mode of its own; repeatable.  [section xdp]",
 )  # fmt: skip
+@click.option("--profile", is_flag=True, help="Say which functions take the instructions: a table and a flame graph in the report.")
 @click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
 @click.option("--modules", type=click.Path(path_type=Path, file_okay=False), help="Folder of its modules.  [/lib/modules/RELEASE]")
 @NAME
@@ -48,6 +49,7 @@ def exact(
     programs: tuple[str, ...],
     kernel: Path | None,
     modules: Path | None,
+    profile: bool,
     name: str | None,
     runs: Path,
     manner: Manner,
@@ -62,14 +64,15 @@ def exact(
       dutlab exact --ruleset old.nft --ruleset new.nft --size 64
       dutlab exact --modes router --xdp filter.o:xdp_filter --size 64
     """
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions
 
     own = _own_modes(rulesets, programs)
     chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
         given = given_in_guest(
-            Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules
-        )
+            Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules,
+            profile=profile,
+        )  # fmt: skip
         options = RunOptions(runs=runs, engine_binary=Path(), command=("dutlab", *sys.argv[1:]))
         result = manner.carry_out(given, options)
     manner.finish([result])
@@ -80,11 +83,7 @@ def _own_modes(rulesets: tuple[Path, ...], programs: tuple[str, ...]) -> Mapping
     found = dict[str, Any]()
     for word in programs:
         path, section = (Path(word), "") if Path(word).exists() else (Path(word.partition(":")[0]), word.partition(":")[2])
-        try:
-            mode = xdp_mode(path.read_bytes(), section or "xdp")
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}", remedy="name an object file, as clang -target bpf -g -O2 -c makes it") from error
-        _add(found, path, mode)
+        _add(found, path, xdp_mode(version_of(str(path), VersionKind.XDP).program, section or "xdp"))
     for path in rulesets:
         _add(found, path, version_of(str(path), VersionKind.RULES).own_modes["rules"])
     return found

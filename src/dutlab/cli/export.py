@@ -40,7 +40,7 @@ def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool)
             raise click.UsageError(f"{kind} is of one run")
         _metrics(runs[0], out, openmetrics=kind == "openmetrics", follow=follow)
         return
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.run_folder import RunFolder
 
     found = [RunFolder.open(path) for path in dict.fromkeys(p.resolve() for p in runs)]
     if kind in _FILES or kind == "parquet":
@@ -48,16 +48,16 @@ def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool)
             raise click.UsageError(f"{kind} needs -o {'FILE' if kind == 'parquet' else 'DIR'}")
         _files(kind, found, out)
         return
-    from dutlab.interop.exports import influx_lines, samples_csv  # noqa: PLC0415 -- as above
+    from dutlab.interop.exports import influx_lines, samples_csv
 
     lines = samples_csv(found) if kind == "csv" else influx_lines(found)
     _stream(lines, out)
 
 
 def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) -> None:
-    from dutlab.interop.metrics import RunMetrics  # noqa: PLC0415 -- as above
-    from dutlab.store.find import is_running  # noqa: PLC0415 -- as above
-    from dutlab.store.replace import replace_file  # noqa: PLC0415 -- as above
+    from dutlab.interop.metrics import RunMetrics
+    from dutlab.store.find import is_running
+    from dutlab.store.replace import replace_file
 
     found = RunMetrics(run)
     if out is None:
@@ -72,9 +72,9 @@ def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) ->
 
 
 def _files(kind: str, runs: list[RunFolder], out: Path) -> None:
-    from dutlab.errors import InputError  # noqa: PLC0415 -- as above
-    from dutlab.interop.exports import iperf3_files, loadtest_files, samples_parquet  # noqa: PLC0415 -- as above
-    from dutlab.store.replace import file_name, replace_file  # noqa: PLC0415 -- as above
+    from dutlab.errors import InputError
+    from dutlab.interop.exports import iperf3_files, loadtest_files, samples_parquet
+    from dutlab.store.replace import file_name, replace_file
 
     if kind == "parquet":
         say(f"{samples_parquet(runs, out)} samples: {out}")

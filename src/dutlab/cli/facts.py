@@ -33,8 +33,8 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
     Example:
       dutlab facts --port eth1
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.facts import fact_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.report.sections.facts import fact_rows
 
     hosts, links = hosts_named(wanted, testbed)
     found = run_in_order(collect(hosts, ports, links))
@@ -53,12 +53,12 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
 
 def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
     """The hosts, and the interfaces of the testbed's links by host. Raises InputError, SpecRefused."""
-    from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.fields import ssh_fault  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.local import THIS_MACHINE, LocalHost
+    from dutlab.hosts.reach import hosts_of
+    from dutlab.hosts.ssh import SshHost
+    from dutlab.hosts.ssh_login import Login
+    from dutlab.spec.fields import ssh_fault
+    from dutlab.spec.loader import load_testbed
 
     if testbed is None:
         if wrong := [what for target in wanted if (what := ssh_fault(target))]:
@@ -79,9 +79,9 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
 
     Raises InputError for a port that no host has.
     """
-    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.iproute import interfaces_of, without_loopback  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.ending import closing
+    from dutlab.hosts.facts import collect_facts
+    from dutlab.hosts.iproute import interfaces_of, without_loopback
 
     async with closing(*hosts.values()):
         listed = dict(zip(hosts, await asyncio.gather(*map(interfaces_of, hosts.values())), strict=True))

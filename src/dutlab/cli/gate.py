@@ -88,9 +88,9 @@ def gate(
       dutlab gate /boot/vmlinuz-6.1.0-55-cloud-amd64 /boot/vmlinuz-6.1.0-56-cloud-amd64 --modes router,nat --size 64
       dutlab gate --as commands 'nft add table x' 'tc qdisc add dev v2 root fq' --format junit > gate.xml
     """
-    from dutlab.analysis.gate import EXACT_ALLOWED, TIME_ALLOWED  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.gate_runs import GateRuns  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.gated import GateResult  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.gate import EXACT_ALLOWED, TIME_ALLOWED
+    from dutlab.cli.gate_runs import GateRuns
+    from dutlab.report.questions.gated import GateResult
 
     if as_json and form != "text":
         raise click.UsageError("--json and --format exclude one another")
@@ -137,9 +137,9 @@ def _files_of(written: Sequence[str]) -> dict[Path, str]:
 
 def _of_experiments(making: GateRuns, *paths: Path) -> GatePart:
     """Experiments in the guest by counts, others by time."""
-    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import EXACT
+    from dutlab.spec.loader import given_experiment, testbed_of
+    from dutlab.spec.yaml_source import read_file
 
     texts = {path: read_file(path) for path in paths}
     given = [given_experiment(texts[path], path) for path in paths]
@@ -151,21 +151,21 @@ def _of_experiments(making: GateRuns, *paths: Path) -> GatePart:
 
 
 def _timed(making: GateRuns, given: Sequence[Given]) -> GatePart:
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.tools.engine.binary import find_engine
 
     making.engine = find_engine()
     return making.timed([_work(of) for of in given])
 
 
 def _work(given: Given) -> Work:
-    from dutlab.runner.run import Work  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.run import Work
 
     return Work.planned(given, unattended=True)
 
 
 def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> Given:
     """A rule set as a mode of a lab's DUT, at full speed."""
-    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import given_experiment
 
     mode = {**version.own_modes["rules"], "restore": ["nft flush ruleset"]}
     data = {
@@ -183,13 +183,14 @@ def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> Give
 
 
 def _formatted(found: GateResult, form: str, suite: str) -> str:
-    from dutlab.cli.outcome_formats import FORMATS  # noqa: PLC0415 -- only CI needs it
+    from dutlab.cli.outcome_formats import FORMATS
 
     return FORMATS[form](found.outcome(suite=suite))
 
 
 def _say(found: GateResult, form: str, suite: str) -> None:
-    from dutlab.report.questions.gated import gate_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.gated import gate_rows
+    from dutlab.stats.functions import words_of
 
     if form != "text":
         say(_formatted(found, form, suite))
@@ -202,6 +203,8 @@ def _say(found: GateResult, form: str, suite: str) -> None:
         if part.cells:
             for line in table(*gate_rows(part), right={1, 2, 3, 4, 5}):
                 say(line)
+        for where, functions in part.functions:
+            say_words(f"functions that take more: {where}: {words_of(functions)}")
         for where, why in part.failures:
             say_words(f"no result: {where}: {why}")
         for run in part.runs:

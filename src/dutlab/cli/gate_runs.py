@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.progress import RunResult
     from dutlab.runner.run import Work
+    from dutlab.stats.functions import FunctionChange
 
 _AGAIN_FRAMES = 2
 """What is worse is counted again with so many times the frames."""
@@ -39,10 +40,12 @@ class GateRuns:
     """The longest that is measured by time."""
     engine: Path = Path()
     _made: list[Path] = field(default_factory=list)
+    _grown: dict[str, tuple[FunctionChange, ...]] = field(default_factory=dict)
+    """Label → functions that take more, of what was counted again."""
 
     def counted(self, works: Works) -> GatePart:
         """By counts, which need one trial a cell. Raises as runner.run does."""
-        from dutlab.analysis.gate import gate_counts  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.gate import gate_counts
 
         sides = self.sides(self._one_after_the_other(works))
         cells = gate_counts(sides.pairs, lambda names: self._again(works, sides, names), self.allowed)
@@ -50,7 +53,7 @@ class GateRuns:
 
     def timed(self, works: Works) -> GatePart:
         """By figures that have an error, in rounds. Raises as runner.run does."""
-        from dutlab.analysis.gate import gate_rounds  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.gate import gate_rounds
 
         measure = _Rounds(self, works)
         cells = gate_rounds(measure, self.time_allowed)
@@ -58,10 +61,10 @@ class GateRuns:
 
     def of_runs(self, paths: Sequence[Path]) -> list[GatePart]:
         """Of two runs that are there; what is worse is measured again, by what they were to do. Raises as runner.run does."""
-        from dutlab.analysis.gate import gate_counts, gate_rounds  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.measures import is_exact  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.questions.sides import insist_different  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.gate import gate_counts, gate_rounds
+        from dutlab.measures import is_exact
+        from dutlab.report.questions.sides import insist_different
+        from dutlab.runner.repeat import to_repeat
 
         insist_different(paths)
         works = [to_repeat(path, testbed=None, trusted=False) for path in paths]
@@ -78,9 +81,9 @@ class GateRuns:
 
     def again(self, paths: Sequence[Path], least: Mapping[CellName, float]) -> dict[CellName, CheckKind]:
         """What a second measurement says of results of two runs, each of which is worse by its least; nothing where it has no result."""
-        from dutlab.analysis.gate import ALLOWED_BY_LEAST, again_by_rounds, of_counts  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.measures import is_exact  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.gate import ALLOWED_BY_LEAST, again_by_rounds, of_counts
+        from dutlab.measures import is_exact
+        from dutlab.runner.repeat import to_repeat
 
         works = [to_repeat(path, testbed=None, trusted=False) for path in paths]
         sides = self.sides(paths)
@@ -96,7 +99,7 @@ class GateRuns:
 
     def options(self, budget_s: float | None = None) -> RunOptions:
         """Of each run."""
-        from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.execution import RunOptions
 
         return RunOptions(self.runs, self.engine, ("dutlab", *sys.argv[1:]), unattended=True, budget_s=budget_s)
 
@@ -106,7 +109,7 @@ class GateRuns:
         return folders
 
     def _one_after_the_other(self, works: Works) -> Sequence[Path]:
-        from dutlab.runner.run import carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.run import carry_out_work
 
         async def both() -> list[Path]:
             names = ("older: ", "newer: ")
@@ -118,37 +121,44 @@ class GateRuns:
 
     def _again(self, works: Works, sides: MeasuredSides, names: Collection[CellName]) -> Sequence[Pair]:
         """Counts of other frames of the same kind."""
-        from dutlab.report.questions.gated import called_as  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.narrowed import narrowed, with_more_frames  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.questions.function_changes import function_changes
+        from dutlab.report.questions.gated import called_as
+        from dutlab.runner.narrowed import narrowed, with_more_frames
+        from dutlab.stats.functions import grown
 
         keys = sides.keys_of(names)
         few = [narrowed(work, keys) for work in works]
         more = [with_more_frames(work, _AGAIN_FRAMES) for work in few]
-        second = self.sides(self._one_after_the_other(more))
-        return called_as(second.pairs, labels(few[0], more[0], sides, second))
+        folders = self._one_after_the_other(more)
+        second = self.sides(folders)
+        called, changed = labels(few[0], more[0], sides, second), function_changes(*folders)
+        self._grown |= {called.get(label, label): grown(changed[key]) for label, (key, _) in second.keys.items() if key in changed}
+        return called_as(second.pairs, called)
 
     def sides(self, folders: Sequence[Path]) -> MeasuredSides:
-        from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.questions.gated import measured_sides  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.questions.sides import of_any_kernel, open_run  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.model.contests import CompareRequest
+        from dutlab.report.questions.gated import measured_sides
+        from dutlab.report.questions.sides import of_any_kernel, open_run
 
         older, newer = (of_any_kernel(open_run(folder)) for folder in folders)
         return measured_sides(older, newer, CompareRequest())
 
     def _part(self, what: str, cells: Sequence[GateCell], allowed: float, sides: MeasuredSides | None) -> GatePart:
-        from dutlab.report.questions.gated import GatePart  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.report.write import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.analysis.verdict import CheckKind
+        from dutlab.report.questions.gated import GatePart
+        from dutlab.report.write import report_finished
 
         report_finished(self._made)
         runs, self._made = tuple(map(str, self._made)), []
         absent, failures = (sides.absent, sides.failures) if sides is not None else ((), ())
-        return GatePart(what, (*cells, *absent), allowed, failures, runs)
+        functions = tuple((c.label, found) for c in cells if c.kind is CheckKind.FAIL and (found := self._grown.get(c.label)))
+        return GatePart(what, (*cells, *absent), allowed, failures, runs, functions if what == "instructions" else ())
 
 
 def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], within_s: float, runs: Path) -> dict[CellName, CheckKind]:
     """What a second measurement of an older and a newer run, kept in `runs`, says of results that seem worse by their least."""
-    from dutlab.runner.recovery import builds_its_lab  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.recovery import builds_its_lab
+    from dutlab.tools.engine.binary import find_engine
 
     if any(builds_its_lab(path) for path in paths):
         become_root()
@@ -157,7 +167,7 @@ def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], withi
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:
     """What the first measurement called each result of the second; the trials of both are in one order."""
-    from dutlab.runner.narrowed import keys_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.narrowed import keys_of
 
     old = {
         new: old
@@ -177,8 +187,8 @@ class _Rounds:
 
     def __call__(self, names: Collection[CellName], enough: Callable[[Sequence[Pair]], bool]) -> Sequence[Pair]:
         """Of these cells, or of all."""
-        from dutlab.report.questions.gated import called_as  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.narrowed import narrowed  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.questions.gated import called_as
+        from dutlab.runner.narrowed import narrowed
 
         works = self._works
         if names and self.first is not None:
@@ -196,8 +206,8 @@ class _Rounds:
 
     async def _measured(self, works: Works, left: float, enough: Callable[[Sequence[Pair]], bool]) -> Sequence[RunResult]:
         """Both in one lab, if they are in labs of one name: it is built once."""
-        from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.in_turn import run_in_turn  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab import labs
+        from dutlab.runner.in_turn import run_in_turn
 
         async def measured(options: RunOptions) -> Sequence[RunResult]:
             return await run_in_turn(

@@ -56,9 +56,9 @@ def history(
       dutlab history firewall-modes --plot pictures
       dutlab history firewall-modes --confirm 15min
     """
-    from dutlab.report.questions.histories import histories, history_plot  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.index import Wanted, figures_of, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.histories import histories, history_plot
+    from dutlab.store.fleet_index import asked_fleet
+    from dutlab.store.index import Wanted, figures_of, list_runs, opened
 
     if fleet and confirm_s is not None:
         raise InputError("--confirm measures runs of this machine, and --fleet shows those of others, too", remedy="leave one of them out")
@@ -74,7 +74,7 @@ def history(
     second = [] if confirm_s is None else _measured_again(found, folder, confirm_s)
     written: list[Path] = []
     if plot is not None:
-        from dutlab.report.write import write_images  # noqa: PLC0415 -- only a plot needs it
+        from dutlab.report.write import write_images
 
         written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot)
     if as_json:
@@ -86,7 +86,7 @@ def history(
 
 
 def _say(found: Sequence[CellHistory], second: Sequence[_Second], written: Sequence[Path]) -> None:
-    from dutlab.report.questions.histories import HEADS, history_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.questions.histories import HEADS, history_rows
 
     for line in table(HEADS, history_rows(found), right={2, 3, 4, 5}):
         say(line)
@@ -113,9 +113,9 @@ class _Second:
 
 def _measured_again(found: Sequence[CellHistory], folder: Path, within_s: float) -> list[_Second]:
     """Whether the newest run is worse by as much, or by less than a third of that. Raises as runner.run does."""
-    from dutlab.analysis.gate import ALLOWED_BY_LEAST  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.analysis.verdict import CheckKind  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.gate_runs import measured_again  # noqa: PLC0415 -- only a second measurement needs it
+    from dutlab.analysis.gate import ALLOWED_BY_LEAST
+    from dutlab.analysis.verdict import CheckKind
+    from dutlab.cli.gate_runs import measured_again
 
     alarms = {(h.label, h.figure): alarm for h in found if (alarm := h.alarm) is not None}
     kinds: dict[tuple[str, str], CheckKind] = {}

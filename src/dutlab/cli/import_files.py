@@ -49,8 +49,8 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     Example:
       dutlab import loadtest vpp-imix.json danos-imix.json --line-rate 1G
     """
-    from dutlab.interop.imported_run import ImportOptions, frame_words, write_imported  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.interop.importers import read_files  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.interop.imported_run import ImportOptions, frame_words, write_imported
+    from dutlab.interop.importers import read_files
 
     try:
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))

@@ -38,8 +38,8 @@ def up(*, name: str, label: str | None) -> None:
     Example:
       dutlab lab up three-node --label mine
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.cli.loop import run_in_order
 
     _insist_on_root()
     built = run_in_order(labs.up(name, label=label))
@@ -57,7 +57,7 @@ def list_(*, as_json: bool) -> None:
     Example:
       dutlab lab list
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
 
     standing = labs.standing()
     if as_json:
@@ -81,9 +81,9 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
     Example:
       dutlab lab shell mine dut nft list ruleset
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.labs import guest_shell  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.labs.state import StateFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.labs import guest_shell
+    from dutlab.labs.state import StateFolder
 
     _insist_on_root()
     found = next((s for s in labs.standing() if s.label == label), None)
@@ -108,8 +108,8 @@ def down(*, given: tuple[str, ...]) -> None:
     Example:
       dutlab lab down mine
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.cli.loop import run_in_order
 
     _insist_on_root()
     unknown = [label for label in given if not run_in_order(labs.down(label))]

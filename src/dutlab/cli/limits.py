@@ -63,7 +63,7 @@ def ethernet(*, speed: float, sizes: tuple[str, ...], as_json: bool) -> None:
     Example:
       dutlab limits ethernet --speed 10G --frame 64 --frame imix
     """
-    from dutlab.physics.ceilings.ethernet import ethernet_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.ethernet import ethernet_ceilings
 
     means = {size: _mean(size) for size in sizes or map(str, RFC2544_FRAME_SIZES)}
     say_ceilings(computed(lambda: ethernet_ceilings(BpsL1(speed), means)), as_json=as_json)
@@ -84,7 +84,7 @@ def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: 
     Example:
       dutlab limits tcp --speed 10G --mtu 1500 --timestamps --rtt 1ms
     """
-    from dutlab.physics.ceilings.ethernet import tcp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.ethernet import tcp_ceilings
 
     trip = None if rtt is None else Seconds(rtt)
     found = computed(lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip))
@@ -104,7 +104,7 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
     Example:
       dutlab limits udp --speed 10G --ip 6
     """
-    from dutlab.physics.ceilings.ethernet import udp_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.ethernet import udp_ceilings
 
     say_ceilings(computed(lambda: udp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags)), as_json=as_json)
 
@@ -129,7 +129,7 @@ def tunnel(
     Example:
       dutlab limits tunnel esp-aes-gcm wireguard --speed 10G --nat-t
     """
-    from dutlab.physics.ceilings.tunnel import tunnel_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.tunnel import tunnel_ceilings
 
     chosen = [_with_nat_t(t) if nat_t else t for t in TUNNELS if t.name in kinds or not kinds]
     outer = _ip(outer_version)
@@ -161,7 +161,7 @@ def pcie(
     Example:
       dutlab limits pcie --gen 4 --width 4 --payload 256 --devices 32 --uplink-gen 4 --uplink-width 16 --uplinks 2 --spec 7GB/s
     """
-    from dutlab.physics.ceilings.pcie import PcieLink, pcie_ceilings, shared_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.pcie import PcieLink, pcie_ceilings, shared_ceilings
 
     shared = (devices, uplink_gen, uplink_width)
     if any(v is not None for v in shared) and None in shared:
@@ -188,7 +188,7 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
     Example:
       dutlab limits disk sas3 --lanes 4
     """
-    from dutlab.physics.ceilings.storage import disk_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.storage import disk_ceilings
 
     say_ceilings(computed(lambda: disk_ceilings(interface, lanes)), as_json=as_json)
 
@@ -216,7 +216,7 @@ def raid(
     Example:
       dutlab limits raid 5 --drives 32 --read-iops 610200 --write-iops 75k --read-rate 2800MB/s --write-rate 2400MB/s --degraded
     """
-    from dutlab.physics.ceilings.storage import Array, raid_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.storage import Array, raid_ceilings
 
     drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
     say_ceilings(
@@ -256,11 +256,11 @@ def ladder(
     Example:
       dutlab limits ladder --drives 32 --read-iops 610200 --uplink 3x16 --uplinks 4 --payload 256 --measured 9999k
     """
-    from dutlab.physics.ceilings.ladder import Load  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.physics.ceilings.ladder import ladder as of_parts  # noqa: PLC0415
-    from dutlab.physics.ceilings.path import Path as DataPath  # noqa: PLC0415
-    from dutlab.physics.ceilings.storage import Array  # noqa: PLC0415
-    from dutlab.spec.drives import parse_size  # noqa: PLC0415
+    from dutlab.physics.ceilings.ladder import Load
+    from dutlab.physics.ceilings.ladder import ladder as of_parts
+    from dutlab.physics.ceilings.path import Path as DataPath
+    from dutlab.physics.ceilings.storage import Array
+    from dutlab.spec.drives import parse_size
 
     drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
     if (mts is None) != (channels is None):
@@ -285,21 +285,21 @@ def memory(*, mts: float, channels: int, as_json: bool) -> None:
     Example:
       dutlab limits memory --mts 4800 --channels 8
     """
-    from dutlab.physics.ceilings.storage import memory_ceilings  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.storage import memory_ceilings
 
     say_ceilings(computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)
 
 
 def _ip(version: str) -> Ip:
-    from dutlab.physics.ceilings.ethernet import Ip  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.ethernet import Ip
 
     return Ip[f"V{version}"]
 
 
 def _rating(models: Path | None, model: str | None, *given: float | None) -> DriveRating:
     """Of the table's row, and of what is given beside it. Raises InputError, SpecRefused."""
-    from dutlab.physics.ceilings.storage import DriveRating  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.drive_models import model_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.storage import DriveRating
+    from dutlab.spec.drive_models import model_file
 
     if (models is None) != (model is None):
         raise InputError("a rating from a table needs both --models and --model")
@@ -314,7 +314,7 @@ def _rating(models: Path | None, model: str | None, *given: float | None) -> Dri
 
 
 def _with_nat_t(kind: TunnelWrapping) -> TunnelWrapping:
-    from dutlab.physics.ceilings.tunnel import Esp  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.tunnel import Esp
 
     if not isinstance(kind, Esp):
         raise InputError(f"--nat-t is of ESP, not of {kind.name}", remedy="name the kinds of ESP, or leave it out")
@@ -322,7 +322,7 @@ def _with_nat_t(kind: TunnelWrapping) -> TunnelWrapping:
 
 
 def _mean(size: str) -> float:
-    from dutlab.spec.mixes import Mix  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.mixes import Mix
 
     try:
         return Mix.model_validate(size).mean
@@ -331,7 +331,7 @@ def _mean(size: str) -> float:
 
 
 def _link(text: str | None) -> PcieLink | None:
-    from dutlab.physics.ceilings.pcie import PcieLink  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.physics.ceilings.pcie import PcieLink
 
     if text is None:
         return None

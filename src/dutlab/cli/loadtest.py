@@ -107,8 +107,8 @@ def _mix(profile: str) -> Any:  # noqa: ANN401 whatever is in the file is checke
         return profile
     if path.suffix == ".py":
         raise InputError(f"{path}: a TRex profile is a program", remedy=_AS_MIX)
-    from ruamel.yaml import YAML  # noqa: PLC0415 -- only such a profile needs it
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe", pure=True).load(path)
@@ -120,10 +120,10 @@ def _write(run: Path, output: Path | None) -> None:
     """trex-loadtest's file of the one trial, if it has a result."""
     if output is None:
         return
-    from dutlab.interop.loadtest_json import to_bytes  # noqa: PLC0415 -- only -o needs them
-    from dutlab.interop.loadtest_run import file_of  # noqa: PLC0415
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415
-    from dutlab.store.write import write_once  # noqa: PLC0415
+    from dutlab.interop.loadtest_json import to_bytes
+    from dutlab.interop.loadtest_run import file_of
+    from dutlab.store.run_folder import RunFolder
+    from dutlab.store.write import write_once
 
     for record in RunFolder.open(run).records():
         if record.status == "measured":

@@ -143,6 +143,7 @@ SECTIONS = {
             "dutlab.cli.config:config",
             "Show what the config file sets, and where: the runs folder, colours, and options of commands.",
         ),
+        "schema": ("dutlab.cli.schema:schema", "Print the JSON Schema of a testbed, experiment or campaign file, for editors."),
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
@@ -168,6 +169,10 @@ def _command(name: str) -> click.Command:
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; `help COMMAND` is `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         return list(COMMANDS)
 
@@ -179,7 +184,7 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, and of a mistyped command says which it may have been."""
         if args and args[0] not in COMMANDS:
-            from difflib import get_close_matches  # noqa: PLC0415 -- only a fault needs it
+            from difflib import get_close_matches
 
             if close := get_close_matches(args[0], COMMANDS):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
@@ -211,8 +216,8 @@ class LazyGroup(click.Group):
 
 def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
     """Gives the command the defaults of the user's config file. Raises InputError, SpecRefused."""
-    from dutlab.cli.config_file import colour_of, defaults_of, read_config  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.told import use_colour  # noqa: PLC0415 -- as above
+    from dutlab.cli.config_file import colour_of, defaults_of, read_config
+    from dutlab.cli.told import use_colour
 
     if (config := read_config()) is not None:
         use_colour(colour_of(config))
@@ -226,14 +231,16 @@ def _drop_output() -> None:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import version  # noqa: PLC0415 -- only this option needs it
+        from importlib.metadata import version
 
         say(f"dutlab {version('dutlab')}")
         ctx.exit()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and end.")
+@click.option(
+    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and end."
+)
 def dutlab() -> None:
     """Measure a router or firewall: how fast it is, and why not faster.
 
@@ -269,6 +276,7 @@ def main() -> None:
     """Runs the command line; exit 0 done, 1 measured but failed, 2 wrong input, 3 testbed not usable, 130 interrupted."""
     _open_closed_streams()
     not_for_all()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # which it would look for in every package that is installed
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(_leave_garbage)
     try:

@@ -45,13 +45,13 @@ class Manner:
 
     def console(self, name: str = "") -> Console:
         """Whoever is told what happens: a person on standard error, and a program on standard output if it asked."""
-        from dutlab.cli.console import Console  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.cli.console import Console
 
         return Console(name, also=_print_event if self.form == "json-lines" else None)
 
     def insist_on_time(self, plan: Plan) -> None:
         """Asks a person whether to start a run of hours. Raises InputError if the person declines."""
-        from dutlab.report.model.words import duration_words, plural  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.report.model.words import duration_words, plural
 
         if plan.estimate_s <= LONG_S or (self.budget_s is not None and self.budget_s <= LONG_S):
             return
@@ -63,7 +63,7 @@ class Manner:
 
     def carry_out(self, given: Given, options: RunOptions) -> RunResult:
         """The run of an experiment, to its end or that of the budget. Raises as runner.run() does."""
-        from dutlab.runner.run import Work  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.runner.run import Work
 
         return self.carry_out_work(Work.planned(given, unattended=options.unattended), options)
 
@@ -73,8 +73,8 @@ class Manner:
 
     def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
         """The same of what is planned already."""
-        from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.runner.run import carry_out_work  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.cli.loop import run_in_order
+        from dutlab.runner.run import carry_out_work
 
         self.insist_on_time(work.plan)
         return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
@@ -84,9 +84,9 @@ class Manner:
         given = make(settings)
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
             return given
-        from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.spec.loader import testbed_of  # noqa: PLC0415 -- `--help` needs none of it
-        from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.plan.trials import make_plan
+        from dutlab.spec.loader import testbed_of
+        from dutlab.spec.workloads import model_of
 
         if "budget" not in model_of(kind).file_keys():
             return given
@@ -105,11 +105,11 @@ class Manner:
 
     def print_answers(self, folders: Sequence[Path]) -> Sequence[RunReport]:
         """Writes the reports of runs, which it returns, and prints the answer of each, or as JSON all that they say."""
-        from dutlab.cli.console import shown_meanwhile  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.cli.console import shown_meanwhile
 
         with shown_meanwhile("writing the report"):  # of thousands of trials it takes longer than anybody waits for a silent command
-            from dutlab.report.pages.json_data import json_data  # noqa: PLC0415 -- `--help` needs none of it
-            from dutlab.report.write import report_finished  # noqa: PLC0415 -- `--help` needs none of it
+            from dutlab.report.pages.json_data import json_data
+            from dutlab.report.write import report_finished
 
             reports = report_finished(folders)
         if self.form == "json":
@@ -123,7 +123,7 @@ class Manner:
 
 def print_answers(folders: Iterable[Path], reports: Sequence[RunReport]) -> None:
     """The answer of each run, by which every command ends that measured or read one."""
-    from dutlab.report.pages.terminal import terminal_answer  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.pages.terminal import terminal_answer
 
     width, colour = terminal()
     for folder, report in zip(folders, reports, strict=True):

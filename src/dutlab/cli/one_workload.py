@@ -84,8 +84,8 @@ def measure_workload(
 
     Raises InputError with every fault of options and settings, SpecRefused for a testbed file, and what runner.run raises.
     """
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions
+    from dutlab.tools.engine.binary import find_engine
 
     if where.lab is not None and where.testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
@@ -109,9 +109,9 @@ def measure_workload(
 
 def default_mode(lab: str, testbed: Path | None) -> str:
     """What is measured where no --mode is given: the DUT as a router, or as it is found where nobody puts it into a mode."""
-    from dutlab.spec.known import FAMILY_MODES  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.shape import TestbedShape  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import FAMILY_MODES
+    from dutlab.spec.loader import load_testbed
+    from dutlab.spec.shape import TestbedShape
 
     shape = TestbedShape.of_lab(lab) if testbed is None else TestbedShape.of_testbed(load_testbed(testbed))
     known = FAMILY_MODES.get(shape.family if shape else "", ())
@@ -120,7 +120,7 @@ def default_mode(lab: str, testbed: Path | None) -> str:
 
 def lab_of(said: str) -> tuple[str, str | None]:
     """The name of the lab that `--lab` means, and its label if it exists. Raises InputError."""
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
 
     standing = {lab.label: lab.lab for lab in labs.standing()}
     if said in standing:
@@ -137,10 +137,10 @@ def given_workload(
     `file` is where it is to lie, if it is. A fault of an option has no line in any file of the user's, so only its key is told.
     Raises InputError; SpecRefused for a testbed file.
     """
-    from dutlab.spec import overrides  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import parse  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec import overrides
+    from dutlab.spec.loader import given_experiment
+    from dutlab.spec.workloads import model_of
+    from dutlab.spec.yaml_source import parse
 
     insist_on_workload(kind)
     model, prefix, made = model_of(kind), f"workloads.0.{kind}.", file or Path(f"{kind}.yaml")
@@ -166,7 +166,7 @@ def given_workload(
 
 def insist_on_workload(kind: str) -> None:
     """Raises InputError for one that no experiment can ask for."""
-    from dutlab.spec.model import did_you_mean  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.model import did_you_mean
 
     if kind not in settable():
         raise InputError(f"{kind}: unknown workload {did_you_mean(kind, settable())}")
@@ -174,7 +174,7 @@ def insist_on_workload(kind: str) -> None:
 
 def _value(text: str, field: FieldInfo | None) -> str:
     """As YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
-    from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.mixes import SIZES_OF
 
     if field is None or text[0] in "[{\"'" or text in SIZES_OF:
         return text
@@ -186,7 +186,7 @@ def _value(text: str, field: FieldInfo | None) -> str:
 
 def as_yaml(data: Mapping[str, Any]) -> bytes:
     """One document, as a user could have written it."""
-    from ruamel.yaml import YAML  # noqa: PLC0415 -- only such commands write YAML
+    from ruamel.yaml import YAML
 
     out, yaml = io.BytesIO(), YAML(typ="safe", pure=True)
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # typed by its default, None

@@ -43,9 +43,9 @@ def optics(
     Example:
       dutlab optics root@192.0.2.1 --port eth4 --each --csv box-of-optics.csv
     """
-    from dutlab.cli.facts import collect, hosts_named  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.optics import head, optic_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.facts import collect, hosts_named
+    from dutlab.cli.loop import run_in_order
+    from dutlab.report.sections.optics import head, optic_rows
 
     hosts, links = hosts_named(wanted, testbed)
     if each and (len(hosts) != 1 or len(ports) != 1):
@@ -68,7 +68,7 @@ def optics(
 
 async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRow]:
     """A row a module, until the user says that it was the last."""
-    from dutlab.ending import closing  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.ending import closing
 
     rows: list[OpticRow] = []
     async with closing(host):
@@ -80,15 +80,15 @@ async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRo
 
 
 async def _next_is_in(number: int, name: str, port: str) -> bool:
-    from dutlab.cli.answers import answer_to  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.answers import answer_to
 
     return await answer_to(f"module {number}: plug it into {port} of {name}, then Enter; `end` ends") not in (None, "end", "q")
 
 
 async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
     """The module once its link is up, or as it is after LINK_WAIT_S; a module that says nothing is a row too."""
-    from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.optics import optic_rows  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.facts import collect_facts
+    from dutlab.report.sections.optics import optic_rows
 
     deadline = asyncio.get_running_loop().time() + LINK_WAIT_S
     while True:
@@ -107,8 +107,8 @@ def _unread(facts: Mapping[str, Mapping[str, object]], name: str, port: str) -> 
 
 
 def _write_csv(file: Path, rows: Sequence[OpticRow]) -> None:
-    from dutlab.report.pages.csv_table import formula_safe  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.optics import COLUMNS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.pages.csv_table import formula_safe
+    from dutlab.report.sections.optics import COLUMNS
 
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)

@@ -10,7 +10,7 @@ from dutlab.choices import CHECK_FORMATS
 
 
 def _named(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
-    from dutlab.spec.fields import name_fault  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.fields import name_fault
 
     if name is not None and (what := name_fault(name)):
         raise click.BadParameter(what)

@@ -21,6 +21,7 @@ _HELP = {
     "dutlab_gate_worse_ratio": "By how much the newer version is worse, as a share of the older one; below 0 it is better.",
     "dutlab_gate_older": "The older version's figure; its name ends in its unit.",
     "dutlab_gate_newer": "The newer version's figure; its name ends in its unit.",
+    "dutlab_gate_function_instructions": "How many instructions a frame a function takes more in the newer version.",
 }
 
 
@@ -94,6 +95,9 @@ def openmetrics(of: CheckOutcome) -> str:
         "dutlab_gate_worse_ratio": [(labels, case.worse) for labels, case in cells if case.worse is not None],
         "dutlab_gate_older": [(labels, case.first) for labels, case in cells if case.first is not None],
         "dutlab_gate_newer": [(labels, case.second) for labels, case in cells if case.second is not None],
+        "dutlab_gate_function_instructions": [
+            ((*labels, ("function", of.name)), of.change) for labels, case in cells for of in case.functions
+        ],
     }
     return "\n".join([*(line for name, of_name in values.items() if of_name for line in metric_lines(name, _HELP[name], of_name)), "# EOF"])
 

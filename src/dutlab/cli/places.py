@@ -56,7 +56,7 @@ def read_place(said: str) -> TestPlace:
 def _of_testbed(said: str, file: Path, name: str) -> TestPlace:
     if not file.is_file():
         raise InputError(f"{said}: there is no file {file}")
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- only such a place needs it
+    from dutlab.spec.loader import load_testbed
 
     testbed = load_testbed(file)
     if name not in testbed.hosts:
@@ -71,7 +71,7 @@ async def hosts_at(places: Mapping[str, TestPlace], log: CommandLog, label: str 
     async with AsyncExitStack() as undo:
         lab = None
         if names:
-            from dutlab import labs  # noqa: PLC0415 -- only such a place needs it
+            from dutlab import labs
 
             lab = await undo.enter_async_context(labs.used(names.pop(), label=label))
         for name, place in places.items():
@@ -87,7 +87,7 @@ def lab_of(places: Mapping[str, TestPlace]) -> str | None:
         raise InputError(f"hosts of several labs: {', '.join(sorted(names))}", remedy="name one lab")
     if not names:
         return None
-    from dutlab.labs import new_label  # noqa: PLC0415 -- as above
+    from dutlab.labs import new_label
 
     return new_label()
 

@@ -24,10 +24,10 @@ def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_j
     Example:
       dutlab power dut cycle --testbed testbed.yaml
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.power import HostPower  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import load_testbed  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.cli.loop import run_in_order
+    from dutlab.power import HostPower
+    from dutlab.spec.loader import load_testbed
 
     if testbed is not None and lab is None:
         found = load_testbed(testbed)

@@ -36,9 +36,9 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
       dutlab publish runs/2026-11-21T0801Z-firewall-modes-3f2a site --devices devices.yaml --title "My bench"
       dutlab publish --merge site another-site corpus
     """
-    from dutlab.publish.devices import read_devices  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.publish.site import INDEX, SiteRequest, merge  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.publish.site import publish as publish_runs  # noqa: PLC0415 -- as above
+    from dutlab.publish.devices import read_devices
+    from dutlab.publish.site import INDEX, SiteRequest, merge
+    from dutlab.publish.site import publish as publish_runs
 
     if url and not _ADDRESS.fullmatch(url):
         raise InputError(f"--url: {url!r}: not an address", remedy="write one that begins with https:// or http://")
@@ -54,7 +54,7 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
 
 
 def _tell(found: Published, out: Path) -> None:
-    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import plural
 
     states: list[str] = [claim.state for run in found.runs for claim in run.claims]
     say(f"{plural(found.devices, 'device')}, {plural(len(found.runs), 'run')}: {out / 'index.html'}")

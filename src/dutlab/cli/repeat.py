@@ -45,17 +45,17 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
       dutlab repeat runs/2026-11-21T0801Z-firewall-modes-3f2a
       dutlab repeat downloads/2026-11-21T0801Z-firewall-modes-3f2a --dry-run
     """
-    from dutlab.cli.compare import lines_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.limits_told import computed  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.cli.run import ask_trust  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.questions.sides import open_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.repeat import to_repeat  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.drive_models import with_models  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_testbed  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.compare import lines_of
+    from dutlab.cli.limits_told import computed
+    from dutlab.cli.loop import run_in_order
+    from dutlab.cli.run import ask_trust
+    from dutlab.report.questions.compared import compare_runs
+    from dutlab.report.questions.sides import open_run
+    from dutlab.runner.repeat import to_repeat
+    from dutlab.runner.trust import NotOurs
+    from dutlab.spec.drive_models import with_models
+    from dutlab.spec.loader import given_testbed
+    from dutlab.spec.yaml_source import read_file
 
     testbed = (
         None if testbed_file is None else (given_testbed(text := read_file(testbed_file), testbed_file), with_models(text, testbed_file))
@@ -86,10 +86,10 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
 
 
 def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
-    import sys  # noqa: PLC0415 -- as below
+    import sys
 
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions
+    from dutlab.tools.engine.binary import find_engine
 
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
     return manner.carry_out_work(work, options, beside={"repeated_run": run})
@@ -97,8 +97,8 @@ def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:
     """What differs between the machines of the run and those here, as lines."""
-    from dutlab.analysis.differences import differences  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.analysis.differences import differences
+    from dutlab.store.run_folder import RunFolder
 
     recorded = {name: facts for name, facts in RunFolder.open(run).hosts().items() if "~" not in name}
     if not recorded:
@@ -114,10 +114,10 @@ async def _differing(run: Path, testbed: Testbed) -> list[str]:
 
 async def _facts_now(testbed: Testbed, recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Facts by host. Every host of a lab is this machine."""
-    from dutlab.cli.facts import collect  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.facts import collect_facts  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.local import THIS_MACHINE, LocalHost  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.hosts.reach import hosts_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.facts import collect
+    from dutlab.hosts.facts import collect_facts
+    from dutlab.hosts.local import THIS_MACHINE, LocalHost
+    from dutlab.hosts.reach import hosts_of
 
     if testbed.lab is not None:
         here = await collect_facts(LocalHost(THIS_MACHINE), ())
@@ -147,7 +147,7 @@ def _known(fact: Any) -> Any:  # noqa: ANN401 -- whatever JSON holds
 
 def _shared(found: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
     """Each once where it is the same of all hosts."""
-    from dataclasses import replace  # noqa: PLC0415 -- `--help` needs none of it
+    from dataclasses import replace
 
     by_fact: dict[tuple[str, str, str], list[str]] = {}
     for d in found:

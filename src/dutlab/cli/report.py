@@ -30,7 +30,7 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format json -o - | jq .runs[].answer
     """
-    from dutlab.report.write import (  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.write import (
         print_publication,
         print_report,
         report_text,
@@ -74,7 +74,7 @@ def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: P
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --sample cpu0_softirq_percent
     """
-    from dutlab.report.write import write_plots, write_sample_plots  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.write import write_plots, write_sample_plots
 
     written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
     if not written:

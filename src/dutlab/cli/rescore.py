@@ -28,8 +28,8 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
     Example:
       dutlab rescore runs/2026-11-21T0801Z-ndr-pdr-3f2a
     """
-    from dutlab.report.gather import read_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.rescored import ramps, rescored  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.gather import read_run
+    from dutlab.report.sections.rescored import ramps, rescored
 
     read = read_run(run_folder)
     for fault in read.faults:
@@ -45,7 +45,7 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
 
 
 def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterator[str]:
-    from dutlab.report.model.words import numbers_words, plural  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import numbers_words, plural
 
     head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
     for r in found:
@@ -57,14 +57,14 @@ def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterato
 
 
 def _row(answer: RescoredBounds) -> list[str]:
-    from dutlab.report.model.words import KPPS  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import KPPS
 
     rates = (answer.lower_pps, answer.upper_pps, answer.conditional_pps)
     return [answer.definition.name, *("-" if rate is None else KPPS.number(rate) for rate in rates), answer.why]
 
 
 def _saturated(found: Saturation) -> str:
-    from dutlab.report.model.words import pps_text  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.words import pps_text
 
     if found.saturated is None:
         return f"no saturation: {found.why}"

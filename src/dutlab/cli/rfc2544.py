@@ -8,10 +8,14 @@ from dutlab.choices import ALL_TESTS
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
 from dutlab.units import number_or_text
 
+QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_repeats": 2, "recovery_repeats": 1, "reset_repeats": 1}
+"""What `--quick` sets: every test of the suite and both bounds of the throughput, for a first look. Other options override it."""
+
 
 @click.command()
 @SETTINGS
-@click.option("--scale", type=float, default=1.0, help="Scale every prescribed duration; the report says so.  [1]")
+@click.option("--quick", is_flag=True, help="Two sizes, durations of a twentieth, few repeats: less than 15 minutes a link.")
+@click.option("--scale", type=float, help="Scale every prescribed duration; the report says so.  [1]")
 @click.option(
     "--size",
     "sizes",
@@ -21,20 +25,23 @@ from dutlab.units import number_or_text
 )
 @click.option("--test", "tests", multiple=True, type=click.Choice([test.value for test in ALL_TESTS]), help="A test; repeatable.  [all]")
 @where_options
-def rfc2544(*, settings: tuple[str, ...], scale: float, sizes: tuple[str, ...], tests: tuple[str, ...], where: Where) -> None:
+def rfc2544(
+    *, settings: tuple[str, ...], quick: bool, scale: float | None, sizes: tuple[str, ...], tests: tuple[str, ...], where: Where
+) -> None:
     """KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
     networks=1,256 (section 12), extension_headers=chain (RFC 5180), latency_repeats=2, burst_repeats=2.
 
     \b
     Example:
-      dutlab rfc2544 --scale 0.01 --size 64 --size 1518 --link a latency_repeats=2 burst_repeats=2
+      dutlab rfc2544 --quick --link a
     """
-    from dutlab.spec.workloads.frames import SIZES_OF  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.mixes import SIZES_OF
 
     written = [number_or_text(size) for size in sizes]
-    body = {
+    given = {
         "scale": scale,
         "frame_sizes": (sizes[0] if len(sizes) == 1 and sizes[0] in SIZES_OF else written) or None,
         "tests": [test.value for test in ALL_TESTS if test.value in tests] or None,
     }
+    body = {**(QUICK if quick else {}), **{key: value for key, value in given.items() if value is not None}}
     measure_workload("rfc2544", body, settings, where)

@@ -19,6 +19,7 @@ from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
 from dutlab.cli.told import say, table, tell, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
+from dutlab.outside import AtPipe
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
 )
+_BED = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 
 
@@ -48,7 +50,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
       dutlab demo storage
       dutlab demo --lab uml-router
     """
-    from dutlab.spec.loader import read_experiment  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.loader import read_experiment
 
     if quick and (job or lab != "three-node"):
         raise click.UsageError("--quick is for lab three-node; the others have one size")
@@ -66,8 +68,8 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
 
 def _tell_theory() -> None:
     """What each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings  # noqa: PLC0415
+    from dutlab import labs
+    from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
 
     drives = len(labs.description("raid").testbed.drives)
     rows = [("raw", f"{drives}", f"{drives}")]
@@ -92,7 +94,7 @@ def _insist_on_one(lab: str | None, testbeds: object) -> None:
 @_SET
 @RUNS
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
-@click.option("--testbed", "testbeds", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+@click.option("--testbed", "testbeds", multiple=True, type=_BED,
               help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
               "one twice shows how far two runs of one box differ.")  # fmt: skip
@@ -116,11 +118,11 @@ def run(
       dutlab run examples/firewall-modes/experiment.yaml --set factors.mode=router,nat
       dutlab run old.yaml new.yaml --interleave
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.in_turn import run_in_turn  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner import run as runner
+    from dutlab.runner.in_turn import run_in_turn
+    from dutlab.spec.loader import given_experiment, testbed_of
+    from dutlab.spec.yaml_source import read_file
 
     _insist_on_one(lab, testbeds)
     wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
@@ -128,7 +130,7 @@ def run(
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="add --interleave, or start each separately")
-    texts = {path: read_file(path) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
+    texts = {path: read_file(path, AtPipe.READ) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
     given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
@@ -147,8 +149,8 @@ def run(
 
 
 def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> RunOptions:
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.engine import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.execution import RunOptions
+    from dutlab.tools.engine.engine import find_engine
 
     return RunOptions(
         runs=runs,
@@ -173,12 +175,12 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import run as runner  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.in_turn import alone_words, resume_in_turn  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner import recovery
+    from dutlab.runner import run as runner
+    from dutlab.runner.in_turn import alone_words, resume_in_turn
+    from dutlab.runner.trust import NotOurs
+    from dutlab.store.run_folder import RunFolder
 
     if True in {recovery.builds_its_lab(path) for path in run_folders}:  # each is asked: a run without a testbed cannot go on
         become_root()
@@ -209,10 +211,10 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.model.words import plural  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner import recovery  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.trust import NotOurs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.report.model.words import plural
+    from dutlab.runner import recovery
+    from dutlab.runner.trust import NotOurs
 
     try:
         done = run_in_order(recovery.undo(run_folder, trusted=trust, run_reset=reset))
@@ -242,7 +244,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
 
 def ask_trust(error: NotOurs) -> None:
     """Shows what would be carried out, and returns if a person wants it. Raises NotOurs where nobody can be asked, or says no."""
-    from dutlab.runner.trust import as_lines  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.trust import as_lines
 
     for line in as_lines(error):
         say(line, err=True)
@@ -254,7 +256,7 @@ def ask_trust(error: NotOurs) -> None:
 @click.argument("experiment", type=click.Path(path_type=Path))
 @_SET
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
-@click.option("--testbed", "bed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the file's]")
+@click.option("--testbed", "bed", type=_BED, help=f"{TESTBED_WORDS}  [the file's]")
 @click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
@@ -264,15 +266,16 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: 
     Example:
       dutlab plan examples/firewall-modes/experiment.yaml
       dutlab plan examples/firewall-modes/experiment.yaml --testbed testbed.yaml
+      ./make-experiment | dutlab plan -
     """
-    from dutlab.cli.plan_text import plan_lines  # noqa: PLC0415 -- only this command needs it
-    from dutlab.plan.trials import make_plan  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.loader import given_experiment, testbed_of  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.plan_text import plan_lines
+    from dutlab.plan.trials import make_plan
+    from dutlab.spec.loader import given_experiment, testbed_of
+    from dutlab.spec.yaml_source import read_file
 
     _insist_on_one(lab, bed)
     overrides = overrides if lab is None else (*overrides, f"testbed.lab={lab_of(lab)[0]}")
-    given = given_experiment(read_file(experiment), experiment, overrides, testbed=bed)
+    given = given_experiment(read_file(experiment, AtPipe.READ), experiment, overrides, testbed=bed)
     testbed = testbed_of(given)
     made = make_plan(given.experiment, testbed)
     if as_json:

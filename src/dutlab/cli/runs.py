@@ -60,13 +60,19 @@ def runs(
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
     """
-    from dutlab.store.fleet_index import FleetIndex, asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.index import Wanted, list_runs, opened  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.index import Wanted, list_runs, opened
 
-    with asked_fleet() if fleet else opened(folder, rebuild=rebuild, note=note) as index:
-        found = list_runs(index, Wanted(experiment, testbed, mode, status, since), limit=limit + 1)
-        shown = found[:limit]
-        places = index.places([r.name for r in shown]) if isinstance(index, FleetIndex) else {}
+    wanted, places = Wanted(experiment, testbed, mode, status, since), dict[str, str]()
+    if fleet:
+        from dutlab.store.fleet_index import asked_fleet
+
+        with asked_fleet() as of_fleet:
+            found = list_runs(of_fleet, wanted, limit=limit + 1)
+            places = dict(of_fleet.places([r.name for r in found[:limit]]))
+    else:
+        with opened(folder, rebuild=rebuild, note=note) as index:
+            found = list_runs(index, wanted, limit=limit + 1)
+    shown = found[:limit]
     if as_json:
         told = [asdict(r) | ({"place": places[r.name]} if fleet else {}) for r in shown]
         say(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": told}, indent=1))
@@ -100,11 +106,12 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str)
         WHERE figure = 'received_pps' GROUP BY ALL ORDER BY ALL"
       dutlab query "SELECT kind, grade, count(*) FROM doubts GROUP BY ALL ORDER BY 3 DESC"
     """
-    from dutlab.store.ask import ask, ask_source  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.fleet_index import asked_fleet  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.store.index import opened  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.ask import ask, ask_source
+    from dutlab.store.index import opened
 
     if fleet:
+        from dutlab.store.fleet_index import asked_fleet
+
         with asked_fleet() as of_fleet:
             answer = ask_source(of_fleet, question)
     else:

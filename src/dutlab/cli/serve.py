@@ -71,7 +71,7 @@ def serve(
     if not fleet and not folder.is_dir():
         raise InputError(f"{folder}: no such folder", remedy="name the folder that run folders lie in; `dutlab demo --quick` makes one")
     try:
-        from dutlab.serve.server import ServeRequest, listening, run  # noqa: PLC0415 -- `--help` needs none of it
+        from dutlab.serve.server import ServeRequest, listening, run
     except ImportError as error:
         raise InputError(f"dutlab serve needs {error.name}", remedy=how_to_add("serve")) from None
     database = _fleet_that_answers() if fleet else None
@@ -116,7 +116,7 @@ def _check_options(
 
 def _fleet_that_answers() -> FleetDatabase:
     """The database that the environment names; one that does not answer yet is said. Raises InputError for what names none."""
-    from dutlab.store.fleet_database import FleetDatabaseAway, fleet_database  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.store.fleet_database import FleetDatabaseAway, fleet_database
 
     database = fleet_database()
     try:

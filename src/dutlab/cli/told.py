@@ -74,8 +74,8 @@ def terminal() -> tuple[int, bool]:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), indent: str = "") -> Iterator[str]:
     """Lines of a table of words: as wide as the terminal, and where there is none as they need; columns in `right` go to the right."""
-    from dutlab.report.model.table import word_table  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.pages.terminal import terminal_table  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.model.table import word_table
+    from dutlab.report.pages.terminal import terminal_table
 
     width = (line_width() or sys.maxsize) - len(indent)
     for line in terminal_table(word_table(head, rows, right=right), width=width):

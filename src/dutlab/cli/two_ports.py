@@ -111,7 +111,7 @@ def test(
       dutlab test eth1 eth2
       dutlab test --lab
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
 
     settings, names = split_words(words, _QUICK_TEST)
     if lab is not None:
@@ -132,7 +132,7 @@ def test(
 
 def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What of a command's words are settings, and what are names of ports. Raises InputError for the name of a setting without a value."""
-    from dutlab.spec.workloads import model_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.workloads import model_of
 
     settings, names = tuple(w for w in words if "=" in w), tuple(w for w in words if "=" not in w)
     if bare := [name for name in names if name in model_of(kind).file_keys()]:
@@ -159,10 +159,10 @@ def measure_ports(
 
     `folder` is where the two files go, if they are to stay. Raises as measure_workload() does, and PortRefused.
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.runner.execution import RunOptions
+    from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest
+    from dutlab.tools.engine.binary import find_engine
 
     if len(names) != 2:  # noqa: PLR2004 -- in and out
         raise click.UsageError("name two ports, one on each side of the box, as in `dutlab test eth1 eth2`")
@@ -196,15 +196,15 @@ def measure_ports(
 
 
 async def _find(ask: TwoPortRequest) -> TwoPortFiles:
-    from dutlab.hosts.local import LocalHost  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.two_ports import find  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.local import LocalHost
+    from dutlab.runner.two_ports import find
 
     return await find(LocalHost("here"), ask)
 
 
 def _tell(run: Path) -> None:
-    from dutlab.report.gather import read_run  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.report.sections.quick_test import sentences  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.report.gather import read_run
+    from dutlab.report.sections.quick_test import sentences
 
     for line in sentences(read_run(run)):
         say_words(line)
@@ -215,7 +215,7 @@ async def _in_lab(name: str, standing: str | None, said: str) -> int:
 
     `standing` is the label of a lab that stands already, `said` what was given to --lab.
     """
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
 
     async with labs.used(name, standing) as lab:
         link = lab.testbed.links["a"]
@@ -233,7 +233,7 @@ def _without_lab(words: Sequence[str], said: str) -> list[str]:
 
 
 async def _wait_for(command: list[str]) -> int:
-    from dutlab.ending import to_its_end  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.ending import to_its_end
 
     process = await asyncio.create_subprocess_exec(*command)
     try:

@@ -49,8 +49,8 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
       dutlab verify --storage
       dutlab verify --lab uml-truth
     """
-    from dutlab.cli.loop import run_in_order  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.methods.known import CASES  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.cli.loop import run_in_order
+    from dutlab.methods.known import CASES
 
     queues = lab != _LABS[0]
     if storage and queues:
@@ -76,11 +76,11 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
 
 
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:
-    from dutlab import labs  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.known_rig import METHOD as OF_RIG  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.known_rig import verify as verify_rig  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.runner.verify import verify as verify_in  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab import labs
+    from dutlab.runner.known_rig import METHOD as OF_RIG
+    from dutlab.runner.known_rig import verify as verify_rig
+    from dutlab.runner.verify import verify as verify_in
+    from dutlab.tools.engine.binary import find_engine
 
     async with labs.used("three-node") as lab:
         found = await verify_in(lab, cases, str(find_engine()), tell)
@@ -88,14 +88,14 @@ async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[
 
 
 async def _verify_storage(tell: Callable[[Known], None]) -> list[Known]:
-    from dutlab.runner.known_drives import verify as verify_drives  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.known_drives import verify as verify_drives
 
     return await verify_drives(tell)
 
 
 async def _verify_queues(tell: Callable[[Known], None]) -> list[Known]:
-    from dutlab.runner.known_queues import verify as verify_queues  # noqa: PLC0415 -- `--help` needs none of it
-    from dutlab.tools.engine.binary import find_engine  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.runner.known_queues import verify as verify_queues
+    from dutlab.tools.engine.binary import find_engine
 
     return await verify_queues(tell, str(find_engine()))
 

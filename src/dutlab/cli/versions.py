@@ -11,8 +11,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dutlab import outside
+from dutlab.bounds import RULES, XDP_OBJECT
 from dutlab.cli.one_workload import as_yaml, given_workload
 from dutlab.errors import InputError
+from dutlab.outside import AtLink, UnfitFile
 from dutlab.units import number_or_text
 
 if TYPE_CHECKING:
@@ -80,9 +83,11 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
     try:
         found = kind or _looks_like(path)
         if found is VersionKind.RULES:
-            return Version(found, word, path.read_text(encoding="utf-8"))
+            return Version(found, word, outside.read(path, RULES, AtLink.FOLLOWED).decode().replace("\r\n", "\n"))
         if found is VersionKind.XDP:
-            return Version(found, word, program=path.read_bytes())
+            return Version(found, word, program=outside.read(path, XDP_OBJECT, AtLink.FOLLOWED))
+    except UnfitFile as error:
+        raise InputError(error.what, remedy=error.remedy) from error
     except OSError as error:
         raise InputError(f"{word}: {error.strerror}", remedy="name a file, a run's folder, or commands with --as commands") from error
     except UnicodeDecodeError as error:
@@ -101,8 +106,11 @@ def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]
 
 
 def rules_mode(text: str) -> Mapping[str, Any]:
-    """A mode of a rule set."""
-    return {"apply": [f"nft -f - <<'dutlab-end-of-rules'\n{text}\ndutlab-end-of-rules"], "restore": ["true"]}
+    """A mode of a rule set, of which no line can end the document that nft reads."""
+    end, lines = "dutlab-end-of-rules", text.split("\n")
+    while end in lines:
+        end += "-"
+    return {"apply": [f"nft -f - <<'{end}'\n{text}\n{end}"], "restore": ["true"]}
 
 
 def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
@@ -126,9 +134,10 @@ def given_in_guest(
     settings: Sequence[str],
     kernel: Path | None = None,
     modules: Path | None = None,
+    profile: bool = False,
 ) -> Given:
     """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
-    from dutlab.spec.known import EXACT  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.spec.known import EXACT
 
     bed = folder / "testbed.yaml"
     bed.write_bytes(as_yaml({"testbed": "guest", "hosts": {"dut": {"local": True, "family": EXACT}}}))
@@ -145,6 +154,7 @@ def given_in_guest(
         "frame_sizes": [number_or_text(size) for size in sizes] or None,
         "kernel": None if kernel is None else str(kernel.absolute()),
         "modules": None if modules is None else str(modules.absolute()),
+        "profile": profile or None,
     }
     return given_workload(data, "exact", body, settings, file=folder / "experiment.yaml")
 
@@ -164,7 +174,7 @@ def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str],
 
 def modules_of(kernel: Path) -> Path | None:
     """The folder of a kernel's modules where it is unpacked with them; None for the one that is installed. Raises LabError."""
-    from dutlab.hosts.kernels import release_of  # noqa: PLC0415 -- `--help` needs none of it
+    from dutlab.hosts.kernels import release_of
 
     release = release_of(kernel)
     above = kernel.absolute().parent
@@ -179,7 +189,7 @@ def _looks_like(path: Path) -> VersionKind:
         return VersionKind.RUN
     if path.suffix in {".yaml", ".yml"}:
         return VersionKind.EXPERIMENT
-    with path.open("rb") as file:
+    with outside.opened(path, AtLink.FOLLOWED) as file:
         head = file.read(_MAGIC_AT + len(_MAGIC))
     if head.startswith(_ELF) and head[_MACHINE] == _BPF:
         return VersionKind.XDP

@@ -7,8 +7,9 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from dutlab.hosts.passwords import child_environment
@@ -20,46 +21,77 @@ class BoundedAnswer(NamedTuple):
     """How a program ended, and what it printed."""
 
     status: int
-    stdout: str
-    stderr: str
+    out: bytes
+    err: bytes
+
+    @property
+    def stdout(self) -> str:
+        """`out` as text."""
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """`err` as text."""
+        return self.err.decode("utf-8", "replace")
 
 
-def run_bounded(argv: Sequence[str], *, timeout_s: float, most_bytes: int, environment: Mapping[str, str] | None = None) -> BoundedAnswer:
-    """Runs `argv` without input; it sees `environment`, or else the variables that are named for all that dutlab starts.
+def run_bounded(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    most_bytes: int,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    kept_bytes: int | None = None,
+) -> BoundedAnswer:
+    """Runs `argv` without input, in `folder`; it sees `environment`, or else the variables that are named for all that dutlab starts.
 
-    Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`. Its children end with it: one that keeps the pipes
-    open is not waited for.
+    Of each stream the last `kept_bytes` are kept where they are given, else all. Its children end with it: one that keeps the pipes open is
+    not waited for. Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`.
     """
     seen = child_environment(os.environ) if environment is None else environment
+    until_s, pipe = time.monotonic() + timeout_s, subprocess.PIPE
     program = subprocess.Popen(
-        argv, env=seen, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
+        argv, cwd=folder, env=seen, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
     )
     streams = [stream for stream in (program.stdout, program.stderr) if stream is not None]
-    printed = {stream.fileno(): bytearray() for stream in streams}
-    until_s = time.monotonic() + timeout_s
+    printed, count = {stream.fileno(): bytearray() for stream in streams}, 0
     try:
-        with selectors.DefaultSelector() as selector:
-            for descriptor in printed:
-                selector.register(descriptor, selectors.EVENT_READ)
-            while selector.get_map():
-                for key, _ in selector.select(max(0.0, until_s - time.monotonic())):
-                    if part := os.read(key.fd, _AT_ONCE_BYTES):
-                        printed[key.fd] += part
-                    else:
-                        selector.unregister(key.fd)
-                if sum(map(len, printed.values())) > most_bytes:
-                    raise ValueError(f"{argv[0]} printed more than {most_bytes} bytes")
-                if time.monotonic() >= until_s:
-                    raise TimeoutError
-        try:
-            status = program.wait(max(0.0, until_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise TimeoutError from None
+        for descriptor, part in _parts(program.pid, printed, until_s):
+            count += len(part)
+            if count > most_bytes:
+                raise ValueError(f"{argv[0]} printed more than {most_bytes} bytes")
+            printed[descriptor] += part
+            if kept_bytes is not None:
+                del printed[descriptor][:-kept_bytes]
+        status = program.wait()
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(program.pid, signal.SIGKILL)
         program.wait()
         for stream in streams:
             stream.close()
-    out, err = (bytes(part).decode("utf-8", "replace") for part in printed.values())
-    return BoundedAnswer(status, out, err)
+    return BoundedAnswer(status, *map(bytes, printed.values()))
+
+
+def _parts(pid: int, descriptors: Iterable[int], until_s: float) -> Iterator[tuple[int, bytes]]:
+    """What comes from each until the process has ended and no more is there. Raises TimeoutError, OSError."""
+    end, has_ended = os.pidfd_open(pid), False
+    try:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (*descriptors, end):
+                selector.register(descriptor, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(0.0 if has_ended else max(0.0, until_s - time.monotonic()))
+                if has_ended and not ready:
+                    return  # a child of it has the pipes still
+                for key, _ in ready:
+                    if key.fd != end and (part := os.read(key.fd, _AT_ONCE_BYTES)):
+                        yield key.fd, part
+                    else:
+                        has_ended |= key.fd == end
+                        selector.unregister(key.fd)
+                if time.monotonic() >= until_s:
+                    raise TimeoutError
+    finally:
+        os.close(end)

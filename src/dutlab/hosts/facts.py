@@ -20,13 +20,12 @@ _LONGEST_WAIT_S = 300.0
 """For the some hundred commands of one script: a guest whose processor is emulated beside other work takes minutes."""
 _LONGEST_WHY = 200
 
-# What is refused is asked a second time for its reason only, so that warnings never become part of an answer.
+# What is refused says why behind its answer. Warnings never become part of an answer.
 _SCRIPT = r"""
 LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL NO_COLOR PATH
 answer() {
   printf '\036%s\n' "$1"; shift
-  if said=$("$@" 2>/dev/null </dev/null); then printf '%s' "$said"
-  else printf '\037%s' "$("$@" 2>&1 >/dev/null </dev/null)"; fi
+  { why=$("$@" 2>&1 >&3 </dev/null) || printf '\037%s' "$why"; } 3>&1
 }
 asroot() {  # as root where a way is given: these answer others too, but not whole
   [ "$(id -u)" != 0 ] && for way in doas sudo; do
@@ -34,8 +33,9 @@ asroot() {  # as root where a way is given: these answer others too, but not who
   done
   "$@"
 }
+kernel=$(uname -s)
 optic() {  # INTERFACE: what its transceiver says, in this system's words
-  case $(uname -s) in FreeBSD) asroot ifconfig -vvv "$1" ;; OpenBSD) asroot ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
+  case $kernel in FreeBSD) asroot ifconfig -vvv "$1" ;; OpenBSD) asroot ifconfig "$1" sff ;; *) ethtool -m "$1" ;; esac
 }
 """
 
@@ -79,7 +79,7 @@ async def _ask(host: Host, questions: Sequence[Question]) -> Answers:
     script = "\n".join([_SCRIPT, linux_facts.WORDS, *asked, "exit 0", ""]).encode()
     done = await host.run(["sh", "-s"], stdin=script, timeout_s=_LONGEST_WAIT_S, check=False)
     found: dict[Question, tuple[str | None, str]] = {}
-    for part in done.text.split(_ANSWER)[1:]:
+    for part in done.text.replace("\0", "").split(_ANSWER)[1:]:
         number, _, body = part.partition("\n")
         text, refused, why = body.partition(_REFUSED)
         if number.isdigit() and int(number) < len(questions):

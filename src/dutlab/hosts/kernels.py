@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dutlab import outside
 from dutlab.errors import LabError
+from dutlab.outside import AtLink, UnfitFile
 
 MODULES = Path("/lib/modules")
 _BOOT = Path("/boot")
@@ -24,8 +26,10 @@ def newest_kernel() -> Path:
 def release_of(kernel: Path) -> str:
     """What its file says that `uname -r` prints. Raises LabError for any other file."""
     try:
-        with kernel.open("rb") as file:
+        with outside.opened(kernel, AtLink.FOLLOWED) as file:
             head = file.read(1 << 16)
+    except UnfitFile as error:
+        raise LabError(error.what, remedy=error.remedy) from error
     except OSError as error:
         raise LabError(f"{kernel}: {error.strerror}") from error
     at = int.from_bytes(head[_VERSION_AT], "little") + _BEFORE

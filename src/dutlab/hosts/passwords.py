@@ -63,6 +63,11 @@ def own_variables() -> Mapping[str, str]:
     return _taken
 
 
+def all_variables() -> Mapping[str, str]:
+    """The environment as it was at the start: what a copy of a run that leaves this machine must have no secret of."""
+    return {**os.environ, **own_variables()}
+
+
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The part of `environment` that whatever dutlab starts may see."""
     named = _PASSED.union(re.split(r"[\s,]+", environment.get(PASS_VARIABLES, "")))

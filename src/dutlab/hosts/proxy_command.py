@@ -1,7 +1,7 @@
 """A ProxyCommand of ssh_config(5) as a child of ours, joined to the connection by a pair of sockets.
 
 asyncssh would start it by asyncio, whose transport and watcher both wait for a child that ends by itself, as one does when its host
-reboots. Whoever comes second warns of an "Unknown child process". Ours has one who waits (decision 0045).
+reboots. Whoever comes second warns of an "Unknown child process". Ours has one who waits (docs/decisions/02-asyncssh.md).
 """
 
 from __future__ import annotations

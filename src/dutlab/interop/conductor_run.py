@@ -21,9 +21,9 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.steps import PHASES
 from dutlab.subject import Figures, Subject, plain_place, step_part
 from dutlab.tools.json_text import UnreadableError, member, read_cut_object
+from dutlab.tools.steps.account import ALL_HOSTS, FIGURES, TOOL
 from dutlab.tools.steps.figures import step_figures
 from dutlab.tools.steps.killing import found_nothing
-from dutlab.tools.steps.steps import ALL_HOSTS, FIGURES, TOOL
 
 _REMEDY = "import what `conduct` printed, or wrote with -o FILE"
 

@@ -175,6 +175,11 @@ def found_at(document: object, path: str) -> Iterator[tuple[tuple[str, ...], Any
     yield from ((keys, value) for keys, _, value in _walk(document, path.split(".") if path else [], (), ()))
 
 
+def number_at(document: object, path: str) -> float | None:
+    """The first number at a path."""
+    return next((number for _, value in found_at(document, path) if (number := as_number(value)) is not None), None)
+
+
 def _walk(
     here: object, path: Sequence[str], keys: tuple[str, ...], at: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], Any]]:

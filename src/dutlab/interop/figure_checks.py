@@ -13,20 +13,21 @@ from math import ceil, isfinite
 from dutlab.bounds import LARGEST_NUMBER
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.interop.imported_run import Imported, Omission, left_out_of
-from dutlab.measures import MeasureKind, MeasureUnit, in_unit, measure_of, measure_unit
+from dutlab.measures import MeasureKind, MeasureUnit, in_unit, measure_of, measure_unit, value_of_many
 from dutlab.methods.ports import Row
 from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import COUNTED, OFFERED, USUAL_MTU, above_line
 from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, UDP_HEADER_BYTES, Ip, udp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.subject import by_part, part_figure, subject_of
+from dutlab.subject import FigureName, by_part, figure_name, part_figure, subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1
 
 _LOST = frozenset({"loss_ratio", "loss_at_max_ratio", "lost_frames", "lost_pps"})
 _SHARES = frozenset({"loss_ratio", "loss_at_max_ratio", "refused_ratio", "queue_full_ratio", "failed_ratio", "backpressure_ratio"})
 """Measures that lie between 0 and 1."""
 _NEVER_BELOW_ZERO = frozenset({MeasureKind.RATE, MeasureKind.COUNT, MeasureKind.SIZE, MeasureKind.TIME})
+_RANKS = {"min": 0, "mean": 1, "avg": 1, "max": 2}
 _LEAST_MTU, _LONGEST_FRAME = 68, 1 << 20  # RFC 791; more than pkt-gen puts into its ring
 _ROUNDED = 1.02
 """Figures that were printed in three digits, or whose counters were read one after the other, differ by so much."""
@@ -115,12 +116,18 @@ def _impossible(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
             yield name, f"{name} {value:g} is a share above 1"
         elif measure is not None and measure.better and measure.unit.kind in _NEVER_BELOW_ZERO and value < 0 and measure.name not in _LOST:
             yield name, f"{name} {value:g} is below 0"
+    for of in _of_many(figures):
+        if any(figures[low] > figures[high] * _ROUNDED for low, high in pairwise(of)):
+            yield from ((name, f"{name} {figures[name]:g}, while {' ≤ '.join(of)} must be true") for name in of)
+
+
+def _of_many(figures: Mapping[str, float]) -> Iterator[list[str]]:
+    """Least, mean and greatest value of the same: its figures in this order, as far as they are there."""
+    found: dict[FigureName, dict[int, str]] = {}
     for name in figures:
-        if name.endswith("_min_ns"):
-            names = [name, *(n for what in ("mean", "max") if (n := name.replace("_min_ns", f"_{what}_ns")) in figures)]
-            values = [figures[n] for n in names]
-            if any(low > high * _ROUNDED for low, high in pairwise(values)):
-                yield from ((n, f"{n} {value:g}, while {' ≤ '.join(names)} must be true") for n, value in zip(names, values, strict=True))
+        if (measure := measure_of(name)) is not None and (rank := _RANKS.get(value_of_many(name))) is not None:
+            found.setdefault(figure_name(name)._replace(measure=measure.name), {})[rank] = name
+    yield from ([of[rank] for rank in sorted(of)] for of in found.values())
 
 
 def _is_below_zero(name: str, value: float) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 
+from dutlab.interop.imported_run import BACK, LINK
 from dutlab.methods.ports import Row
 from dutlab.spec.workloads.setting import Value
+from dutlab.tools.iperf3.json_output import both_ways
 
 FORWARD, REVERSE = "forward", "reverse"
 """Directions in the client's words."""
@@ -36,6 +38,14 @@ class Iperf3Report:
     started: datetime | None = None
     apart: Mapping[str, str] = field(default_factory=dict)
     """Client, server and congestion control."""
+
+
+def places_of(figures: Mapping[str, Mapping[str, float]], *, is_both: bool) -> dict[str, dict[str, float]]:
+    """Figures by direction, by the place of each; of a test in both directions also their sum."""
+    if is_both:
+        return both_ways(LINK, figures.get(FORWARD), figures.get(REVERSE))
+    (way, of), *_ = figures.items()
+    return {BACK if way == REVERSE else LINK: dict(of)}
 
 
 def ids_of(cookie: object, ends: Sequence[tuple[object, object]]) -> tuple[str, ...]:

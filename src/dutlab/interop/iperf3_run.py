@@ -23,12 +23,12 @@ from dutlab.interop.imported_run import (
     once_each,
     told_apart,
 )
-from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of, with_rates
+from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of, places_of, with_rates
 from dutlab.interop.iperf3_text import reports_of
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
 from dutlab.tools.iperf3 import json_output
-from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result, both_ways
+from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result
 from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, pieces_of
 from dutlab.units import si
 
@@ -59,7 +59,7 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
     asked, notes = report.asked, list[str]()
     doubts = list(mended([*report.repairs, *faults]))
     if report.below_zero:
-        doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, LINK))
+        doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, next(iter(report.figures))))
     if asked["direction"] == "bidir":
         ways = ((LINK, FORWARD), (BACK, REVERSE))
         rates = [f"{si(report.figures[place]['goodput_bps'], 'bit/s')} {way}" for place, way in ways if place in report.figures]
@@ -140,7 +140,7 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
     whys += [f"half of a test in both directions is missing: {fault}" for fault in faults]
     whys += [f"it was cut short: {error}"] if error else []
     return Iperf3Report(
-        figures=both_ways(LINK, figures.get(FORWARD), figures.get(REVERSE)) if is_both else {LINK: figures[next(iter(results))]},
+        figures=places_of(figures, is_both=is_both),
         asked=asked,
         is_server=is_server,
         test_ids=ids_of(start.get("cookie"), _ends(start)),

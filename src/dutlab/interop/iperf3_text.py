@@ -16,10 +16,9 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from dutlab.interop.imported_run import BACK, LINK
-from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of
+from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of, places_of
 from dutlab.methods.ports import Row
 from dutlab.spec.workloads.setting import Value
-from dutlab.tools.iperf3.json_output import both_ways
 from dutlab.tools.iperf3.text_line import SUM, TextLine, lines_of, unstamped
 from dutlab.tools.json_text import UnreadableError
 
@@ -126,7 +125,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     first = next(own for own in ways.values() if own)
     cpu = {f"{side}_cpu_percent": float(percent) for side in ("sender", "receiver") if (percent := said.get(f"{side}_cpu"))}
     each = {way: of | cpu for way, of in figures.items()}
-    whole = both_ways(LINK, each.get(FORWARD), each.get(REVERSE)) if is_both else {LINK: next(iter(each.values()))}
+    whole = places_of(each, is_both=is_both)
     omitted = len({line.to_s for line in first if line.is_omitted})
     asked = {
         "protocol": "udp" if any(total.jitter_ns is not None for total in totals) else "tcp",

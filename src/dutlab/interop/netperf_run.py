@@ -19,17 +19,19 @@ from dutlab.interop.imported_run import (
     told_apart,
 )
 from dutlab.methods.ports import Measured
-from dutlab.tools.netperf_text import NetperfTest, tests_of
+from dutlab.tools.netperf_text import NetperfTest, bare_tests_of, tests_of
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
     del options
-    tests = tests_of(data.decode("utf-8", "replace").replace("\r", ""))
+    text = data.decode("utf-8", "replace").replace("\r", "")
+    tests = tests_of(text) or bare_tests_of(text)
     whole, cut = [test for test in tests if test.figures], [test.name for test in tests if not test.figures]
     if not whole:
         raise InputError(
-            f"{name}: no test of netperf in it reached its end", remedy="keep what netperf prints, its headline included (without -P 0)"
+            f"{name}: no test of netperf in it reached its end",
+            remedy="keep all that netperf prints: with `-v 0` it is one number, of which nothing says what it is",
         )
     left_out = left_out_of("tests", Omission.UNFINISHED, cut)
     repairs = [f"of {len(tests)} tests {len(cut)} did not reach their end: {', '.join(cut)}"] if cut else []
@@ -45,6 +47,8 @@ def _trial(name: str, test: NetperfTest) -> Imported:
     notes = []
     if test.confidence_percent is not None:
         notes.append(f"{test.name}: netperf's repeats did not reach the confidence that was asked for: ±{test.confidence_percent:g} %")
+    if test.alike:
+        notes.append(f"it has no headline (-P 0): {', '.join(test.alike)} print the same; keep the headline, or the command before it")
     doubts = [Doubt(DoubtKind.NEGATIVE_LOSS, f"{-test.lost:.0f} messages more came than were sent", LINK)] if test.lost < 0 else []
     tables = {"seconds": list(test.seconds)} if test.seconds else {}
     size = test.asked.get("message_bytes")

@@ -1,38 +1,48 @@
-"""JSON of programs that test with TRex, a table of fields each: TRex's own `get_stats()`, nfvbench, CSIT.
+"""JSON of programs that test with TRex, a table of fields each: TRex's own `get_stats()`, nfvbench.
 
 Formats: TRex v3.08 (interactive/trex: trex_port_stats.py, trex_stl_stats.py, astf/stats; src/stt_cp.cpp), nfvbench (traffic_client.py,
-chain_runner.py), CSIT's UTI model 1.5 (resources/model_schema, ExportResult.py).
+chain_runner.py; nfvbenchd.py answers with the same below `result`). A file may also have the dict as Python prints it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import ast
+import json
+from collections.abc import Mapping, Sequence
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, found_at, reader
-from dutlab.interop.imported_run import BACK, BOTH, LINK, AssumedUnit, LeftOut, Omission, mended
-from dutlab.stats.summary import median
-from dutlab.tools.json_text import as_number
+from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, found_at, number_at, reader
+from dutlab.interop.imported_run import BOTH, LINK, AssumedUnit, LeftOut, Omission, mended
+from dutlab.tools.json_text import as_number, read_cut_object
 
 _US = 1e3
-_UTI_RATE, _UTI_BITS, _UTI_TIME = {"pps": 1.0, "cps": 1.0}, {"bps": 1.0}, {"us": 1e3, "ms": 1e6, "s": 1e9}
 
 
-def _at(document: object, path: str) -> float | None:
-    """The number at a path."""
-    return next((number for _, value in found_at(document, path) if (number := as_number(value)) is not None), None)
+def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    """One object, in JSON or as Python prints it. Raises UnreadableError."""
+    text = data.decode("utf-8", "replace")
+    try:
+        found = ast.literal_eval(text[text.index("{") : text.rindex("}") + 1])
+        said = json.loads(json.dumps(found))  # keys are text, as in JSON
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        said = None
+    if isinstance(said, dict):
+        return [said], []
+    document, repairs = read_cut_object(data)
+    return [document], repairs
 
 
-def _text_at(document: object, path: str) -> str:
-    return next((value for _, value in found_at(document, path) if isinstance(value, str)), "")
+def _answered(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    (document,), repairs = _printed(data)
+    answer = document.get("result")
+    return [answer if isinstance(answer, Mapping) else document], repairs
 
 
 def _is_trex(document: Document) -> bool:
     return (
         isinstance(document.get("total"), Mapping)
         and isinstance(document.get("global"), Mapping)
-        and _at(document, "total.opackets") is not None
+        and number_at(document, "total.opackets") is not None
     )
 
 
@@ -52,7 +62,7 @@ _PORT_RATES = (
 
 def _trex(result: Document, figures: Mapping[str, float]) -> Derived:
     """Loss is of the counters, of all ports together. Rates are of the moment of the reading: without load they say nothing."""
-    sent, came, sent_bytes = (_at(result, f"total.{name}") for name in ("opackets", "ipackets", "obytes"))
+    sent, came, sent_bytes = (number_at(result, f"total.{name}") for name in ("opackets", "ipackets", "obytes"))
     idle = [] if figures.get("offered_pps") else [field.figure for field in _PORT_RATES if field.figure in figures]
     more = {"loss_ratio": (sent - came) / sent} if sent and came is not None else {}
     left_out = [LeftOut("rates", Omission.UNFINISHED, len(idle), "of a moment without traffic")] if idle else []
@@ -83,6 +93,7 @@ _STL = ResultForm(
         TableField("latency.*.err_cntrs.out_of_order", "pg{}/reordered_frames"),
     ],
     holds=lambda document: _is_trex(document) and not isinstance(document.get("traffic"), Mapping),
+    documents=_printed,
     derive=_trex,
     assumed=(
         AssumedUnit("latency", "µs", "TRex counts so"),
@@ -94,8 +105,8 @@ _STL = ResultForm(
 def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
     """Goodput of both sides is what each got. Connections of the client that were tried and not established have failed."""
     client = "traffic.client"
-    tried, made = _at(result, f"{client}.tcps_connattempt"), _at(result, f"{client}.tcps_connects")
-    got = [rate for side in ("client", "server") if (rate := _at(result, f"traffic.{side}.m_rx_bw_l7_r")) is not None]
+    tried, made = number_at(result, f"{client}.tcps_connattempt"), number_at(result, f"{client}.tcps_connects")
+    got = [rate for side in ("client", "server") if (rate := number_at(result, f"traffic.{side}.m_rx_bw_l7_r")) is not None]
     more = {"goodput_bps": sum(got)} if any(got) else {}
     more |= {"failed_ratio": (tried - made) / tried} if tried and made is not None else {}
     found = _trex(result, figures)
@@ -123,6 +134,7 @@ _ASTF = ResultForm(
         TableField("latency.*.hist.max_usec", "port{}/latency_max_ns", scale=_US),
     ],
     holds=lambda document: _is_trex(document) and isinstance(document.get("traffic"), Mapping),
+    documents=_printed,
     derive=_astf,
     assumed=(AssumedUnit("latency", "µs", "TRex counts so"),),
 )
@@ -149,7 +161,7 @@ def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
     kept = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
     paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
-    place = BOTH if any(_at(result, path) for path in paths) else LINK
+    place = BOTH if any(number_at(result, path) for path in paths) else LINK
     doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
     warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
     return Derived(kept, doubts=(*doubts, *mended(warnings)), place=place, replaces=True)
@@ -172,6 +184,7 @@ _NFVBENCH = ResultForm(
         *_delays("stats.overall.rx", ""),
     ],
     holds=lambda document: isinstance(document.get("benchmarks"), Mapping),
+    documents=_answered,
     results="benchmarks.network.service_chain.*.result.result.*",
     keys=("service_chain", "frame_size"),
     of_all=[
@@ -187,82 +200,3 @@ _NFVBENCH = ResultForm(
     assumed=(AssumedUnit("rate_bps", "bits of L1", "traffic_utils.py adds 20 bytes a frame"),),
 )
 nfvbench = reader("import what `nfvbench --json FILE` writes", _NFVBENCH)
-
-
-def _uti_bounds(path: str, part: str) -> list[TableField]:
-    """Rates of both directions together; bandwidths are of L1 (append_mrr_value, export_search_bound)."""
-    return [
-        field
-        for bound in ("lower", "upper")
-        for field in (
-            TableField(f"{path}.{bound}.rate.value", f"{part}{bound}_pps", units=_UTI_RATE, unit_at=f"{path}.{bound}.rate.unit"),
-            TableField(
-                f"{path}.{bound}.bandwidth.value", f"{part}{bound}_bps_l1", units=_UTI_BITS, unit_at=f"{path}.{bound}.bandwidth.unit"
-            ),
-        )
-    ]
-
-
-def _uti_latency(way: str, place: str) -> list[TableField]:
-    words = {"avg": "mean", "min": "min", "max": "max"}
-    return [
-        TableField(
-            f"result.latency_{way}.{load}.{theirs}",
-            f"{load}/latency_{ours}_ns",
-            units=_UTI_TIME,
-            unit_at=f"result.latency_{way}.{load}.unit",
-            place=place,
-        )
-        for load in ("pdr_0", "pdr_10", "pdr_50", "pdr_90")
-        for theirs, ours in words.items()
-    ]
-
-
-def _uti(result: Document, figures: Mapping[str, float]) -> Derived:
-    """CSIT counts frames that were not sent as lost. Connections a second are no frames: what is counted in them has their names."""
-    failed = result.get("passed") is False
-    rates = [number for _, value in found_at(result, "result.receive_rate.rate.values.*") if (number := as_number(value)) is not None]
-    in_connections = any(value == "cps" for _, value in found_at(result, "result.*.*.rate.unit"))
-    kept = {_renamed(name) if in_connections else name: value for name, value in figures.items()}
-    if rates:
-        kept["received_pps"] = median(rates)
-    hosts: Any = result.get("hosts")
-    testbed = {"testbed": ",".join(map(str, hosts))[:100]} if isinstance(hosts, list) else {}
-    if failed:
-        why = f"the test failed: {str(result.get('message', ''))[:200]}"
-    else:
-        why = "" if kept else f"a test of type {_text_at(result, 'result.type')[:40]} has no figures"
-    said = "a lower bound is the median of what was forwarded in long trials; frames that were not sent count as lost"
-    left_out = [LeftOut("trials", Omission.COMPUTED, len(rates), "the median is the figure")] if len(rates) > 1 else []
-    return Derived(kept, settings=testbed, why=why, notes=[said] if kept else [], place=BOTH, replaces=True, left_out=left_out)
-
-
-def _renamed(name: str) -> str:
-    return name.replace("lower_pps", "connections_lower_per_s").replace("upper_pps", "connections_upper_per_s")
-
-
-_UTI = ResultForm(
-    "CSIT",
-    "search",
-    fields=[
-        TableField("test_name_long", setting="test"),
-        TableField("test_type", setting="type"),
-        *_uti_bounds("result.ndr", "ndr/"),
-        *_uti_bounds("result.pdr", "pdr/"),
-        *_uti_bounds("result.critical_rate", "critical/"),
-        *_uti_latency("forward", LINK),
-        *_uti_latency("reverse", BACK),
-        TableField("result.bandwidth.value", "goodput_bps", units=_UTI_BITS, unit_at="result.bandwidth.unit"),
-        TableField("result.retransmits.value", "retransmits"),
-        TableField("result.rate.value", "completed_per_s", units={"rps": 1.0, "cps": 1.0}, unit_at="result.rate.unit"),
-        TableField("result.latency.value", "latency_ns", units=_UTI_TIME, unit_at="result.latency.unit"),
-        TableField("result.loss.time.value", "outage_ns", units=_UTI_TIME, unit_at="result.loss.time.unit"),
-        TableField("result.loss.packet.value", "lost_frames"),
-        TableField("result.aggregate_rate.rate.value", "offered_pps"),
-    ],
-    holds=lambda document: isinstance(document.get("result"), Mapping) and "test_id" in document and "passed" in document,
-    derive=_uti,
-    facts={name: name for name in ("version", "dut_type", "dut_version", "tg_type", "tg_version")},
-    started="start_time",
-)
-csit = reader("import a test's JSON of CSIT's output folder, of the model that it calls UTI", _UTI)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from dutlab import outside
+from dutlab.bounds import CONSOLE_BYTES
 from dutlab.errors import LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
@@ -221,4 +223,4 @@ async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None
 
 def last_words(path: Path) -> str:
     """The text of a file that may not be there."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    return outside.tail(path, CONSOLE_BYTES).decode("utf-8", "replace")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dutlab import outside
 from dutlab.errors import DutlabError, LabError
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import guest, guest_power
@@ -49,8 +50,7 @@ class Guests:
 
     def last_words(self, role: str) -> LastWords:
         """Read before it is started again: its next kernel begins a new console."""
-        said = guest.console(self.folder, role)
-        return LastWords(guest.end_of(self.folder, role), said.read_bytes()[-_CONSOLE_BYTES:] if said.exists() else b"")
+        return LastWords(guest.end_of(self.folder, role), outside.tail(guest.console(self.folder, role), _CONSOLE_BYTES))
 
     async def start_again(self, role: str) -> None:
         """Kills its kernel if that still runs, and boots it until it listens. Raises LabError, HostError."""

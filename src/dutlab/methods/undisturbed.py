@@ -18,7 +18,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import LinkUnsteady, MachineTooBusy
 from dutlab.methods.ledger import failed_frames, made_frames
 from dutlab.methods.ports import CpuAccounts, Generator, Measured, Offer, OfferCount, Outcome
-from dutlab.physics.disturbed import VoidAttempts, disturbed_alone, explains_loss
+from dutlab.physics.disturbed import VoidAttempts, disturbed_load, explains_loss
 from dutlab.physics.interference import Interference
 
 MOST_AGAIN = 5
@@ -101,7 +101,7 @@ class Undisturbed:
         return replace(outcome, disturbed=why)
 
     def _why(self, offer: Offer, outcome: Outcome, found: Mapping[str, Interference]) -> str:
-        if (why := disturbed_alone(found)) or (offer.rate is None and not offer.profile):
+        if (why := disturbed_load(found)) or (offer.rate is None and not offer.profile):
             return why
         flows = outcome.flows
         seconds = max((f.sent_seconds for f in flows), default=0.0)

@@ -40,7 +40,7 @@ class Plan(BaseModel):
     """Estimate for the whole run, pauses for a person included."""
     hand_factors: tuple[str, ...] = ()
     """Factors that a person sets."""
-    dear_factors: tuple[str, ...] = ()
+    expensive_factors: tuple[str, ...] = ()
     """Factors that commands set, as seldom as a person would."""
     repeat_rule: RepeatUntil | None = None
     """Under a rule `trials` has as many repeats as it allows, and `estimate_s` is of all; those that it makes needless are left out."""

@@ -3,8 +3,8 @@
 The order `shuffled` serves two ends: what drifts during a run (heat, a neighbour's load) must not look like an effect of a mode, and
 nobody should walk to the machine more often than needed. So, from the outside in:
 
-1. factors that a person sets, and those that are `dear`: each combination of their levels is one stretch, and from one to the next only
-   one factor changes;
+1. factors that a person sets, and those of `expensive_to_change`: each combination of their levels is one stretch, and from one to
+   the next only one factor changes;
 2. repeats: each is a block that has every level, every mode and every setting once, so drift falls on all of them alike;
 3. levels that commands set with modes, shuffled anew in each block; a mode is applied once a block and level, and what is measured in that
    application is a group;
@@ -146,7 +146,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
         seed=seed,
         estimate_s=_estimate(trials, experiment, by_person),
         hand_factors=by_person,
-        dear_factors=experiment.seldom_factors,
+        expensive_factors=experiment.seldom_factors,
         repeat_rule=None if isinstance(experiment.repeats, int) else experiment.repeats,
         repeat_disturbed=experiment.repeat_disturbed if experiment.disturbed == "repeat" else 0,
         trials=tuple(trials),
@@ -159,10 +159,10 @@ def needs_hand(plan: Plan) -> list[str]:
 
 
 def blocks_of(plan: Plan) -> list[list[Trial]]:
-    """The plan in its blocks: each has every mode and every setting once, with what a person sets, and what is dear, left as it is."""
+    """The plan in its blocks: each has every mode and every setting once, and leaves as it is what is expensive to change."""
 
     def block(trial: Trial) -> tuple[object, ...]:
-        return (trial.cell.repeat, *(trial.cell.factors[name] for name in (*plan.hand_factors, *plan.dear_factors) if name != MODE))
+        return (trial.cell.repeat, *(trial.cell.factors[name] for name in (*plan.hand_factors, *plan.expensive_factors) if name != MODE))
 
     return [list(of) for _, of in groupby(plan.trials, key=block)]
 

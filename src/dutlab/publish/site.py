@@ -26,19 +26,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dutlab.bounds import RAW, SITE_INDEX
+from dutlab.bounds import SITE_INDEX
 from dutlab.errors import DutlabError, InputError, StoreError
+from dutlab.hosts.passwords import all_variables
 from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
 from dutlab.publish.devices import DeviceSheet, device_of
 from dutlab.publish.feed import atom
-from dutlab.publish.redaction import RedactedFile, Redactor, as_file, in_words
 from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
 from dutlab.publish.site_run import RunToShow, SiteRun, show_run
 from dutlab.report.questions.claims import manifest_hash
 from dutlab.store.beneath import Beneath, parts_of
 from dutlab.store.find import is_text
-from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, files_of, redacted_files
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, files_of
+from dutlab.store.outgoing import OutgoingRun
 from dutlab.store.read import read_json
+from dutlab.store.redaction import in_words
 from dutlab.store.replace import file_names, replace_file
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import DiskFull, as_json, as_store_error, sweep
@@ -242,28 +244,21 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *
         with Beneath.opened(out) as site:
             site.make_folder(goal.parent.name)
         part.mkdir()
-        with Beneath.opened(run.path) as source, Beneath.opened(part) as copy:
+        with OutgoingRun.opened(run, all_variables()) as outgoing, Beneath.opened(part) as copy:
             copy.make_folder("trials")
-            redactor, taken = Redactor(run.resolved), dict[str, RedactedFile]()
-            as_they_are = {MANIFEST, *(name for name in names if name.startswith(f"{ADDITIONS}/"))}
             for name in names:
-                with source.open_plain(name, RAW) as file:
-                    data, found = redactor.redacted(name, file) if name not in as_they_are else (file, None)
-                    with data:
-                        copy.write_new(name, data)
-                if found is not None:
-                    taken[name] = found
-            before = redacted_files(run.path)
-            if taken or before:
-                copy.write_new(REDACTED, io.BytesIO(as_file(taken, before)))
+                with outgoing.open(name) as data:
+                    copy.write_new(name, data)
+            if (told := outgoing.redacted_json) is not None:
+                copy.write_new(REDACTED, io.BytesIO(told))
         part.rename(goal)
     except OSError as error:
         raise as_store_error(error, goal, None) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     held[known] = goal.relative_to(out).as_posix()
-    if taken:
-        covered.append(f"{run.name}: {in_words(taken)}")
+    if outgoing.covered:
+        covered.append(f"{run.name}: {in_words(outgoing.covered)}")
     return True
 
 

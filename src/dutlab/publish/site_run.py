@@ -167,7 +167,7 @@ def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple
 def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place: SitePlace) -> SitePlace:
     """Returns `place` with where the trials are."""
     page = html([found], {found.name: plots}, place)
-    if len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
+    if len(found.listed) < len(found.trials) or len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
         names = file_names(plot.name for plot in plots)
         for name, plot in zip(names, plots, strict=True):
             _write(folder / f"{name}.svg", plot.svg().decode())

@@ -31,6 +31,7 @@ from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.imported import imported_section
+from dutlab.report.sections.instructions import instructions_section
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
@@ -131,6 +132,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *ladder,
             *power_section(watched, groups, testbed),
             *profile_section(run, groups, order),
+            *instructions_section(run, groups, order),
             *samples_section(watched, groups, testbed),
             *optics_section(facts),
             *imported_section(groups),

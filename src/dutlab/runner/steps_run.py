@@ -24,7 +24,8 @@ from dutlab.store.details import TrialDetails
 from dutlab.store.record import DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.systems.posix import SH
-from dutlab.tools.steps.steps import Account, StepDone, Steps
+from dutlab.tools.steps.account import Account, StepDone
+from dutlab.tools.steps.steps import Steps
 
 AS_IT_IS = "as-it-is"
 """Stands for the mode: nothing is known of it."""

@@ -6,7 +6,6 @@ ipmitool in its environment, so that no list of processes shows it.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dutlab.bounds import ANSWER_BYTES
 from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.passwords import child_environment
+from dutlab.outside import csv_of
 from dutlab.reason import reason_in
 from dutlab.sensors.asked import Asked, Refused, secret
 from dutlab.sensors.oddities import Amount
@@ -56,13 +56,13 @@ class IpmiSession:
         """Status, output, errors; `terse` leaves the reasons of a failure out. Raises Refused, OSError, ValueError."""
         command = [*(self._begin[:-1] if terse else self._begin), *words]
         try:
-            status, said, why = run_bounded(command, environment=self._environment, timeout_s=LONGEST_S, most_bytes=ANSWER_BYTES)
+            done = run_bounded(command, environment=self._environment, timeout_s=LONGEST_S, most_bytes=ANSWER_BYTES)
         except TimeoutError as error:
             raise ValueError(f"ipmitool did not end within {LONGEST_S:g} s") from error
-        if status != 0 and any(words in why for words in _NOT_LET_IN):
-            line = next(line for line in why.splitlines() if any(words in line for words in _NOT_LET_IN))
+        if done.status != 0 and any(words in done.stderr for words in _NOT_LET_IN):
+            line = next(line for line in done.stderr.splitlines() if any(words in line for words in _NOT_LET_IN))
             raise Refused(f"it refuses us ({line.strip('> ')})")
-        return status, said, why
+        return done.status, done.stdout, done.stderr
 
 
 class IpmiController:
@@ -105,7 +105,7 @@ def dcmi_watts(text: str) -> Amount | None:
 
 def records(text: str) -> Iterator[tuple[str, Amount]]:
     """Name and quantity of each record of `ipmitool -c sdr`: name, reading, unit, status. What is not read now has no number."""
-    for row in csv.reader(text.splitlines()):
+    for row in csv_of(text):
         match row:
             case [name, value, in_words, *_] if in_words in _UNITS and _NUMBER.fullmatch(value):
                 ending, unit = _UNITS[in_words]
@@ -114,7 +114,7 @@ def records(text: str) -> Iterator[tuple[str, Amount]]:
 
 def limits(text: str) -> Iterator[tuple[str, Amount]]:
     """The upper critical threshold of each temperature of `ipmitool -c sensor`, the ninth column; `na` where there is none."""
-    for row in csv.reader(text.splitlines()):
+    for row in csv_of(text):
         match row:
             case [name, _, "degrees C", _, _, _, _, _, critical, *_] if _NUMBER.fullmatch(critical) and float(critical) > 0:
                 yield limit_name(f"{_word(name)}_celsius"), Amount(float(critical), "degC")

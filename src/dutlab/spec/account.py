@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from pydantic_core import InitErrorDetails
@@ -22,12 +22,10 @@ class AccountSpec(SpecModel):
     """Names of units of systemd: `vpp.service`."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether each is a name that can match some process but not every one."""
         del made
-        faults = []
         for key in ("processes", "cgroups", "units"):
             for n, name in enumerate(data.get(key) or () if isinstance(data.get(key), (list, tuple)) else ()):
                 if isinstance(name, str) and (not name.strip("/ ") or (key != "cgroups" and "/" in name)):
-                    faults.append(fault((key, n), f"{name!r} names no {key.removesuffix('es').removesuffix('s')}", FaultKind.INVALID))
-        return faults
+                    yield fault((key, n), f"{name!r} names no {key.removesuffix('es').removesuffix('s')}", FaultKind.INVALID)

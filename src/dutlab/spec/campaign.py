@@ -106,8 +106,8 @@ class Campaign(SpecModel):
     """None: the one that each experiment names."""
     versions: Annotated[dict[Name, CommandsOfLevel], Field(default_factory=dict)]
     nights: Annotated[int, Field(ge=1, le=1000)] = 1
-    hours: Annotated[Hours | None, BeforeValidator(_hours)] = None
-    fleet: Annotated[Fleet, BeforeValidator(as_fleet)] = Fleet()
+    hours: Annotated[Hours | None, BeforeValidator(_hours, json_schema_input_type=str | None)] = None
+    fleet: Annotated[Fleet, BeforeValidator(as_fleet, json_schema_input_type=str | Fleet)] = Fleet()
     at_once: Annotated[int | None, Field(ge=1, le=64)] = None
     """Testbeds that are used at the same time; None: one on this machine, all of them with workers."""
     tries: Annotated[int, Field(ge=1, le=_MOST_TRIES)] = 3

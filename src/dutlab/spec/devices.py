@@ -6,8 +6,8 @@ Sensors read them (spec/sensors.py), and the power of hosts is switched by them 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
@@ -114,16 +114,12 @@ class HttpDevice(SpecModel):
         """How it takes a password; `digest` is answered when it asks (RFC 7616)."""
         return "basic"
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """A user has a password; a certificate is of https."""
-        del data
-        if made is None:
-            return []
-        faults = [] if (made.user is None) == (made.password_from is None) else [LOGIN_FAULT]
-        if made.certificate and not made.url.startswith("https:"):
-            faults.append(fault(("certificate",), "is of https; the address says http", FaultKind.CONFLICT))
-        return faults
+        if (self.user is None) != (self.password_from is None):
+            yield LOGIN_FAULT
+        if self.certificate and not self.url.startswith("https:"):
+            yield fault(("certificate",), "is of https; the address says http", FaultKind.CONFLICT)
 
 
 PlugModel = Literal["shelly", "shelly-gen1", "tasmota", "mfi"]
@@ -144,7 +140,7 @@ def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetai
 class IpmiDevice(SpecModel):
     """How a management controller is asked by IPMI 2.0 over the network."""
 
-    address: Annotated[At, BeforeValidator(address_of(623))]
+    address: Annotated[At, BeforeValidator(address_of(623), json_schema_input_type=str)]
     user: User
     password_from: Variable = Field(alias="password-from")
 
@@ -156,7 +152,7 @@ Oid = Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$"
 class SnmpDevice(SpecModel):
     """An object of an SNMP agent, and how it is asked."""
 
-    address: Annotated[At, BeforeValidator(address_of(161))]
+    address: Annotated[At, BeforeValidator(address_of(161), json_schema_input_type=str)]
     oid: Oid
     version: Literal["1", "2c", "3"] = "2c"
     community_from: Variable | None = Field(default=None, alias="community-from")
@@ -168,18 +164,15 @@ class SnmpDevice(SpecModel):
     privacy_from: Variable | None = Field(default=None, alias="privacy-from")
     """Its password of privacy (AES-128); without it nothing is encrypted."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Version 3 has a user with a password, the others a community."""
-        del data
-        if made is None:
-            return []
-        if (made.version == "3") != (made.user is not None):
-            return [fault(("version",), "version 3 needs user: and password-from:; the others have a community", FaultKind.CONFLICT)]
-        faults = [] if (made.user is None) == (made.password_from is None) else [LOGIN_FAULT]
-        if made.privacy_from and made.user is None:
-            faults.append(fault(("privacy-from",), "is of version 3", FaultKind.CONFLICT))
-        return faults
+        if (self.version == "3") != (self.user is not None):
+            yield fault(("version",), "version 3 needs user: and password-from:; the others have a community", FaultKind.CONFLICT)
+            return
+        if (self.user is None) != (self.password_from is None):
+            yield LOGIN_FAULT
+        if self.privacy_from and self.user is None:
+            yield fault(("privacy-from",), "is of version 3", FaultKind.CONFLICT)
 
 
 def secrets_of(device: object) -> tuple[str, ...]:

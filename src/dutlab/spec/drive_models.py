@@ -9,8 +9,6 @@ row whose model is in its `by-id` name; what its own `rated` says comes before t
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,9 +17,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from dutlab.errors import Fault, FaultKind, SpecRefused
+from dutlab.outside import csv_of
 from dutlab.spec.drives import RatedSpec
 from dutlab.spec.model import FILE_CONTEXT, did_you_mean, plain_faults
-from dutlab.spec.yaml_source import Source, printable, read_file
+from dutlab.spec.yaml_source import Source, folder_of, printable, read_file
 
 KEY = "drive-models"
 _LINE = re.compile(rf"^{KEY}:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -31,13 +30,16 @@ Models = Mapping[str, Mapping[str, float]]
 
 def read_models(text: str, file: str) -> Models:
     """Model → what it is rated for. Raises SpecRefused with every fault."""
-    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff")))
-    head = [name.strip() for name in next(rows, [])]
+    try:
+        first, *rows = csv_of(text.removeprefix("\ufeff")) or [[]]
+    except ValueError as error:
+        raise SpecRefused([Fault(file, 1, 1, "file", printable(str(error)), FaultKind.SYNTAX)]) from error
+    head = [name.strip() for name in first]
     if "model" not in head or (unknown := [name for name in head if name not in _COLUMNS]):
         what = f"unknown column {', '.join(unknown)} {did_you_mean(unknown[0], _COLUMNS)}" if "model" in head else "no column `model`"
         raise SpecRefused([Fault(file, 1, 1, "file", printable(what), FaultKind.UNKNOWN_KEY if "model" in head else FaultKind.MISSING)])
     found, faults = dict[str, dict[str, float]](), list[Fault]()
-    for cells in rows:
+    for line, cells in enumerate(rows, 2):
         if not any(cell.strip() for cell in cells):
             continue
         told = dict(zip(head, (cell.strip() for cell in cells), strict=False))
@@ -46,7 +48,7 @@ def read_models(text: str, file: str) -> Models:
         wrong += [f"{model} is there twice"] if model in found else []
         wrong += [f"{len(cells)} cells under {len(head)} columns"] if len(cells) > len(head) else []
         found[model], unread = _numbers(told)
-        faults += [Fault(file, rows.line_num, 1, model or "file", printable(one)) for one in (*wrong, *unread)]
+        faults += [Fault(file, line, 1, model or "file", printable(one)) for one in (*wrong, *unread)]
     if faults:
         raise SpecRefused(faults)
     return found
@@ -72,7 +74,7 @@ def rate_drives(source: Source, path: Path) -> list[Fault]:
     if not isinstance(named, str):
         return [source.fault((KEY,), "must be the name of a CSV file", FaultKind.TYPE)]
     try:
-        models = read_models(named, f"{path} ({KEY})") if "\n" in named else model_file(path.parent / named)
+        models = read_models(named, f"{path} ({KEY})") if "\n" in named else model_file(folder_of(path) / named)
     except SpecRefused as refused:
         return list(refused.faults)
     return [fault for loc, drive in drives if (fault := _rate(source, loc, drive, models)) is not None]
@@ -83,7 +85,7 @@ def with_models(text: bytes, path: Path) -> bytes:
     said = text.decode("utf-8", "replace")
     if (line := _LINE.search(said)) is None or line[1] in ("|", ">"):
         return text
-    table = read_file(path.parent / line[1].strip("\"'")).decode("utf-8", "replace").removeprefix("\ufeff")
+    table = read_file(folder_of(path) / line[1].strip("\"'")).decode("utf-8", "replace").removeprefix("\ufeff")
     inside = "\n".join(f"  {row}" for row in table.splitlines() if row.strip())
     return f"{said[: line.start()]}{KEY}: |\n{inside}{said[line.end() :]}".encode()
 

@@ -12,7 +12,7 @@ measured is then the file system, and every record says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict
@@ -48,7 +48,7 @@ def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return parse_size(value) if isinstance(value, str) else value
 
 
-Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(ge=0)]
 """Bytes, written with binary prefixes: `4k` is 4096."""
 
 
@@ -67,16 +67,15 @@ class RatedSpec(SpecModel):
     warranty_years: Positive | None = None
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether its endurance is said once, and whole."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if made is None or made.endurance_dwpd is None:
-            return faults
+            return
         if made.endurance_tbw is not None:
-            faults.append(fault(("endurance_dwpd",), "write the endurance once: endurance_tbw or endurance_dwpd", FaultKind.CONFLICT))
+            yield fault(("endurance_dwpd",), "write the endurance once: endurance_tbw or endurance_dwpd", FaultKind.CONFLICT)
         if lacks := [key for key in ("capacity_bytes", "warranty_years") if getattr(made, key) is None]:
-            faults.append(fault(("endurance_dwpd",), f"is of a day of the warranty; write {' and '.join(lacks)} too", FaultKind.CONFLICT))
-        return faults
+            yield fault(("endurance_dwpd",), f"is of a day of the warranty; write {' and '.join(lacks)} too", FaultKind.CONFLICT)
 
     @property
     def endurance_bytes(self) -> float | None:
@@ -113,25 +112,21 @@ class DriveSpec(SpecModel):
     """Where the host has names that stay; an embedded lab has its own."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether it is named in one way, and in one that stays."""
         keys = {"by_id": "by-id", "serial": "serial", "file": "file"}
         given = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
-        faults = (
-            []
-            if len(given) == 1
-            else [fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place", FaultKind.CONFLICT)]
-        )
+        if len(given) != 1:
+            yield fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place", FaultKind.CONFLICT)
         by_id, serial, file = data.get("by-id", data.get("by_id")), data.get("serial"), data.get("file")
         if isinstance(by_id, str) and (_LETTER.fullmatch(by_id) or not _BY_ID.fullmatch(by_id)):
-            faults.append(fault(("by-id",), f"{by_id!r} is not a name of /dev/disk/by-id, without the folder; letters change at each boot"))
+            yield fault(("by-id",), f"{by_id!r} is not a name of /dev/disk/by-id, without the folder; letters change at each boot")
         if isinstance(serial, str) and (_LETTER.fullmatch(serial) or not _SERIAL.fullmatch(serial)):
-            faults.append(fault(("serial",), f"{serial!r} is not a serial number; `lsblk -dno NAME,SERIAL` lists them"))
+            yield fault(("serial",), f"{serial!r} is not a serial number; `lsblk -dno NAME,SERIAL` lists them")
         if isinstance(file, str) and (not file.startswith("/") or file.startswith("/dev/") or ".." in file or ":" in file or "\n" in file):
-            faults.append(fault(("file",), "must be the whole path of a file, outside /dev, without .. and without a colon"))
+            yield fault(("file",), "must be the whole path of a file, outside /dev, without .. and without a colon")
         if made is not None and made.file is not None and (made.size or 0) < LEAST_SIZE:
-            faults.append(fault(("size",), "missing or below 1M; write how large the file is to be, as in 4G", FaultKind.MISSING))
-        return faults
+            yield fault(("size",), "missing or below 1M; write how large the file is to be, as in 4G", FaultKind.MISSING)
 
 
 class ArraySpec(SpecModel):

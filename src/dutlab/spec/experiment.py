@@ -45,12 +45,14 @@ class LabRef(SpecModel):
     sensors: Annotated[Sensors, Field(default_factory=dict)]
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether there is such a lab, and in it the hosts of its sensors."""
         lab = data.get("lab")
         if not isinstance(lab, str) or lab not in LABS:
-            return [fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)] if made else []
-        return [*host_faults(data.get("sensors"), LABS[lab].hosts)]
+            if made:
+                yield fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)
+            return
+        yield from host_faults(data.get("sensors"), LABS[lab].hosts)
 
     def __str__(self) -> str:
         return f"lab {self.lab}"
@@ -81,7 +83,9 @@ def _written_ref(ref: LabRef | TestbedPath) -> dict[str, Any] | str:
     return ref.model_dump(mode="json", exclude_defaults=True) if isinstance(ref, LabRef) else ref.path
 
 
-TestbedRef = Annotated[LabRef | TestbedPath, BeforeValidator(_testbed_ref), PlainSerializer(_written_ref)]
+TestbedRef = Annotated[
+    LabRef | TestbedPath, BeforeValidator(_testbed_ref, json_schema_input_type=str | LabRef), PlainSerializer(_written_ref)
+]
 
 
 class CustomMode(Commands):
@@ -104,7 +108,7 @@ class Experiment(SpecModel):
     factors: dict[str, tuple[Level, ...]]
     """Factor → its levels. `mode` is always one; any other is set by `levels`, is a knob, or is set by a person, who is asked."""
     levels: Annotated[Levels, Field(default_factory=dict)]
-    dear: tuple[str, ...] = ()
+    expensive_to_change: tuple[str, ...] = ()
     """Factors that are changed as seldom as those that a person sets."""
     exclude: tuple[Exclusion, ...] = ()
     """Combinations of levels that are left out."""
@@ -148,14 +152,17 @@ class Experiment(SpecModel):
 
     @property
     def seldom_factors(self) -> tuple[str, ...]:
-        """Those of them that are changed as seldom as those that a person sets: `dear` ones, and those that take a reboot."""
+        """Those of them that are changed as seldom as those that a person sets: `expensive_to_change`, and those that take a reboot."""
         reboots = {name for name, levels in self.levels.items() if any(of.reboot for level in levels.values() for of in level)}
-        return tuple(name for name in self.set_factors if name in self.dear or name in reboots)
+        return tuple(name for name in self.set_factors if name in self.expensive_to_change or name in reboots)
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """What holds between the levels of factors, the workloads and what is watched."""
-        return [*factor_faults(data), *_watch_faults(data.get("watch")), *_workload_faults(data.get("workloads")), *_profile_faults(made)]
+        yield from factor_faults(data)
+        yield from _watch_faults(data.get("watch"))
+        yield from _workload_faults(data.get("workloads"))
+        yield from _profile_faults(made)
 
 
 def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:

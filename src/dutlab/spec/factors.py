@@ -75,7 +75,7 @@ def level_text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyt
     return str(value) if isinstance(value, int | float) else value
 
 
-Level = Annotated[str, BeforeValidator(level_text), Field(min_length=1, max_length=100)]
+Level = Annotated[str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool), Field(min_length=1, max_length=100)]
 
 
 class Commands(SpecModel):
@@ -89,21 +89,16 @@ class Commands(SpecModel):
 
     changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether what is changed can be put back."""
-        del data
-        if made is None:
-            return []
-        faults = [
+        yield from (
             fault((key, i), "empty command", FaultKind.MISSING)
-            for key, commands in (("apply", made.apply), ("verify", made.verify), ("restore", made.restore))
+            for key, commands in (("apply", self.apply), ("verify", self.verify), ("restore", self.restore))
             for i, command in enumerate(commands)
             if not command.strip()
-        ]
-        if made.apply and not made.restore:
-            faults.append(fault(("restore",), f"missing; {cls.changed}", FaultKind.MISSING))
-        return faults
+        )
+        if self.apply and not self.restore:
+            yield fault(("restore",), f"missing; {self.changed}", FaultKind.MISSING)
 
 
 def _boot_time(value: Seconds) -> Seconds:
@@ -124,7 +119,7 @@ class LevelCommands(Commands):
     back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Also whether there is a reason to reboot."""
         needless = made is not None and made.reboot and not made.apply
         more = (
@@ -132,7 +127,8 @@ class LevelCommands(Commands):
             if needless
             else []
         )
-        return [*super().cross_faults(data, made), *more]
+        yield from super().cross_faults(data, made)
+        yield from more
 
 
 def _one_or_more(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -143,7 +139,9 @@ def _by_level(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyth
     return {level_text(level): of for level, of in value.items()} if isinstance(value, Mapping) else value
 
 
-CommandsOfLevel = Annotated[tuple[LevelCommands, ...], BeforeValidator(_one_or_more)]
+CommandsOfLevel = Annotated[
+    tuple[LevelCommands, ...], BeforeValidator(_one_or_more, json_schema_input_type=LevelCommands | tuple[LevelCommands, ...])
+]
 Levels = dict[str, Annotated[dict[str, CommandsOfLevel], BeforeValidator(_by_level)]]
 """Factor → level → what sets it on each host; nothing for a level that is as the hosts were found."""
 
@@ -152,7 +150,9 @@ def _some_levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be an
     return value if isinstance(value, list | tuple) else [value]
 
 
-Exclusion = dict[str, Annotated[tuple[Level, ...], BeforeValidator(_some_levels), Field(min_length=1)]]
+Exclusion = dict[
+    str, Annotated[tuple[Level, ...], BeforeValidator(_some_levels, json_schema_input_type=Level | tuple[Level, ...]), Field(min_length=1)]
+]
 """Factor → levels; what has one of them in each of these factors is left out."""
 
 
@@ -162,7 +162,7 @@ def is_excluded(levels: Mapping[str, str], exclude: Iterable[Mapping[str, Sequen
 
 
 def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """What is wrong with an experiment's `factors`, `levels`, `dear` and `exclude` by themselves."""
+    """What is wrong with an experiment's `factors`, `levels`, `expensive_to_change` and `exclude` by themselves."""
     factors = data.get("factors")
     if not isinstance(factors, Mapping):
         return
@@ -179,10 +179,12 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
             texts[name] = [level_text(level) for level in levels]
             yield from _levels_faults(name, texts[name], written_out=name in own)
     yield from _own_faults(own, texts)
-    for i, name in enumerate(_listed(data.get("dear"))):
+    for i, name in enumerate(_listed(data.get("expensive_to_change"))):
         if name == MODE or name not in factors:
             yield fault(
-                ("dear", i), f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}", FaultKind.UNKNOWN_NAME
+                ("expensive_to_change", i),
+                f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}",
+                FaultKind.UNKNOWN_NAME,
             )
     exclude = data.get("exclude")
     yield from _exclude_faults(exclude if isinstance(exclude, list | tuple) else (), texts)

@@ -6,9 +6,9 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, Strict, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 
 from dutlab.errors import FaultKind
 from dutlab.spec.model import NAME_KEY, ValueFault, from_file
@@ -49,11 +49,11 @@ def _yes(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return {"yes": True, "no": False}.get(value, value) if isinstance(value, str) else value
 
 
-YesNo = Annotated[bool, BeforeValidator(_yes), Strict()]
+YesNo = Annotated[bool, BeforeValidator(_yes, json_schema_input_type=bool | Literal["yes", "no"]), Strict()]
 """`yes` and `no` are words of YAML 1.2, and mean true and false here."""
 
 
-def _quantity(parse: Callable[[str], float], example: str) -> Callable[[Any, ValidationInfo], Any]:
+def _quantity(parse: Callable[[str], float], example: str) -> BeforeValidator:
     def read(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
         if isinstance(value, str):
             return parse(value)
@@ -63,7 +63,7 @@ def _quantity(parse: Callable[[str], float], example: str) -> Callable[[Any, Val
             raise UnitError(f"{value} has no unit; write it as in {example}")
         return float(value)
 
-    return read
+    return BeforeValidator(read, json_schema_input_type=Annotated[str, Field(examples=[example])])
 
 
 def _positive(value: float) -> float:
@@ -77,34 +77,30 @@ def text_of(value: float, unit: str) -> str:
     return f"{format(Decimal(repr(float(value))), 'f').removesuffix('.0')}{unit}"
 
 
-Duration = Annotated[
-    Seconds, BeforeValidator(_quantity(parse_duration, "30s")), PlainSerializer(lambda v: text_of(v, "s"), return_type=str)
-]
+Duration = Annotated[Seconds, _quantity(parse_duration, "30s"), PlainSerializer(lambda v: text_of(v, "s"), return_type=str)]
 """Seconds, 0 allowed; written `30s`, `500ms`."""
 BitRate = Annotated[
     BpsL1,
-    BeforeValidator(_quantity(parse_bit_rate, "10G")),
+    _quantity(parse_bit_rate, "10G"),
     AfterValidator(_positive),
     PlainSerializer(lambda v: text_of(v, "bit/s"), return_type=str),
 ]
 """Bits per second on the wire; written `10G`."""
 PayloadRate = Annotated[
     Bps,
-    BeforeValidator(_quantity(parse_bit_rate, "100Mbit/s")),
+    _quantity(parse_bit_rate, "100Mbit/s"),
     AfterValidator(_positive),
     PlainSerializer(lambda v: text_of(v, "bit/s"), return_type=str),
 ]
 """Bits of payload per second; written `100Mbit/s`."""
 FrameRate = Annotated[
     Pps,
-    BeforeValidator(_quantity(parse_pps, "100kpps")),
+    _quantity(parse_pps, "100kpps"),
     AfterValidator(_positive),
     PlainSerializer(lambda v: text_of(v, "pps"), return_type=str),
 ]
 """Frames per second; written `100kpps`."""
-Share = Annotated[
-    float, BeforeValidator(_quantity(parse_share, "0.5%")), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"), return_type=str)
-]
+Share = Annotated[float, _quantity(parse_share, "0.5%"), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"), return_type=str)]
 """A share of a whole, 0.005; written `0.5%`."""
 
 
@@ -129,7 +125,11 @@ def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     return address
 
 
-Address = Annotated[ipaddress.IPv4Interface | ipaddress.IPv6Interface, BeforeValidator(_address), PlainSerializer(str, return_type=str)]
+Address = Annotated[
+    ipaddress.IPv4Interface | ipaddress.IPv6Interface,
+    BeforeValidator(_address, json_schema_input_type=str),
+    PlainSerializer(str, return_type=str),
+]
 """An address of a port with its prefix length."""
 
 
@@ -147,7 +147,11 @@ def _network(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anythi
     return network
 
 
-Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network), PlainSerializer(str, return_type=str)]
+Network = Annotated[
+    ipaddress.IPv4Network | ipaddress.IPv6Network,
+    BeforeValidator(_network, json_schema_input_type=str),
+    PlainSerializer(str, return_type=str),
+]
 """A network of ordinary addresses, written `198.18.0.0/15`."""
 
 

@@ -28,6 +28,8 @@ class Port(SpecModel):
     host: str
     interface: str
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string", "pattern": ":"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """`source:ixl2` as a mapping."""
@@ -190,17 +192,17 @@ class Link(SpecModel):
         return 1 + 2 * (self.forwarders.index(DUT) if DUT in self.forwarders else 0)
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Order of the ports, and which of them share a network."""
         if bool(data.get("path")) == bool(data.get("segment")):
             missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
             twice = ("cannot be combined with segment", FaultKind.CONFLICT)
-            return [fault(("path",), *(twice if data.get("path") else (missing, FaultKind.MISSING)))]
-        if made is None:
-            return []
-        if made.segment:
-            return list(_segment_faults(made))
-        return [*_path_faults(made), *_address_faults(made)]
+            yield fault(("path",), *(twice if data.get("path") else (missing, FaultKind.MISSING)))
+        elif made is not None and made.segment:
+            yield from _segment_faults(made)
+        elif made is not None:
+            yield from _path_faults(made)
+            yield from _address_faults(made)
 
 
 def _path_faults(link: Link) -> Iterator[InitErrorDetails]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from dutlab.errors import Fault, FaultKind, SpecRefused
+from dutlab.outside import DASH, STANDARD_INPUT, AtPipe
 from dutlab.spec import overrides as sets
 from dutlab.spec.drive_models import rate_drives, with_models
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
@@ -18,7 +19,7 @@ from dutlab.spec.lab_files import description
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.yaml_source import Source, parse, read_file
+from dutlab.spec.yaml_source import Source, folder_of, parse, read_file
 
 _M = TypeVar("_M", bound=SpecModel)
 
@@ -43,7 +44,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path 
     """The experiment in `path`, with each `KEY=VALUE` of `overrides` put in first, and checked against its testbed.
 
     `testbed` stands for the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
-    A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
+    It may be a pipe. A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
     """
     return experiment_of(read_file(path), path, overrides, testbed=testbed)
 
@@ -73,10 +74,10 @@ def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, 
     source = parse(text, str(path))
     faults = sets.apply(source, overrides)
     if testbed is not None and isinstance(source.data, dict):
-        source.data["testbed"] = str(testbed.absolute())
+        source.data["testbed"] = str(STANDARD_INPUT if testbed == DASH else testbed.absolute())
     experiment, wrong = _model(Experiment, source)
     faults += wrong
-    bed, read, wrong = _bed(source, path)
+    bed, read, wrong = _bed(source, path, AtPipe.REFUSED if testbed is None else AtPipe.READ)
     faults += wrong
     if bed is not None and isinstance(source.data, Mapping):
         faults += [source.fault(loc, what, FaultKind.UNFIT) for loc, what in incompatibilities(source.data, bed)]
@@ -101,7 +102,7 @@ def testbed_of(given: Given) -> Testbed:
 
 def path_of_testbed(experiment_file: Path, ref: TestbedPath) -> Path:
     """Where the testbed file lies that an experiment file names."""
-    return experiment_file.parent / ref.path
+    return folder_of(experiment_file) / ref.path
 
 
 def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
@@ -111,7 +112,7 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
         return None, [source.fault(*of) for of in plain_faults(error)]
 
 
-def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
+def _bed(source: Source, path: Path, pipes: AtPipe) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
     """What the experiment must fit, as far as the file says which testbed it means; of a testbed file also what it is and has."""
     ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
     if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
@@ -120,7 +121,7 @@ def _bed(source: Source, path: Path) -> tuple[TestbedShape | None, tuple[Testbed
         return None, (), []
     file = path_of_testbed(path, TestbedPath(path=ref))
     try:
-        text = read_file(file)
+        text = read_file(file, pipes)
         testbed = given_testbed(text, file)
     except SpecRefused as refused:
         unread = [f for f in refused.faults if f.kind is FaultKind.UNREADABLE]

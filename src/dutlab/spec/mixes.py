@@ -12,10 +12,10 @@ aaafg                                        an IMIX genome (RFC 6985), sent in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ValidationError, model_serializer
+from pydantic import BeforeValidator, ValidationError, model_serializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind, InputError
@@ -23,9 +23,9 @@ from dutlab.spec.fields import Name
 from dutlab.spec.genome import LONGEST_SEQUENCE, looks_like_genome, read_genome
 from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD, FCS_BYTES, NAMED_MIXES
-from dutlab.units import SHORTEST_FRAME, FrameBytes
+from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, SHORTEST_FRAME, FrameBytes
 
-__all__ = ["ETH_FRAME_OVERHEAD", "LONGEST_FRAME", "NAMED_MIXES", "Mix", "frame_mix", "sizes_in_words"]
+__all__ = ["ETH_FRAME_OVERHEAD", "LONGEST_FRAME", "NAMED_MIXES", "SIZES_OF", "FrameSizes", "Mix", "frame_mix", "sizes_in_words"]
 
 LONGEST_FRAME = FrameBytes(9216 + 18)
 """The largest MTU that a link may have, with Ethernet header and FCS (IEEE 802.3: 14 + 4 bytes)."""
@@ -41,6 +41,22 @@ class Mix(SpecModel):
     """(size, weight), the sizes ascending."""
     sequence: tuple[FrameBytes, ...] | None = None
     """The sizes in the order they are sent in; None: spread by weight, as evenly as whole frames allow."""
+
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"type": "integer", "minimum": SHORTEST_FRAME, "maximum": LONGEST_FRAME},
+        {"type": "string", "examples": [*NAMED_MIXES]},
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                **{key: {"type": "object"} for key in ("parts", "table")},
+                "sequence": {"type": "array", "items": {"type": "integer"}},
+                "genome": {"type": "string"},
+                **{key: {"type": "integer"} for key in sorted(_SWEEP)},
+            },
+            "additionalProperties": False,
+        },
+    )
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -61,25 +77,17 @@ class Mix(SpecModel):
             return data
         return _read_mapping(data)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether there are sizes, each once, and a name that says nothing else."""
-        del data
-        if made is None:
-            return []
-        faults = []
-        sizes = [size for size, _ in made.parts]
+        sizes = [size for size, _ in self.parts]
         if not sizes:
-            faults.append(fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING))
+            yield fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING)
         elif len(set(sizes)) < len(sizes):
-            faults.append(fault(("parts",), "duplicate frame size; add its weights up", FaultKind.DUPLICATE))
-        elif made.sequence is not None and tuple(sorted(Counter(made.sequence).items())) != made.parts:
-            faults.append(fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT))
-        elif _meaning(made.name) not in {None, (made.parts, made.sequence)}:
-            faults.append(
-                fault(("name",), f"{made.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
-            )
-        return faults
+            yield fault(("parts",), "duplicate frame size; add its weights up", FaultKind.DUPLICATE)
+        elif self.sequence is not None and tuple(sorted(Counter(self.sequence).items())) != self.parts:
+            yield fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT)
+        elif _meaning(self.name) not in {None, (self.parts, self.sequence)}:
+            yield fault(("name",), f"{self.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
 
     @property
     def mean(self) -> float:
@@ -205,3 +213,15 @@ def _whole(value: object, what: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueFault(f"{what} must be a whole number, not {value!r}", FaultKind.TYPE)
+
+
+SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
+"""Lists of frame sizes that have a name: for IPv4, and for IPv6."""
+FrameSizes = Annotated[
+    tuple[Mix, ...],
+    BeforeValidator(
+        lambda written: list(SIZES_OF[written]) if isinstance(written, str) and written in SIZES_OF else written,
+        json_schema_input_type=tuple[Mix, ...] | Literal["rfc2544", "rfc5180"],
+    ),
+]
+"""Sizes of frames and mixes, each with trials of its own; or the name of such a list."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from dutlab.errors import FaultKind
 from dutlab.units import UnitError
@@ -113,13 +122,20 @@ def _kind_of(error: ValueError | None) -> FaultKind:
 class SpecModel(BaseModel):
     """A mapping of an input file. Instances never change.
 
-    Subclasses may override `read` (a shorter way to write it) and `cross_faults` (what holds between fields).
+    Subclasses may override `read` (a shorter way to write it), `own_faults` (what holds between fields, each of which is right) and
+    `cross_faults` (what holds between them as they are written, right or wrong).
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
     only_code: ClassVar[frozenset[str]] = frozenset()
     """Fields that a file cannot set."""
+
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    """JSON Schemas of the shorter forms that `read` takes."""
+
+    kind_is_written: ClassVar[bool] = False
+    """Whether a file says under `kind` which model it is."""
 
     not_yet: ClassVar[Mapping[str, str]] = {}
     """Keys that this version would ignore → why a file that has one is refused. What an older version kept of them is left out."""
@@ -135,9 +151,14 @@ class SpecModel(BaseModel):
         return data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:  # noqa: ARG003
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:  # noqa: ARG003
         """What is wrong between fields. `made` is None when a field is wrong; then `data` has what was written."""
-        return []
+        if made is not None:
+            yield from made.own_faults()
+
+    def own_faults(self) -> Iterator[InitErrorDetails]:
+        """What is wrong between fields, each of which is right."""
+        return iter(())
 
     @model_validator(mode="wrap")
     @classmethod
@@ -184,6 +205,27 @@ class SpecModel(BaseModel):
         except ValidationError:  # one that must be there is among the wrong ones
             return []
         return [of for of in cls.cross_faults(left, made) if _is_of_one_key(of) and of["loc"][0] in left]
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Annotation of a value whose name chooses the model, for the JSON Schema alone."""
+
+    models: Callable[[], Mapping[str, type[SpecModel]]]
+    by_kind: bool = False
+    """The name is under the key `kind`; else it is the one key of a mapping."""
+    or_name: bool = False
+    """The name alone will do, without settings."""
+
+    def __get_pydantic_json_schema__(self, _core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        each = dict[str, Any]()
+        for name, model in self.models().items():
+            model.model_rebuild()
+            each[name] = handler(model.__pydantic_core_schema__)
+        if self.by_kind:
+            return {"anyOf": list(each.values())}
+        keyed = {"type": "object", "properties": each, "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
+        return {"anyOf": [{"enum": list(each)}, keyed]} if self.or_name else keyed
 
 
 def _is_of_one_key(of: InitErrorDetails) -> bool:

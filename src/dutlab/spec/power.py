@@ -10,8 +10,8 @@ One class a kind; dutlab.power carries them out.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
@@ -20,7 +20,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.devices import HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
 from dutlab.spec.fields import Duration, YesNo
-from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.sensors import LONGEST_COMMAND
 
 LONGEST_OFF_S = 600.0
@@ -51,6 +51,7 @@ class PowerSpec(SpecModel):
     """A switch, whatever its kind."""
 
     kind: ClassVar[str]
+    kind_is_written: ClassVar[bool] = True
 
     may_switch: YesNo = Field(default=False, alias="may-switch")
     """Whether dutlab may switch the host on and off; without it only its state is read."""
@@ -84,11 +85,10 @@ class PlugPower(HttpDevice, PowerSpec):
         """One of those of its address."""
         return (*_place(self.url), self.channel)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """What holds of any device, and a login where it takes one."""
-        faults = super().cross_faults(data, made)
-        return faults if made is None else [*faults, *login_faults(made.model, made.user)]
+        yield from super().own_faults()
+        yield from login_faults(self.model, self.user)
 
 
 class SnmpPower(SnmpDevice, PowerSpec):
@@ -105,17 +105,13 @@ class SnmpPower(SnmpDevice, PowerSpec):
     """What that is where the outlet is on; None for `on`."""
     state_off: int | None = Field(default=None, alias="state-off")
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """What holds of any agent; values of `state` need it, and tell on from off."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        if made.state is None and (made.state_on is not None or made.state_off is not None):
-            faults.append(fault(("state",), "missing; state-on and state-off are its values", FaultKind.MISSING))
-        if made.on == made.off or made.told_on == made.told_off:
-            faults.append(fault(("off",), "on and off have one value: nothing could tell them apart", FaultKind.CONFLICT))
-        return faults
+        yield from super().own_faults()
+        if self.state is None and (self.state_on is not None or self.state_off is not None):
+            yield fault(("state",), "missing; state-on and state-off are its values", FaultKind.MISSING)
+        if self.on == self.off or self.told_on == self.told_off:
+            yield fault(("off",), "on and off have one value: nothing could tell them apart", FaultKind.CONFLICT)
 
     @property
     def outlet(self) -> tuple[object, ...]:
@@ -195,5 +191,5 @@ def _written(switch: PowerSpec | None) -> dict[str, Any] | None:
     return None if switch is None else {"kind": switch.kind, **switch.model_dump(mode="json", by_alias=True)}
 
 
-Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written)]
+Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written), OneOf(lambda: SWITCHES, by_kind=True)]
 """What switches a host; None where nothing does."""

@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, ValidationInfo
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from dutlab.spec.fields import text_of
 from dutlab.spec.model import from_file
@@ -99,5 +99,9 @@ def _read(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user 
     return _positive(float(value), RateUnit.PPS, str(value))
 
 
-Rate = Annotated[AskedRate | None, BeforeValidator(_read), PlainSerializer(lambda v: "max" if v is None else str(v), return_type=str)]
+Rate = Annotated[
+    AskedRate | None,
+    BeforeValidator(_read, json_schema_input_type=Annotated[str, Field(examples=["max", "100kpps", "80%", "5Gbit/s-l1"])]),
+    PlainSerializer(lambda v: "max" if v is None else str(v), return_type=str),
+]
 """None, written `max`, is as fast as the generator can. A bare number, from code, is frames a second."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
@@ -23,15 +23,12 @@ class RepeatUntil(SpecModel):
     """Half-width of the 95 % interval of the median, relative to it."""
     most: Annotated[int, Strict(), Field(le=LARGEST_REPEATS)]
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether an interval can exist within so many repeats."""
-        del data
         try:
-            _ = made and made.rule
+            _ = self.rule
         except ValueError as e:
-            return [fault((), str(e))]
-        return []
+            yield fault((), str(e))
 
     @property
     def rule(self) -> RepeatRule:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
@@ -36,7 +36,7 @@ from dutlab.spec.devices import (
     secrets_of,
 )
 from dutlab.spec.fields import Duration, Name, Share, YesNo, named
-from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 
 __all__ = [
     "DEFAULT_WATCH",
@@ -106,6 +106,7 @@ class SensorSpec(SpecModel):
     """A sensor, whatever its kind."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
+    kind_is_written: ClassVar[bool] = True
     runs_there: ClassVar[bool] = True
     """It runs on its host, which a command must reach; otherwise on the machine that dutlab runs on, and only measures its host."""
     kind: ClassVar[str]
@@ -253,7 +254,7 @@ class MqttSensor(NumberSensor):
     made_by = "dutlab.sensors.mqtt:make"
     measures = "what a meter publishes to an MQTT broker"
 
-    address: Annotated[At, BeforeValidator(address_of(1883))]
+    address: Annotated[At, BeforeValidator(address_of(1883), json_schema_input_type=str)]
     topic: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^+#\x00]+$")]
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
     """Where the number is in what is published; without it, all of it is a number."""
@@ -261,11 +262,10 @@ class MqttSensor(NumberSensor):
     user: User | None = None
     password_from: Variable | None = Field(default=None, alias="password-from")
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """A user has a password."""
-        del data
-        return [LOGIN_FAULT] if made is not None and (made.user is None) != (made.password_from is None) else []
+        if (self.user is None) != (self.password_from is None):
+            yield LOGIN_FAULT
 
 
 class NutSensor(NumberSensor):
@@ -275,7 +275,7 @@ class NutSensor(NumberSensor):
     made_by = "dutlab.sensors.nut:make"
     measures = "a variable of an uninterruptible power supply, from Network UPS Tools"
 
-    address: Annotated[At, BeforeValidator(address_of(3493))]
+    address: Annotated[At, BeforeValidator(address_of(3493), json_schema_input_type=str)]
     ups: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
     variable: Annotated[str, Field(pattern=r"^[a-z0-9.]{1,100}$")] = "ups.realpower"
 
@@ -297,16 +297,13 @@ class MeterSensor(HttpDevice, NumberSensor):
         """As its model has it."""
         return login_of(self.model)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """One way to the number, besides what holds of any device."""
-        faults = super().cross_faults(data, made)
-        if made is not None and (made.model is None) == (made.value is None):
+        yield from super().own_faults()
+        if (self.model is None) == (self.value is None):
             models = ", ".join(get_args(PlugModel))
-            faults.append(
-                fault((), f"say either model: one of {models}; or value: the place of the number in the JSON", FaultKind.CONFLICT)
-            )
-        return faults if made is None else [*faults, *login_faults(made.model, made.user)]
+            yield fault((), f"say either model: one of {models}; or value: the place of the number in the JSON", FaultKind.CONFLICT)
+        yield from login_faults(self.model, self.user)
 
 
 _KINDS: tuple[type[SensorSpec], ...] = (
@@ -349,7 +346,7 @@ def _written(sensor: SensorSpec) -> dict[str, Any]:
 
 
 Sensors = Annotated[
-    dict[Name, Annotated[SensorSpec, BeforeValidator(_sensor), PlainSerializer(_written)]],
+    dict[Name, Annotated[SensorSpec, BeforeValidator(_sensor), PlainSerializer(_written), OneOf(lambda: SENSORS, by_kind=True)]],
     BeforeValidator(named),
 ]
 """Name → sensor."""

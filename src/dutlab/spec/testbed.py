@@ -65,58 +65,46 @@ class HostSpec(SpecModel):
     """What switches it on and off."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether the family is known and the ssh target is one, and whether a black box is left one."""
-        faults = []
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
-            faults.append(
-                fault(
-                    ("family",),
-                    f"{family!r} is not a family {did_you_mean(family, [name for name in FAMILY_MODES if name != MDRAID])}",
-                    FaultKind.UNKNOWN_NAME,
-                )
+            yield fault(
+                ("family",),
+                f"{family!r} is not a family {did_you_mean(family, [name for name in FAMILY_MODES if name != MDRAID])}",
+                FaultKind.UNKNOWN_NAME,
             )
         if family == MDRAID:
-            faults.append(
-                fault(
-                    ("family",),
-                    "is what a Linux host with drives is in a testbed without links; write linux, and drives",
-                    FaultKind.CONFLICT,
-                )
+            yield fault(
+                ("family",),
+                "is what a Linux host with drives is in a testbed without links; write linux, and drives",
+                FaultKind.CONFLICT,
             )
         if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
-            faults.append(
-                fault(("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out", FaultKind.CONFLICT)
+            yield fault(
+                ("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out", FaultKind.CONFLICT
             )
         each, cpus = data.get("cpus_per_port"), data.get("cpus") or ()
         if isinstance(each, int) and isinstance(cpus, Sequence) and each > max(1, len(cpus)):
-            faults.append(
-                fault(("cpus_per_port",), f"is {each}, and cpus names {len(cpus)}; name as many cores, or leave it out", FaultKind.CONFLICT)
+            yield fault(
+                ("cpus_per_port",), f"is {each}, and cpus names {len(cpus)}; name as many cores, or leave it out", FaultKind.CONFLICT
             )
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
-            faults.append(fault(("ssh",), what))
+            yield fault(("ssh",), what)
         if ssh is not None and data.get("local") is True:
-            faults.append(
-                fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
-            )
+            yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
-            faults.append(
-                fault(
-                    ("family",),
-                    f"{family} cannot be combined with a way in; leave ssh and local out, or name the family",
-                    FaultKind.CONFLICT,
-                )
+            yield fault(
+                ("family",),
+                f"{family} cannot be combined with a way in; leave ssh and local out, or name the family",
+                FaultKind.CONFLICT,
             )
         if made is not None and made.drives and made.family != "linux":
-            faults.append(
-                fault(
-                    ("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux", FaultKind.CONFLICT
-                )
+            yield fault(
+                ("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux", FaultKind.CONFLICT
             )
         if made is not None:
-            faults += _named_twice(made.drives)
-        return faults
+            yield from _named_twice(made.drives)
 
 
 def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
@@ -144,20 +132,20 @@ class Testbed(SpecModel):
     """Name of the embedded lab that this is; None for machines of your own."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """What holds between hosts and links; as far as it can be told when some of them are wrong."""
         links = made.links if made else _whole_links(data.get("links"))
         hosts = data.get("hosts")
-        faults = [*_port_faults(links), *_network_faults(links)]
+        yield from _port_faults(links)
+        yield from _network_faults(links)
         if isinstance(hosts, Mapping):
-            faults += _host_faults(hosts, links, in_lab=data.get("lab") is not None)
-            faults += _reference_faults(links, hosts)
-            faults += host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
+            yield from _host_faults(hosts, links, in_lab=data.get("lab") is not None)
+            yield from _reference_faults(links, hosts)
+            yield from host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
         if made is not None:
-            faults += _power_faults(made.hosts)
+            yield from _power_faults(made.hosts)
         if made is not None and not made.hosts:
-            faults.append(fault(("hosts",), "empty; a testbed needs a host", FaultKind.MISSING))
-        return faults
+            yield fault(("hosts",), "empty; a testbed needs a host", FaultKind.MISSING)
 
     @property
     def drives(self) -> dict[str, DriveSpec]:

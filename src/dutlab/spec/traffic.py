@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -123,6 +123,8 @@ class FlowSet(SpecModel):
     seed: Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)] | None = None
     """Given: members are drawn pseudo-randomly from the ranges, the same in every trial. Ports that are not given are those of RFC 4814."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "integer", "minimum": 1},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A number alone, and the ranges of RFC 4814."""
@@ -132,27 +134,19 @@ class FlowSet(SpecModel):
             return {**data, "source_ports": RFC4814_SOURCE_PORTS[1], "destination_ports": RFC4814_DESTINATION_PORTS[1]}
         return data
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the ranges hold as many different flows, and the networks as many addresses."""
-        del data
-        if made is None:
-            return []
-        faults = []
-        if made.count > made.members:
-            what = f"the ranges make {made.members} different flows, not {made.count}; widen one, as in source_ports: 1024"
-            faults.append(fault(("count",), what, FaultKind.RANGE))
-        if made.sources and made.destinations and made.sources.version != made.destinations.version:
-            faults.append(
-                fault(("sources",), f"{made.sources} and {made.destinations} are of different versions of IP", FaultKind.CONFLICT)
-            )
+        if self.count > self.members:
+            what = f"the ranges make {self.members} different flows, not {self.count}; widen one, as in source_ports: 1024"
+            yield fault(("count",), what, FaultKind.RANGE)
+        if self.sources and self.destinations and self.sources.version != self.destinations.version:
+            yield fault(("sources",), f"{self.sources} and {self.destinations} are of different versions of IP", FaultKind.CONFLICT)
         for key, network, count in (
-            ("sources", made.sources, made.source_addresses),
-            ("destinations", made.destinations, made.destination_addresses),
+            ("sources", self.sources, self.source_addresses),
+            ("destinations", self.destinations, self.destination_addresses),
         ):
             if network is not None and count > network.num_addresses:
-                faults.append(fault((key,), f"{network} has {network.num_addresses} addresses, not {count}", FaultKind.RANGE))
-        return faults
+                yield fault((key,), f"{network} has {network.num_addresses} addresses, not {count}", FaultKind.RANGE)
 
     def words(self) -> str:
         """`1024 flows (source ports 1024)`."""
@@ -198,6 +192,8 @@ class Burst(SpecModel):
     rate: FrameRate | None = None
     """At which the frames of one burst follow each other; None is as fast as the port takes them."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "integer", "minimum": 2},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A number alone."""
@@ -228,26 +224,21 @@ class Traffic(SpecModel):
     burst: Burst | None = None
     """Of loads of a constant rate; None is single frames, evenly."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether what each router looks at is first, where it looks (RFC 8200 section 4.1), and nothing varies twice."""
-        del data
-        if made is None:
-            return []
-        headers = made.extension_headers
-        faults = [
+        headers = self.extension_headers
+        yield from (
             fault(("extension_headers", i), f"{h} can only be the first", FaultKind.CONFLICT)
             for i, h in enumerate(headers)
             if i and h == HOP_BY_HOP
-        ]
-        for i, rule in enumerate(made.vary):
-            if what := rule.lacks(tags=len(made.vlans), transport=made.transport):
-                faults.append(fault(("vary", rule.name), what, FaultKind.CONFLICT))
-            if rule.name in made.flows.varied:
-                faults.append(fault(("vary", rule.name), "`flows` changes it already; take it out of one of the two", FaultKind.DUPLICATE))
-            if earlier := next((other.name for other in made.vary[:i] if rule.overlaps(other)), None):
-                faults.append(fault(("vary", rule.name), f"has bits in common with {earlier}", FaultKind.CONFLICT))
-        return faults
+        )
+        for i, rule in enumerate(self.vary):
+            if what := rule.lacks(tags=len(self.vlans), transport=self.transport):
+                yield fault(("vary", rule.name), what, FaultKind.CONFLICT)
+            if rule.name in self.flows.varied:
+                yield fault(("vary", rule.name), "`flows` changes it already; take it out of one of the two", FaultKind.DUPLICATE)
+            if earlier := next((other.name for other in self.vary[:i] if rule.overlaps(other)), None):
+                yield fault(("vary", rule.name), f"has bits in common with {earlier}", FaultKind.CONFLICT)
 
     def text(self) -> str | None:
         """What differs from one UDP flow without tags, evenly sent, as JSON; None if nothing does."""

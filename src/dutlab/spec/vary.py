@@ -8,7 +8,7 @@ The names are those of the engine's command line. The destination MAC is none of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Annotated, Any, ClassVar, Self
 
@@ -82,23 +82,20 @@ class VaryRule(SpecModel):
     every: _Count = 1
     """So many frames have one value before the next follows."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the values are of the field, and of one kind of rule."""
-        del data
-        if made is None:
-            return []
-        if made.values is not None:
-            return made._faults_of_list()  # noqa: SLF001 -- of its own kind
-        if made.first is None or made.last is None:
-            return [fault(("to" if made.last is None else "from",), "missing; write from and to, or a list of values", FaultKind.MISSING)]
+        if self.values is not None:
+            return iter(self._faults_of_list())
+        if self.first is None or self.last is None:
+            missing = "to" if self.last is None else "from"
+            return iter([fault((missing,), "missing; write from and to, or a list of values", FaultKind.MISSING)])
         faults, ends = [], list[int]()
-        for key, value in (("from", made.first), ("to", made.last)):
+        for key, value in (("from", self.first), ("to", self.last)):
             try:
-                ends.append(number_of(made.name, value))
+                ends.append(number_of(self.name, value))
             except ValueError as error:
                 faults.append(raised((key,), error))
-        return faults or made._faults_between(*ends)  # noqa: SLF001 -- of its own kind
+        return iter(faults or self._faults_between(*ends))
 
     def _faults_of_list(self) -> list[InitErrorDetails]:
         alone = (
@@ -294,5 +291,9 @@ def _written(rules: tuple[VaryRule, ...]) -> dict[str, Any]:
     return {rule.name: rule.model_dump(mode="json", exclude={"name"}, exclude_defaults=True, by_alias=True) for rule in rules}
 
 
-Vary = Annotated[tuple[VaryRule, ...], BeforeValidator(_named), PlainSerializer(_written, return_type=dict[str, Any])]
+Vary = Annotated[
+    tuple[VaryRule, ...],
+    BeforeValidator(_named, json_schema_input_type=dict[str, str | tuple[int | str, ...] | VaryRule]),
+    PlainSerializer(_written, return_type=dict[str, Any]),
+]
 """Rules by field."""

@@ -21,12 +21,14 @@ from ruamel.yaml.reader import ReaderError
 from dutlab import outside
 from dutlab.bounds import INPUT
 from dutlab.errors import Fault, FaultKind, SpecRefused
-from dutlab.outside import AtLink, Unfit, UnfitFile
+from dutlab.outside import AtLink, AtPipe, Unfit, UnfitFile
 from dutlab.spec.model import Loc
 
 MOST_NODES = 5_000
 """After aliases are followed: a page of them can otherwise stand for more than memory holds."""
 DEEPEST = 20
+_OF_SHELLS = frozenset(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
+"""Folders of `/dev/stdin` and `<(…)`."""
 _LONGEST_FAULT = 2_000
 """Characters; a value that is wrong can be as long as a file."""
 
@@ -77,10 +79,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in text)
 
 
-def read_file(path: Path) -> bytes:
+def folder_of(path: Path) -> Path:
+    """Where relative names in an input file begin: its folder, or the working directory where it is a pipe of a shell."""
+    return Path() if path.parent in _OF_SHELLS else path.parent
+
+
+def read_file(path: Path, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
     """The whole of an input file. Raises SpecRefused when it cannot be read or is not an input file."""
     try:
-        return outside.read(path, INPUT, AtLink.FOLLOWED)
+        return outside.read(path, INPUT, AtLink.FOLLOWED, pipes)
     except UnfitFile as error:
         what, kind = error.what.removeprefix(f"{path}: "), FaultKind.SYNTAX if error.kind is Unfit.TOO_LARGE else FaultKind.UNREADABLE
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path

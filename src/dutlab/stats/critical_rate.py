@@ -72,7 +72,7 @@ def rates_at(loads: Array, received: Array, target: float, highest: float, weigh
 
 _MIDDLE = 0.975
 """Share of the points that the 95 % interval has, so that it holds the truth so often: the middle 95 % of them did so for 89 % of 177
-simulated devices, none of which is quite what the model takes it for (docs/decisions/0006-critical-rate.md)."""
+simulated devices, none of which is quite what the model takes it for (docs/decisions/08-limits-that-move.md)."""
 _POINTS = 500
 """Points of each curve's cloud."""
 _ABOVE = 1.25
@@ -93,7 +93,7 @@ _LAGS, _FEWEST = (1, 2, 3), 20
 """Trials apart that are held against one another, and the trials it takes."""
 _ALIKE, _NEIGHBOURS_ALIKE = 2.0, 2.5
 """Standard errors of their correlations together, and of neighbours' alone, from which losses cluster: of devices whose trials are
-independent 1 to 2 % reach them (docs/benchmarks.md)."""
+independent 1 to 2 % reach them (tests/bench/critical_coverage.py)."""
 BURST_FRAMES = 4096.0
 """A stall loses what a card's ring holds, whose usual greatest size this is."""
 _UNMET = 3

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 LOSS_THRESHOLD = 0.001
@@ -95,13 +95,16 @@ DEFINITIONS = (RFC2544, CSIT_NDR, CSIT_PDR, TST009, NDR_0001, PDR_01)
 
 def rescore(trials: Iterable[TrialPoint], definitions: Sequence[Definition] = DEFINITIONS) -> tuple[RescoredBounds, ...]:
     """The answer under each definition, in their order."""
-    points = tuple(trials)
-    return tuple(answer(points, definition) for definition in definitions)
+    loads = by_load(trials)
+    return tuple(_answer(loads, definition) for definition in definitions)
 
 
 def answer(trials: Iterable[TrialPoint], definition: Definition) -> RescoredBounds:
     """The relevant bounds among the loads that were tried, and the conditional throughput (RFC 9971)."""
-    loads = by_load(trials)
+    return _answer(by_load(trials), definition)
+
+
+def _answer(loads: Mapping[float, Sequence[TrialPoint]], definition: Definition) -> RescoredBounds:
     lower, upper = None, None
     for load, points in loads.items():
         verdict = classify(points, definition)
@@ -124,20 +127,21 @@ def classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdic
     """What the trials of one load make of it, whatever the trials that were stopped early would have come to."""
     if not points:
         return LoadVerdict.UNDECIDED
-    good = [replace(p, exact=True) for p in points]
-    bad = [p if p.exact else replace(p, loss_ratio=1.0) for p in points]
-    first, second = _classify(good, definition), _classify(bad, definition)
-    return first if first is second else LoadVerdict.UNDECIDED
+    found = _classify(points, [p.loss_ratio for p in points], definition)
+    if all(p.exact for p in points):
+        return found
+    at_worst = _classify(points, [p.loss_ratio if p.exact else 1.0 for p in points], definition)
+    return found if found is at_worst else LoadVerdict.UNDECIDED
 
 
-def _classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdict:
-    """The load classification of RFC 9971 (its appendix with the code).
+def _classify(points: Sequence[TrialPoint], loss_ratios: Sequence[float], definition: Definition) -> LoadVerdict:
+    """The load classification of RFC 9971 (its appendix with the code), with these losses.
 
     Would the load be a lower bound if all missing seconds turned out good (optimistic), and if all bad (pessimistic)? Agreement settles it.
     """
     full_low = full_high = short_low = short_high = 0.0
-    for p in points:
-        low, full = p.loss_ratio <= definition.loss_ratio, p.duration_s >= definition.final_s
+    for p, loss_ratio in zip(points, loss_ratios, strict=True):
+        low, full = loss_ratio <= definition.loss_ratio, p.duration_s >= definition.final_s
         full_low += p.duration_s * (low and full)
         full_high += p.duration_s * (not low and full)
         short_low += p.duration_s * (low and not full)
@@ -168,7 +172,7 @@ def conditional_loss(points: Sequence[TrialPoint], definition: Definition) -> fl
     return 1.0
 
 
-def _why(loads: dict[float, list[TrialPoint]], definition: Definition, lower: float | None, upper: float | None) -> str:
+def _why(loads: Mapping[float, Sequence[TrialPoint]], definition: Definition, lower: float | None, upper: float | None) -> str:
     if not loads:
         return "there are no trials"
     if lower is not None:

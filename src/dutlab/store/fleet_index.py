@@ -7,8 +7,9 @@ put there by whoever made it, and stays as it is. What a run's files say is alwa
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from dutlab.store.fleet_tables import INDEX_SCHEMA
 from dutlab.store.index import insert_rows, question_columns
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.packs import sample_file
+from dutlab.store.redaction import Redactor
+from dutlab.store.run_folder import RunFolder
 from dutlab.store.run_rows import rows_of
 
 _BATCH = 1000
@@ -92,16 +95,20 @@ class FleetIndex:
         marks = ", ".join("?" * len(runs)) or "''"
         return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - question marks
 
-    def add(self, path: Path, place: str) -> None:
-        """Takes in a finished run whose files are in `path`, or notes its new place. Raises StoreError where another run has its name."""
+    def add(self, path: Path, place: str, environment: Mapping[str, str]) -> None:
+        """Takes in a finished run whose files are in `path`, without the secrets that `environment` has, or notes its new place.
+
+        Raises StoreError where another run has its name.
+        """
         try:
+            covering = _covering(path, environment)
             rows = rows_of(path, f"finished {path.joinpath(MANIFEST).stat().st_mtime_ns}", 0)
         except Exception as error:
             raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000]) from error
         with self._whole():
             (before,) = self.execute("SELECT started FROM runs WHERE name = ?", (path.name,)).fetchone() or (None,)
             if before is None:
-                insert_rows(self, {table: [tuple(map(_storable, row)) for row in of_table] for table, of_table in rows.items()})
+                insert_rows(self, {table: [tuple(map(covering, row)) for row in of_table] for table, of_table in rows.items()})
             elif before != rows["runs"][0][6]:
                 raise StoreError(f"{path.name}: another run of the fleet has this name", remedy="give its folder another name")
             self.execute("DELETE FROM places WHERE run = ?", (path.name,))
@@ -135,6 +142,17 @@ def _storable(value: object) -> object:
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode(errors="replace").decode()
     return None if value != value else value  # noqa: PLR0124 - NaN
+
+
+def _covering(path: Path, environment: Mapping[str, str]) -> Callable[[object], object]:
+    """Makes a value of a run's rows storable and covers secrets in it. The run keeps its name, by which its rows find one another."""
+    text = cache(Redactor(RunFolder(path).resolved, environment).text)
+
+    def covered(value: object) -> object:
+        stored = _storable(value)
+        return text(stored) if isinstance(stored, str) and stored != path.name else stored
+
+    return covered
 
 
 @contextmanager

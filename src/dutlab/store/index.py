@@ -20,8 +20,7 @@ from dutlab.errors import StoreError
 from dutlab.store.find import is_running, run_folders
 from dutlab.store.fleet_tables import IN_FOLDER, INDEX_TABLES
 from dutlab.store.packs import TABLES as PACK_TABLES
-from dutlab.store.run_readers import FoundRun, KnownRun, found_runs
-from dutlab.store.run_rows import FINISHED, damaged_rows
+from dutlab.store.run_readers import FINISHED, FoundRun, KnownRun, damaged_rows, found_runs
 
 INDEX = ".index.sqlite"
 _VERSION = 7

@@ -26,7 +26,7 @@ JOURNAL = "journal.jsonl"
 JOURNAL_SEAL = "journal.seal"
 """How long the journal is (seal.py)."""
 REDACTED = "redacted.json"
-"""Of a published run: which of its files have secrets covered, so that they are not as the manifest says (publish/redaction.py)."""
+"""Of a copy of a run: which of its files have secrets covered, so that they are not as the manifest says (redaction.py)."""
 UNHASHED = (MANIFEST, JOURNAL, JOURNAL_SEAL, REDACTED)
 PAUSE = "pause-asked"
 """While it lies in a run's folder, whoever carries the run out begins no other trial."""

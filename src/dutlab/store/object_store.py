@@ -1,8 +1,9 @@
 """Finished runs in an object store, by fsspec: `s3://bucket/runs`, or whatever else fsspec knows. A run is there once its manifest is.
 
-Files go up one by one, each once: one that is there with its size is left as it is, so what was cut goes on. The manifest goes last, after
-every other file was found there with its size. A run comes down in this order: its manifest is read, all names in the store are checked
-(store/beneath.py) and compared with it, then files are written, and the run gets its name once their hashes are those of the manifest.
+Files go up one by one, with secrets covered (store/outgoing.py). One that is there with its size is left as it is, so what was cut goes on.
+The manifest goes last, after every other file was found there with its size. A run comes down in this order: its manifest is read, all
+names in the store are checked (store/beneath.py) and compared with it, then files are written, and the run gets its name once their hashes
+are those of the manifest, or of REDACTED where something was covered.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from dutlab import bounds
 from dutlab.errors import InputError, StoreError, TestbedError
 from dutlab.extras import how_to_add, how_to_install
 from dutlab.printable import about_address, without_login
 from dutlab.store.beneath import Beneath, parts_of
-from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, UNHASHED, ManifestDifference, compare, hashes_of, is_temporary
+from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, UNHASHED, ManifestDifference, compare, hashes_of, is_temporary
+from dutlab.store.outgoing import OutgoingRun
+from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import as_store_error, locked_folder, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 """Stores with keys, whose first part fsspec would make for us: a bucket that was mistyped must stay away."""
-"""In bytes; some 600 000 files."""
 
 
 class ObjectStoreAway(TestbedError):
@@ -40,26 +42,40 @@ class NotItsManifest(StoreError):
         self.url, self.difference = url, difference
 
 
-def put_run(run: Path, store: str) -> str:
-    """The address of a finished run after it was put below `store`. Raises ObjectStoreAway, InputError."""
+def put_run(run: Path, store: str, environment: Mapping[str, str]) -> str:
+    """The address of a finished run after a copy without secrets was put below `store`; `environment` has those of this machine.
+
+    Raises ObjectStoreAway, InputError, StoreError.
+    """
     url = f"{store.rstrip('/')}/{run.name}"
-    with _opened(url) as (fs, root):
-        sizes = {name: path.stat().st_size for name, path in _files(run)}
-        there = _sizes(fs, root)
-        if there.keys() >= {MANIFEST} and all(there.get(name) == size for name, size in sizes.items()):
+    with _opened(url) as (fs, root), OutgoingRun.opened(RunFolder(run), environment) as outgoing:
+        there, names = _sizes(fs, root), list(_files(run))
+        if there.keys() >= {MANIFEST, *names}:
             return url
-        for name, size in sizes.items():
-            if there.get(name) != size and name != MANIFEST:
-                if not _WITHOUT_FOLDERS.intersection([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol):
-                    fs.makedirs(str(PurePosixPath(root, name).parent), exist_ok=True)
-                fs.put_file(str(run / name), f"{root}/{name}")
+        sizes = dict[str, int]()
+        for name in names:
+            with outgoing.open(name) as data:
+                sizes[name] = os.fstat(data.fileno()).st_size
+                if there.get(name) != sizes[name] or name in outgoing.covered:  # a text and its cover have one size
+                    _put(fs, f"{root}/{name}", data)
+        if (told := outgoing.redacted_json) is not None:
+            sizes[REDACTED] = len(told)
+            _put(fs, f"{root}/{REDACTED}", io.BytesIO(told))
         there = _sizes(fs, root)
-        if short := [name for name, size in sizes.items() if name != MANIFEST and there.get(name) != size]:
+        if short := [name for name, size in sizes.items() if there.get(name) != size]:
             raise ObjectStoreAway(
                 f"{without_login(url)}: {len(short)} files did not arrive whole, as {short[0]}", remedy="see whether the store is full"
             )
-        fs.put_file(str(run / MANIFEST), f"{root}/{MANIFEST}")
+        with outgoing.open(MANIFEST) as data:
+            _put(fs, f"{root}/{MANIFEST}", data)
     return url
+
+
+def _put(fs: Any, path: str, data: BinaryIO) -> None:  # noqa: ANN401 -- fsspec's, an extra
+    if not _WITHOUT_FOLDERS.intersection([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol):
+        fs.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
+    with fs.open(path, "wb") as file:
+        shutil.copyfileobj(data, file)
 
 
 def fetch_run(url: str, into: Path) -> Path:
@@ -81,7 +97,7 @@ def fetch_run(url: str, into: Path) -> Path:
                 for file in there.keys() - {MANIFEST}:
                     with fs.open(f"{root}/{file}", "rb") as source:
                         folder.write_new(file, source)
-            if not (difference := compare(part)).none:
+            if not (difference := compare(part)).none_but_redacted:
                 raise NotItsManifest(url, difference)
             try:
                 part.rename(run)
@@ -131,11 +147,10 @@ def is_address(text: str) -> bool:
     return "://" in text
 
 
-def _files(run: Path) -> Iterator[tuple[str, Path]]:
-    """All that lies in a run: what its manifest names, the journal and the report too."""
-    for path in sorted(run.rglob("*")):
-        if path.is_file() and not path.is_symlink() and not is_temporary(path.name):
-            yield path.relative_to(run).as_posix(), path
+def _files(run: Path) -> Iterator[str]:
+    """All that is in a run but its manifest and REDACTED: what the manifest names, the journal and the report too."""
+    plain = (path for path in sorted(run.rglob("*")) if path.is_file() and not path.is_symlink() and not is_temporary(path.name))
+    yield from (name for path in plain if (name := path.relative_to(run).as_posix()) not in (MANIFEST, REDACTED))
 
 
 def _sizes(fs: Any, root: str) -> dict[str, int]:  # noqa: ANN401 -- fsspec's, an extra

@@ -20,12 +20,14 @@ from dataclasses import dataclass, field
 from io import FileIO
 from itertools import cycle
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from dutlab.plan.cell import Cell
-from dutlab.store.record import TrialRecord
-from dutlab.store.run_rows import Rows, damaged_rows, rows_of, signature
+from dutlab.store.manifest import MANIFEST
 
+Rows = dict[str, list[tuple[Any, ...]]]
+"""Of each table, in the order of its columns."""
+FINISHED = "finished"
+"""What the signature of a run with its manifest begins with."""
 _ALONE_S = 0.5
 """As long as one process reads alone: to start the others takes about as long."""
 _WORTH_S = 1.0
@@ -55,6 +57,24 @@ class FoundRun(NamedTuple):
     """None: the index has it so. Empty: the folder is not a run any more."""
 
 
+def signature(path: str) -> str:
+    """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
+    try:
+        return f"{FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
+    except OSError:
+        trials = Path(path, "trials")
+    try:
+        return f"open {trials.stat().st_mtime_ns} {sum(1 for _ in trials.glob('*/record.json'))}"
+    except OSError:
+        return "open"
+
+
+def damaged_rows(path: Path, seen: str, folder: int, error: Exception) -> Rows:
+    """Of a run that cannot be taken in as it is, whatever the reason: it hinders no other."""
+    fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
+    return {"runs": [(path.name, seen, folder, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault)]}
+
+
 def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None]) -> Iterator[FoundRun]:
     """Looks at each of the known runs, in their order. `note` is told before other processes are started."""
     began = time.monotonic()
@@ -74,6 +94,8 @@ def _found(runs: Path, run: KnownRun) -> FoundRun:
         return FoundRun(run.name, run.folder, seen, None)
     if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - of a hundred thousand
         return FoundRun(run.name, run.folder, seen, {} if run.seen else None)
+    from dutlab.store.run_rows import rows_of  # noqa: PLC0415 -- a quarter of a second that an index does not need while it is up to date
+
     try:
         return FoundRun(run.name, run.folder, seen, rows_of(Path(path), seen, run.folder))
     except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
@@ -147,6 +169,9 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
 def read() -> None:
     """What the readers do, until their pipes end. The arguments are those of _readers()."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
+    from dutlab.plan.cell import Cell  # noqa: PLC0415 -- as above
+    from dutlab.store.record import TrialRecord  # noqa: PLC0415 -- as above
+
     TrialRecord.model_rebuild()
     Cell.model_rebuild()  # once, and not in each
     runs, descriptors = Path(sys.argv[1]), [int(word) for word in sys.argv[2:]]

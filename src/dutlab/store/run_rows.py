@@ -11,34 +11,12 @@ from typing import Any
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, StoreError
 from dutlab.store.cell_figures import counts, without_details
-from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import count_needed
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.run_readers import FINISHED, Rows
 
-Rows = dict[str, list[tuple[Any, ...]]]
-"""Of each table, in the order of its columns."""
-FINISHED = "finished"
-"""What the signature of a run with its manifest begins with."""
 _GRADES = ("severe", "warning", "note")
-
-
-def signature(path: str) -> str:
-    """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
-    try:
-        return f"{FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
-    except OSError:
-        trials = Path(path, "trials")
-    try:
-        return f"open {trials.stat().st_mtime_ns} {sum(1 for _ in trials.glob('*/record.json'))}"
-    except OSError:
-        return "open"
-
-
-def damaged_rows(path: Path, seen: str, folder: int, error: Exception) -> Rows:
-    """Of a run that cannot be taken in as it is, whatever the reason: it hinders no other."""
-    fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
-    return {"runs": [(path.name, seen, folder, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault)]}
 
 
 def rows_of(path: Path, seen: str, folder: int) -> Rows:

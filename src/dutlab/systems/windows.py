@@ -17,12 +17,12 @@ machine.
 from __future__ import annotations
 
 import base64
-import csv
 import re
 from collections.abc import Sequence
 from subprocess import list2cmdline
 
 from dutlab.errors import InputError
+from dutlab.outside import csv_of
 from dutlab.systems import windows_facts
 from dutlab.systems.system import Argv, PingWords, Shell, System
 from dutlab.systems.watched import Counting
@@ -125,10 +125,15 @@ def _in_directory(folder: str, text: str) -> str:
 def parse_counters(text: str) -> dict[str, float]:
     """What COUNTERS prints, by the names of Linux's counters where they mean the same."""
     found: dict[str, float] = {}
-    for row in csv.DictReader(text.strip().splitlines()):
-        for column, value in row.items():
-            if (name := _COUNTED.get(column)) and value and value.isdigit():
-                key = f"{row['Name']}_{name}"
+    try:
+        head, *rows = csv_of(text.strip()) or [[]]
+    except ValueError:  # as where it prints nothing
+        return found
+    for row in rows:
+        of = dict(zip(head, row, strict=False))
+        for column, value in of.items():
+            if (name := _COUNTED.get(column)) and value.isdigit() and "Name" in of:
+                key = f"{of['Name']}_{name}"
                 found[key] = found.get(key, 0.0) + float(value)
     return found
 

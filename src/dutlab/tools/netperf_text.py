@@ -3,13 +3,17 @@
 The forms are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c prints the same, behind `MIGRATED`). A test of UDP has two lines,
 of what was sent and of what came. Throughput is in 10^6 bits a second unless `-f` asked for another unit, which the headline names: bits in
 powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). What was not measured is -1. `-D` prints a rate now and then.
+
+With `-P 0` a result is its numbers alone. Behind a headline they are of the same test again; without one their form tells a stream, UDP and
+requests apart, and the command, where the text has it, the rest.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from dutlab.bounds import LARGEST_NUMBER
 from dutlab.methods.ports import Row
@@ -29,6 +33,18 @@ _STREAM, _SENT, _CAME, _PAIRS = 5, 6, 4, 6
 """How many numbers the line of a stream has, that of what UDP sent, that of what came of it, and that of requests."""
 _WORDS = {"REQUEST/RESPONSE": "RR", "Connect/Request/Response": "CRR", "Connect/Close": "CC", "UNIDIRECTIONAL SEND": "STREAM"}
 _DIRECTIONS = {"Send": "STREAM", "Receive": "MAERTS", "Recv": "MAERTS", "Send|Recv": "RR", "Send|Receive": "RR"}
+_INT, _TIME, _FLOAT = r"-?\d{1,18}", r"\d{1,9}\.\d\d", r"-?\d{1,18}\.\d{1,3}"
+_BARE = re.compile(
+    rf"^ *(?:(?P<UDP_STREAM>{_INT} +{_INT} +{_TIME} +{_INT} +{_INT} +{_FLOAT}(?: +{_FLOAT}){{0,2}} *\n"
+    rf" *{_INT} +{_TIME} +{_INT} +{_FLOAT}(?: +{_FLOAT}){{0,2}})"
+    rf"|(?P<RR>{_INT} +{_INT} +{_INT} +{_INT} +{_TIME} +{_FLOAT}(?: +{_FLOAT}){{0,4}} *\n *{_INT} +{_INT})"
+    rf"|(?P<STREAM>{_INT} +{_INT} +{_INT} +{_TIME} +{_FLOAT}(?: +{_FLOAT}){{0,4}}))[ \t]*$",
+    re.MULTILINE,
+)
+"""The numbers of a result alone, with or without CPU (nettest_bsd.c: tput_fmt_1, cpu_fmt_1)."""
+_COMMAND = re.compile(r"\bnetperf\b(?=[^\n]* -)([^\n]*)")
+_FORMATS = {"k": "10^3bits/s", "m": "10^6bits/s", "g": "10^9bits/s", "B": "Bytes/s", "K": "KBytes/s", "M": "MBytes/s", "G": "GBytes/s"}
+"""Of `-f`."""
 _LATENCIES = {"MIN": "min", "MEAN": "mean", "P50": "p50", "P90": "p90", "P99": "p99", "MAX": "max"}
 
 
@@ -48,10 +64,12 @@ class NetperfTest:
     seconds: Sequence[Row] = ()
     assumed: str = ""
     """The unit that was taken since the text has none."""
+    alike: Sequence[str] = ()
+    """Tests that print the same, where nothing in the text says which it was."""
 
 
 def tests_of(text: str) -> list[NetperfTest]:
-    """Every test in a text, in its order. One for people without its headline (`-P 0`) is not recognised."""
+    """Every test in a text, in its order. One for people without its headline (`-P 0`) is known behind one that has it only."""
     heads = list(_TEST.finditer(text))
     before = text[: heads[0].start()] if heads else text
     found = [_omni("", columns, "") for columns in omni_of(before)]
@@ -61,16 +79,48 @@ def tests_of(text: str) -> list[NetperfTest]:
     return found
 
 
+def bare_tests_of(text: str) -> list[NetperfTest]:
+    """Every test of a text without headlines."""
+    commands, found = list(_COMMAND.finditer(text)), list[NetperfTest]()
+    for result in _BARE.finditer(text):
+        form = str(result.lastgroup)
+        options = next((c[1].split() for c in reversed(commands) if c.start() < result.start()), [])
+        told = dict(pairwise(options))
+        name = told.get("-t", "TCP_STREAM" if options else "").upper()
+        is_told = bool(name) and _form_of(name) == form
+        unit = _FORMATS.get(told.get("-f", "")) if is_told else None
+        figures, asked, lost = _figures(name if is_told else form, "per sec" if form == "RR" else unit or "10^6bits/s", result[0])
+        found.append(
+            NetperfTest(
+                name if is_told else form, figures, asked, told.get("-H", "").partition(",")[0] if is_told else "", lost,
+                assumed="" if unit or form == "RR" else "10^6bits/s", alike=() if is_told else _ALIKE.get(form, ()),
+            )
+        )  # fmt: skip
+    return found
+
+
+_ALIKE = {"STREAM": ("TCP_STREAM", "TCP_MAERTS", "TCP_SENDFILE", "SCTP_STREAM"), "RR": ("TCP_RR", "TCP_CRR", "UDP_RR", "SCTP_RR")}
+
+
+def _form_of(name: str) -> str:
+    if name.endswith(("RR", "CC")):
+        return "RR"
+    return "UDP_STREAM" if name.startswith("UDP") else "STREAM"
+
+
 def _tests(head: re.Match[str], body: str) -> list[NetperfTest]:
     name, host = _name(head["name"]), head["host"]
     body, seconds = _INTERIM.sub("", body), list(_rows(body))
     if omni := omni_of(body):
         return [_omni(name, columns, host, seconds) for columns in omni]
     width = float(found[1]) if (found := _CONFIDENCE.search(body)) else None
-    figures, asked, lost = _figures(name, body)
-    if head["rest"].count("AF_INET6"):
-        asked = {**asked, "ip": "6"}
-    return [NetperfTest(name, figures, asked, host, lost, width, seconds)]
+    ip: dict[str, str | int] = {"ip": "6"} if head["rest"].count("AF_INET6") else {}
+    unit, form = _UNIT.search(body), _form_of(name)
+    results = [m for m in _BARE.finditer(body) if m.lastgroup == form]
+    parts = [body[: results[1].start()], *(m[0] for m in results[1:])] if len(results) > 1 else [body]
+    made = [_figures(name, unit[0] if unit else "", part) for part in parts]
+    first, *more = [NetperfTest(name, figures, asked | ip, host, lost) for figures, asked, lost in made]
+    return [replace(first, confidence_percent=width, seconds=() if more else seconds), *more]
 
 
 def _name(words: str) -> str:
@@ -80,11 +130,11 @@ def _name(words: str) -> str:
     return words.replace(" ", "_")
 
 
-def _figures(name: str, body: str) -> tuple[dict[str, float], dict[str, str | int], float]:
-    """Figures, what was asked for, and lost messages; no figures of a test that was cut."""
+def _figures(name: str, units: str, body: str) -> tuple[dict[str, float], dict[str, str | int], float]:
+    """Figures, what was asked for, and lost messages; no figures of a test that was cut, or without a unit."""
     lines = [[float(word) for word in line.split()] for line in _NUMBERS.findall(body)]
     lines = [line for line in lines if max(map(abs, line)) <= LARGEST_NUMBER]
-    unit = _UNIT.search(body)
+    unit = _UNIT.match(units)
     if not lines or unit is None:
         return {}, {}, 0.0
     first, rest, is_udp, is_pairs = lines[0], lines[1:], name.startswith("UDP"), unit[0] == "per sec"

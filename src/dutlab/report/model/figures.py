@@ -48,7 +48,7 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
         greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}
         return Missing(why, tuple(group.planned), figure_of(greyed, len(group.planned)) if greyed else None)
     have = [r for r in group.measured if r.trial in values]
-    marks = tuple(sorted(set().union(*(book.touching(r, link, figure) for r in have))))
+    marks = tuple(sorted(book.touching(have, link, figure)))
     bound = any(is_bound(r, link, figure) for r in have)
     made = figure_of(values, len(group.planned))
     return replace(made, marks=marks, severe=book.severe(marks), link=link, at_least=bound, disturbed=book.disturbed(marks))

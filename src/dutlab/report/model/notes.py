@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,8 @@ FIRST_INTERVAL_N = 6
 """Repeats from which a 95 % interval exists (stats.summary)."""
 MOST_DETAILS = 8
 _Key = tuple[str, str, str, str]
+_Scopes = tuple[tuple[_Key, str], ...]
+"""Doubts of a record, and what each is about."""
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
 
@@ -40,21 +42,21 @@ class NoteBook:
     """Every doubt of a run's records, and those that only repeats together give rise to; `answers` is what its cells say of one another."""
 
     def __init__(self, groups: Sequence[Group], *, first: int = 1) -> None:
-        self._of: dict[int, list[DoubtRecord]] = defaultdict(list)
-        for group in groups:
-            joint = _joint_doubts(group)
-            for record in group.records:
-                self._of[record.trial] += [*record.doubts, *_ledger_doubts(record), *(joint if record.status == "measured" else ())]
         trials: dict[_Key, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for trial, doubts in sorted(self._of.items()):
+        scopes, known = dict[int, _Scopes](), dict[_Scopes, _Scopes]()
+        for record, doubts in sorted(_doubts(groups), key=lambda of: of[0].trial):
             for doubt in doubts:
                 about = f"{doubt.about}: " if doubt.about and doubt.detail else doubt.about
-                trials[_key(doubt)][about + doubt.detail].append(trial)
+                trials[_key(doubt)][about + doubt.detail].append(record.trial)
+            found = tuple((_key(doubt), _scope(doubt, record)) for doubt in doubts)
+            scopes[record.trial] = known.setdefault(found, found)
         ordered = sorted(trials, key=lambda k: (GRADES.index(k[1]), k[0], k[2]))
-        self._number = {key: n for n, key in enumerate(ordered, first)}
+        number = {key: n for n, key in enumerate(ordered, first)}
+        marks = {of: tuple((number[key], scope) for key, scope in of) for of in known}
+        self._marks = {trial: marks[of] for trial, of in scopes.items()}
         self.notes = tuple(
             DoubtNote(
-                number=self._number[key],
+                number=number[key],
                 kind=key[0],
                 grade=key[1],  # type: ignore[arg-type]  # as above
                 text=key[2],
@@ -68,13 +70,15 @@ class NoteBook:
         self._disturbed = {n.number for n in self.notes if n.kind == DoubtKind.DISTURBED.name}
         self.answers = RunAnswers([r for group in groups for r in group.measured])
 
-    def touching(self, record: TrialRecord, link: str, figure: str) -> set[int]:
-        """Numbers of the notes that touch one figure of one trial."""
-        return {self._number[_key(d)] for d in self._of[record.trial] if _touches(d, record, link, figure)}
+    def touching(self, records: Iterable[TrialRecord], link: str, figure: str) -> set[int]:
+        """Numbers of the notes that touch one figure of any of these trials. A doubt about one link touches sums that it is part of."""
+        whole, flows = {"", link, figure}, apart(link)
+        every = {self._marks.get(record.trial, ()) for record in records}  # repeats have the same doubts
+        return {number for marks in every for number, scope in marks if scope in whole or scope in flows}
 
     def of_trial(self, trial: int) -> tuple[int, ...]:
         """Numbers of all notes of a trial."""
-        return tuple(sorted({self._number[_key(d)] for d in self._of[trial]}))
+        return tuple(sorted({number for number, _ in self._marks.get(trial, ())}))
 
     def severe(self, marks: Iterable[int]) -> bool:
         """Whether any of them is of the highest grade."""
@@ -92,19 +96,24 @@ class NoteBook:
         return tuple(sorted(shared - self._severe))
 
 
+def _doubts(groups: Sequence[Group]) -> Iterator[tuple[TrialRecord, list[DoubtRecord]]]:
+    """Each record with all of its doubts."""
+    for group in groups:
+        joint = _joint_doubts(group)
+        for record in group.records:
+            yield record, [*record.doubts, *_ledger_doubts(record), *(joint if record.status == "measured" else ())]
+
+
 def _key(doubt: DoubtRecord) -> _Key:
     return (doubt.kind, doubt.grade, doubt.text, doubt.remedy)
 
 
-def _touches(doubt: DoubtRecord, record: TrialRecord, link: str, figure: str) -> bool:
-    """A doubt about one link touches sums that it is part of; one about something we do not know touches everything."""
+def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
+    """What a doubt is about; empty where that is everything, or something that we do not know."""
     about = doubt.about
-    if not about or about in (link, figure) or about in apart(link):
-        return True
-    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
-    figures = {name for of_link in record.figures.values() for name in of_link}
-    elsewhere = about in links or about in figures or about in map(back_of, links)
-    return not elsewhere
+    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)} if about else set()
+    is_known = about in links or about in map(back_of, links) or any(about in of for of in record.figures.values())
+    return about if is_known else ""
 
 
 def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
@@ -140,6 +149,7 @@ def _joint_doubts(group: Group) -> list[DoubtRecord]:
 
 
 def _details(of: dict[str, list[int]]) -> tuple[str, ...]:
-    said = [f"{detail} ({'trial' if len(trials) == 1 else 'trials'} {numbers_words(trials)})" for detail, trials in of.items() if detail]
-    more = len(said) - MOST_DETAILS
-    return (*said[:MOST_DETAILS], f"and {more} more, in the records") if more > 0 else tuple(said)
+    told = [(detail, trials) for detail, trials in of.items() if detail]
+    said = (f"{detail} ({'trial' if len(trials) == 1 else 'trials'} {numbers_words(trials)})" for detail, trials in told[:MOST_DETAILS])
+    more = len(told) - MOST_DETAILS
+    return (*said, f"and {more} more, in the records") if more > 0 else tuple(said)

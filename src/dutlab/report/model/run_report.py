@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
     from dutlab.analysis.limited.finding import LimitFinding
 
+MOST_LISTED = 1000
+"""More trials than these are not listed one by one on a page."""
+
 
 @dataclass(frozen=True)
 class ReadRun:
@@ -314,6 +317,15 @@ class RunReport:
     def drawn(self) -> list[tuple[DrawnTable, Table]]:
         """Every drawing, with the table that has its figures."""
         return [(d, t) for s in self.sections for d in s.drawings for t in s.tables if t.slug == d.table]
+
+    @cached_property
+    def listed(self) -> tuple[TrialLine, ...]:
+        """The trials that a page lists: all; of very many the first of each cell and status, and those without a result if few."""
+        if len(self.trials) <= MOST_LISTED:
+            return self.trials
+        few = self.unsuccessful if len(self.unsuccessful) <= MOST_LISTED else ()
+        numbers = {t.number for t in few} | {*{(t.group, t.status): t.number for t in reversed(self.trials)}.values()}
+        return tuple(t for t in self.trials if t.number in numbers)
 
     @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from dutlab.report.model.course import CheckLine, FactRow
-from dutlab.report.model.run_report import LimitRow, TrialLine
+from dutlab.report.model.run_report import MOST_LISTED, LimitRow, TrialLine
 from dutlab.report.model.table import Column, Links, Row, Table
 from dutlab.report.model.words import Unit, plural, unit_for
 
@@ -60,10 +60,18 @@ def _fact(row: FactRow, hosts: Sequence[str]) -> Row:
 
 
 def unsuccessful_tables(trials: Sequence[TrialLine]) -> tuple[Table, ...]:
-    """Trials without a result, and why."""
+    """Trials without a result, and why; of very many the first of each cell and status."""
     columns = (Column("trial", align="right"), Column("what"), Column("status", coded=True), Column("why"))
-    rows = (Row(t.label, (Links.of([(str(t.number), f"#t{t.number}")]), t.what, t.status, t.why)) for t in trials)
+    alike = dict[tuple[int, str], list[TrialLine]]()
+    for t in trials:
+        alike.setdefault((t.group if len(trials) > MOST_LISTED else t.number, t.status), []).append(t)
+    rows = (_unsuccessful(first, len(others)) for first, *others in alike.values())
     return _one("unsuccessful", f"{plural(len(trials), 'trial')}, each with its reason", columns, rows)
+
+
+def _unsuccessful(trial: TrialLine, others: int) -> Row:
+    why = f"{trial.why}; and {others} more" if others else trial.why
+    return Row(trial.label, (Links.of([(str(trial.number), f"#t{trial.number}")]), trial.what, trial.status, why))
 
 
 def _one(

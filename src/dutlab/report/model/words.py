@@ -7,12 +7,15 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
-from dutlab.plan.cell import Cell
-from dutlab.spec.generators import GeneratorModel
-from dutlab.spec.workloads.setting import Setting, Value
 from dutlab.subject import figure_name, joined
+
+if TYPE_CHECKING:  # a table of words, which every command may print, needs no settings
+    from dutlab.plan.cell import Cell
+    from dutlab.spec.generators import GeneratorModel
+    from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
 """What varies inside one table of frame sizes."""
@@ -86,6 +89,8 @@ _PRINTED = {
 _KILO = 1e3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _LONG = 10_000
+_MOST_RUNS = 40
+"""More runs of numbers than these tell a reader nothing."""
 
 
 def with_two_digits(unit: Unit, value: float) -> Unit:
@@ -278,14 +283,17 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def numbers_words(numbers: Iterable[int]) -> str:
-    """`1–4, 7`: runs of numbers in short."""
-    out: list[list[int]] = []
+    """`1–4, 7`: runs of numbers in short; of very many the first, and how many more."""
+    out, more = list[list[int]](), 0
     for n in sorted(set(numbers)):
         if out and n == out[-1][1] + 1:
             out[-1][1] = n
-        else:
+        elif len(out) < _MOST_RUNS:
             out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out)
+        else:
+            more += 1
+    said = [str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out]
+    return ", ".join([*said, *([f"and {more} more"] if more else [])])
 
 
 def size_order(size: str) -> tuple[int, float, str]:

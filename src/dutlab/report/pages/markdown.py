@@ -178,8 +178,10 @@ def _conditions(r: RunReport) -> Iterable[str]:
     yield "## Every trial"
     yield markdown_table(
         ["trial", "mode", "what", "repeat", "status", "files"],
-        [[str(t.number), text(t.label), text(t.what), str(t.repeat), t.status, _files(t)] for t in r.trials],
+        [[str(t.number), text(t.label), text(t.what), str(t.repeat), t.status, _files(t)] for t in r.listed],
     )
+    if more := len(r.trials) - len(r.listed):
+        yield f"{more} more of {plural(len(r.trials), 'trial')} are not listed here: [trials]({r.folder}/trials/) has a folder for each."
 
 
 def _files(t: TrialLine) -> str:

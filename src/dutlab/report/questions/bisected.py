@@ -8,11 +8,13 @@ from math import exp, log
 
 from dutlab.analysis.bisection import VersionSide
 from dutlab.measures import direction_of
+from dutlab.plan.cell import Cell
 from dutlab.report.model.contests import OwnWords, cell_label, compared_by, own_words
 from dutlab.report.questions.sides import ComparedRun, of_any_kernel, without_version
 from dutlab.spec.factors import VERSION
+from dutlab.stats.functions import FunctionChange, words_of
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import CellFigures, cells_of, key_of, name_words
+from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, key_of, name_words
 
 Figures = dict[tuple[str, str], float]
 """Label and figure → value."""
@@ -55,6 +57,10 @@ class BisectFound:
     subjects: Mapping[str, str] | None = None
     """What commits are about."""
     why: str = ""
+    functions: tuple[FunctionChange, ...] = ()
+    """Of the culprit against the version before it, by instructions: those that take more or fewer."""
+    profiles: tuple[str, ...] = ()
+    """The runs that say so."""
 
     @property
     def exit_status(self) -> int:
@@ -81,6 +87,7 @@ class BisectFound:
             return f"CANNOT TELL: {whole}; it is one of {', '.join(map(self._named, self.culprits))}: what lies between cannot be told"
         own = "" if self.step_change is None else f", {_percent(self.step_change)} by itself"
         asked = f"{whole}; {len(self.steps)} versions asked"
+        own += f" (functions: {words_of(self.functions)})" if self.functions else ""
         return f"FOUND: {self._named(self.culprits[0])} changed it{own}; {self.before} is as the first ({asked})"
 
     def _named(self, version: str) -> str:
@@ -120,6 +127,13 @@ def figures_of(run: ComparedRun) -> Figures:
         for cell in cells.values()
         for name, figure in compared_by([cell], ())
     }
+
+
+def place_of(run: ComparedRun, label: str) -> tuple[CellKey, Cell] | None:
+    """The cell of a run that has this label in its figures."""
+    cells = cells_of(of_any_kernel(run).records)
+    own = own_words(cell.cell for cell in cells.values())
+    return next(((key, cell.cell) for key, cell in cells.items() for name in cell.names if _label(cell, name, own) == label), None)
 
 
 def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dict[tuple[str, str], list[float]]:

@@ -7,6 +7,7 @@ import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from dutlab import outside
@@ -17,12 +18,14 @@ from dutlab.errors import InputError
 from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
 from dutlab.report.model.words import plural
 from dutlab.report.questions.sides import ComparedRun, mode_order
+from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellFigures, CellKey, cells_of, figure_names, key_of, name_words
 from dutlab.subject import subject_of
 from dutlab.workloads import main_figures
 
 RATE = "received_pps"
 MOST = "max_received_pps"
+COUNTED = ("exact_instructions_per_frame", "instructions_per_frame")
 
 DIRECTION = "direction"
 """The factor that tells the directions of a link apart, where both were driven."""
@@ -135,6 +138,16 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
             if readings := of.readings(name, rate):
                 place = of.cell.setting.size, name_words(name, of.cell.links, of.cell.workload)
                 found[place][of.cell.mode] += [r.value for r in readings]
+    return found
+
+
+def instructions_by_mode(run: ComparedRun) -> dict[tuple[str, str], float]:
+    """(mode, frame size) → instructions a frame, counted in a guest or by the processor: the median of the first cell that has them."""
+    found = dict[tuple[str, str], float]()
+    for of in cells_of(run.records).values():
+        for name, figure in product(of.names, COUNTED):
+            if of.cell.setting.size and (readings := of.readings(name, figure)):
+                found.setdefault((of.cell.mode, of.cell.setting.size), median([r.value for r in readings]))
     return found
 
 

@@ -15,6 +15,7 @@ from dutlab.report.model.words import plural
 from dutlab.report.questions.compared import ComparedPair, compare_runs, keys_by_label
 from dutlab.report.questions.outcome import CheckOutcome, OutcomeCase
 from dutlab.report.questions.sides import ComparedRun
+from dutlab.stats.functions import FunctionChange, words_of
 from dutlab.store.cell_figures import CellKey
 
 _WHOLE_PERCENT = 10
@@ -33,6 +34,8 @@ class GatePart:
     """Trials without a result: where, and why."""
     runs: tuple[str, ...] = ()
     """Folders, in the order in which they were made."""
+    functions: tuple[tuple[str, tuple[FunctionChange, ...]], ...] = ()
+    """Of what is worse by instructions: its label, and the functions that take more."""
 
     @property
     def kind(self) -> CheckKind:
@@ -43,6 +46,10 @@ class GatePart:
     def seen(self) -> float | None:
         """The smallest change that would have been seen in each cell."""
         return seen(self.cells, self.allowed)
+
+    def grown(self, c: GateCell) -> tuple[FunctionChange, ...]:
+        """The functions that take more in a cell."""
+        return dict(self.functions).get(c.label, ())
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class GateResult:
             if worse:
                 worst = max(worse, key=lambda c: c.worse or 0.0)
                 of = f"{len(worse)} of {plural(len(part.cells), 'result')} {'is' if len(worse) == 1 else 'are'} worse by {part.what}"
-                yield f"{of}, at worst {worst.label}: {_words(worst)}"
+                yield f"{of}, at worst {worst.label}: {_words(worst, part.grown(worst))}"
             elif part.kind is CheckKind.CANNOT_TELL:
                 where, why = next(
                     ((c.label, c.why) for c in part.cells if c.kind is CheckKind.CANNOT_TELL),
@@ -90,7 +97,7 @@ class GateResult:
             sentence=self.sentence,
             first=self.first,
             second=self.second,
-            cases=tuple(_case(c) for part in self.parts for c in part.cells),
+            cases=tuple(_case(c, part.grown(c)) for part in self.parts for c in part.cells),
             warnings=tuple(of for part in self.parts for of in part.failures),
             suite=suite,
             testbed="guest" if all(is_exact(c.figure) for part in self.parts for c in part.cells) else "",
@@ -106,6 +113,9 @@ class GateResult:
                     "what": part.what, "kind": part.kind.name, "allowed": part.allowed, "seen": part.seen, "runs": list(part.runs),
                     "cells": [{**asdict(c), "kind": c.kind.name} for c in part.cells],
                     "failures": [{"where": where, "why": why} for where, why in part.failures],
+                    "functions": [
+                        {"where": where, "functions": [asdict(of) for of in found]} for where, found in part.functions
+                    ],
                 }
                 for part in self.parts
             ],
@@ -165,16 +175,17 @@ def called_as(pairs: Sequence[Pair], labels: Mapping[str, str]) -> list[Pair]:
     return [replace(pair, label=labels.get(pair.label, pair.label)) for pair in pairs]
 
 
-def _case(c: GateCell) -> OutcomeCase:
+def _case(c: GateCell, functions: tuple[FunctionChange, ...]) -> OutcomeCase:
     name = f"{c.label} · {c.figure}" if c.figure else c.label
-    return OutcomeCase(name, c.kind, "" if c.kind is CheckKind.PASS else _words(c), c.first, c.second, c.worse)
+    return OutcomeCase(name, c.kind, "" if c.kind is CheckKind.PASS else _words(c, functions), c.first, c.second, c.worse, functions)
 
 
-def _words(c: GateCell) -> str:
-    """`1.7 % worse, measured again`."""
+def _words(c: GateCell, functions: Sequence[FunctionChange] = ()) -> str:
+    """`1.7 % worse (5,000.0 to 5,085.0), measured twice (functions: nft_do_chain +84)`."""
     if c.kind is CheckKind.CANNOT_TELL or c.worse is None:
         return c.why
-    return f"{_percent(c.worse)} worse ({_level(c.first)} to {_level(c.second)}){', measured twice' if c.again else ''}"
+    said = f"{_percent(c.worse)} worse ({_level(c.first)} to {_level(c.second)}){', measured twice' if c.again else ''}"
+    return f"{said} (functions: {words_of(functions)})" if functions else said
 
 
 def _verdict(c: GateCell) -> str:

@@ -10,6 +10,7 @@ from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.verdict import CheckKind
 from dutlab.report.questions.checked import Checked, worse_by
 from dutlab.report.questions.sides import ComparedRun
+from dutlab.stats.functions import FunctionChange
 
 _OVERALL = "all cells together"
 
@@ -27,6 +28,8 @@ class OutcomeCase:
     second: float | None = None
     worse: float | None = None
     """By so much, as a share of the first."""
+    functions: tuple[FunctionChange, ...] = ()
+    """Those that take more instructions."""
 
 
 @dataclass(frozen=True)

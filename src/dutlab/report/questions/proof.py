@@ -55,8 +55,7 @@ def _couples(levels: dict[str, CellFigures]) -> Iterator[tuple[str, tuple[_Side,
         for alone in ("forward", "reverse"):
             if (one := levels.get(alone)) is not None:
                 name, figure = next(_judged(one), ("", ""))
-                together = both.readings(name, f"{alone}/{figure}")
-                if name and together:
+                if name and (together := both.readings(name, figure)):
                     yield figure, ((alone, one.readings(name, figure)), (f"{alone} of both at once", together))
         return
     for (before, first), (after, second) in pairwise(levels.items()):

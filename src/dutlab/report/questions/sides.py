@@ -99,12 +99,13 @@ def without_mode(record: TrialRecord) -> TrialRecord:
 
 def of_any_kernel(run: ComparedRun) -> ComparedRun:
     """A run of one kernel in guests as if it did not say which, so that it has cells in common with one of another."""
-    without = tuple(map(_of_any_kernel, run.records))
+    without = tuple(map(as_of_any_kernel, run.records))
     of_several = len({key_of(r.cell) for r in without}) < len({key_of(r.cell) for r in run.records})
     return run if of_several else replace(run, records=without)
 
 
-def _of_any_kernel(record: TrialRecord) -> TrialRecord:
+def as_of_any_kernel(record: TrialRecord) -> TrialRecord:
+    """A record as if it did not say which kernel a guest had."""
     return record.model_copy(update={"cell": record.cell.model_copy(update={"setting": record.cell.setting.of_any_kernel})})
 
 

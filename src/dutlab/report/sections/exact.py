@@ -54,6 +54,7 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
         lead=LEAD,
         tables=(Table("exact", "Instructions a frame by mode and frame size", heads, tuple(rows), book.common(marks)),),
         words=tuple(dict.fromkeys(_made_of(groups))),
+        unknown=tuple(f"which functions take the instructions: {g.label}: {why}" for g in groups for why in _no_profile(g)),
         headlines=_headlines(groups, labels, book),
     )
 
@@ -80,3 +81,8 @@ def _made_of(groups: Sequence[Group]) -> Iterator[str]:
             f"Linux {facts.get('kernel')} (sha256 {str(facts.get('kernel_sha256'))[:12]}) on processor {facts.get('processor')} of QEMU "
             f"{facts.get('qemu')}; initrd {str(facts.get('initrd_sha256'))[:12]}."
         )
+
+
+def _no_profile(group: Group) -> Iterator[str]:
+    """Why one that was asked for is not there."""
+    return (r.tool_facts["no_profile"] for r in group.measured if "no_profile" in r.tool_facts)

@@ -278,7 +278,7 @@ def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, 
 def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
     """Those that touch the figure of the verdict."""
     figure, link = group.main
-    marks = {number for r in group.measured for number in book.touching(r, link, figure)}
+    marks = book.touching(group.measured, link, figure)
     return [note for note in book.notes if note.number in marks]
 
 

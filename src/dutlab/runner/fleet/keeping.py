@@ -1,7 +1,8 @@
 """Brings a finished run to where a campaign keeps it: into the object store, where it has one, and into the index of the fleet.
 
-The run is finished in the campaign's folder before, and stays there. What fails is said and tried again: at the end of the campaign, by
-`resume` and by `dutlab campaign keep`. A place's file `kept` says where the run is, and is written last.
+The run is finished in the campaign's folder before, and stays there. Secrets are covered in what leaves it (store/outgoing.py). What fails
+is said and tried again: at the end of the campaign, by `resume` and by `dutlab campaign keep`. A place's file `kept` says where the run
+is, and is written last.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dutlab.errors import DutlabError, InputError
+from dutlab.hosts.passwords import all_variables
 from dutlab.runner.campaign_folder import CampaignFolder
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import ANSWERS_S, FLEET_DATABASE, FleetDatabase
@@ -31,10 +33,10 @@ class RunKeeping:
         run = self.folder.runs.absolute() / name
         store = self.folder.fleet.store
         try:
-            place = put_run(run, store) if store else str(run)
+            place = put_run(run, store, all_variables()) if store else str(run)
             with opened_fleet(self.database, answers_s=ANSWERS_S) as index:
                 self._insist_on_one(index.identity())
-                index.add(run, place)
+                index.add(run, place, all_variables())
             self.folder.note_kept(planned, place)
         except DutlabError as error:
             return f"{name} stays in {self.folder.runs} alone for now: {error}"

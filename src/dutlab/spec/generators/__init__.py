@@ -18,12 +18,27 @@ from dutlab import choices
 from dutlab.errors import FaultKind
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
-from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import Loc, OneOf, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.workloads import named
 
 __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
 
-GENERATORS: Mapping[str, type[GeneratorModel]] = {name: named(plug.model) for name, plug in choices.GENERATORS.items()}
+
+class _Models(Mapping[str, type[GeneratorModel]]):
+    """The model of each generator, imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[GeneratorModel]:
+        model: type[GeneratorModel] = named(choices.GENERATORS[name].model)
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(choices.GENERATORS)
+
+    def __len__(self) -> int:
+        return len(choices.GENERATORS)
+
+
+GENERATORS: Mapping[str, type[GeneratorModel]] = _Models()
 ENGINE = EngineModel()
 
 
@@ -49,7 +64,7 @@ def _written(generator: GeneratorModel) -> Any:  # noqa: ANN401 JSON
     return json.loads(text) if (text := generator.text()).startswith("{") else text
 
 
-Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written)]
+Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written), OneOf(lambda: GENERATORS, or_name=True)]
 """A generator and its options."""
 
 

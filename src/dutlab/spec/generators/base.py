@@ -101,6 +101,8 @@ class GeneratorModel(SpecModel):
         options = {name: value for name, value in self.model_dump(mode="json", exclude_defaults=True).items() if name not in without}
         return ", ".join(f"{name} {_said(value)}" for name, value in options.items())
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "null"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """Without options, nothing needs to follow its name."""

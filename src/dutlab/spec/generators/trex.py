@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -18,7 +18,10 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
 _Name = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_]*$", max_length=64)]
 _Tunables = Annotated[
     tuple[tuple[_Name, str | int | float], ...],
-    BeforeValidator(lambda written: tuple(written.items()) if isinstance(written, Mapping) else written),
+    BeforeValidator(
+        lambda written: tuple(written.items()) if isinstance(written, Mapping) else written,
+        json_schema_input_type=dict[_Name, str | int | float],
+    ),
     PlainSerializer(dict),
 ]
 """A mapping in the file; a generator can be a key, and a dict in it could not."""
@@ -52,14 +55,13 @@ class TrexModel(GeneratorModel):
     """Where a running server listens, as the machine that has the client at `path` reaches it."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether tunables have a profile, and an address a server of somebody else's."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if made is not None and made.tunables and made.profile is None:
-            faults.append(fault(("tunables",), "are a profile's; write profile: FILE.py", FaultKind.CONFLICT))
+            yield fault(("tunables",), "are a profile's; write profile: FILE.py", FaultKind.CONFLICT)
         if made is not None and data.get("address") is not None and made.server == "own":
-            faults.append(fault(("address",), "is of a server that runs already; write server: running", FaultKind.CONFLICT))
-        return faults
+            yield fault(("address",), "is of a server that runs already; write server: running", FaultKind.CONFLICT)
 
     @property
     def needs_one_machine(self) -> bool:

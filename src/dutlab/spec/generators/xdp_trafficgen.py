@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic_core import InitErrorDetails
@@ -31,12 +31,12 @@ class XdpTrafficgenModel(CountedModel):
     }
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether it is asked for other cores than it takes (xdp-trafficgen.c, create_runners: 0, 1, …)."""
         del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
-            return []
-        return [fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out", FaultKind.CONFLICT)]
+            return
+        yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out", FaultKind.CONFLICT)
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its headers bound the length from below."""

@@ -19,7 +19,7 @@ from pydantic.json_schema import models_json_schema
 
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
-from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import Loc, OneOf, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
 from dutlab.workloads import named, plug_of, settable
@@ -62,7 +62,12 @@ def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a u
         raise refuse("workload", faults_of(error, at)) from error
 
 
-Workload = Annotated[WorkloadModel, BeforeValidator(_dispatch), PlainSerializer(lambda w: {w.kind: w.model_dump(mode="json")})]
+Workload = Annotated[
+    WorkloadModel,
+    BeforeValidator(_dispatch),
+    OneOf(lambda: {kind: model_of(kind) for kind in settable()}),
+    PlainSerializer(lambda w: {w.kind: w.model_dump(mode="json")}),
+]
 """One entry of `workloads`."""
 
 

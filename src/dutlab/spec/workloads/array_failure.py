@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -91,32 +91,24 @@ class ArrayFailureWorkload(DriveWorkload):
     rebuild_bytes_per_s: Positive | None = None
     """How fast it is rebuilt (sync_speed_min and _max); in place of what the testbed's `array` says."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether fio would do it, and each phase has a whole second."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        for name, value, least in (("phase", made.phase, 3.0), ("rebuild", made.rebuild, 3.0)):
+        yield from super().own_faults()
+        for name, value, least in (("phase", self.phase, 3.0), ("rebuild", self.rebuild, 3.0)):
             if not least <= value <= LONGEST_TRIAL:
-                faults.append(fault((name,), f"must be at least {least:g} s and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
-        if any(entry != "together" for entry in made.drives_):
-            faults.append(fault(("drives",), "an array is all drives of its host: write together, or leave it out", FaultKind.CONFLICT))
-        if "rw" not in made.options:
-            faults.append(
-                fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}", FaultKind.MISSING)
-            )
-        for name, given in made.options.items():
-            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
+                yield fault((name,), f"must be at least {least:g} s and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
+        if any(entry != "together" for entry in self.drives_):
+            yield fault(("drives",), "an array is all drives of its host: write together, or leave it out", FaultKind.CONFLICT)
+        if "rw" not in self.options:
+            yield fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}", FaultKind.MISSING)
+        for name, given in self.options.items():
+            yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level)))
             if len(set(given)) < len(given) or not given:
-                faults.append(
-                    fault(
-                        ("options", name),
-                        "a value is written twice" if given else "empty; write a value",
-                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
-                    )
+                yield fault(
+                    ("options", name),
+                    "a value is written twice" if given else "empty; write a value",
+                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
                 )
-        return faults
 
     def settings(self) -> Iterator[tuple[ArrayFailureSetting, float]]:
         """Each combination of the options. For the estimate a rebuild takes as long as a phase."""

@@ -92,16 +92,18 @@ class WorkloadModel(SpecModel):
         if "setting" in vars(cls):
             cls.kind = cls.setting.model_fields["kind"].default
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "null"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """An empty mapping may be left out: `- sweep:`."""
         return {} if data is None else data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether the sets of links are sets, each once."""
-        del made
-        return list(_link_set_faults(data.get("links")))
+        yield from _link_set_faults(data.get("links"))
+        yield from super().cross_faults(data, made)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -104,23 +104,15 @@ class ConnectionsWorkload(WorkloadModel):
     timeout: Duration = Seconds(3.0)
     """A handshake or an answer that takes longer has failed."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether tests are there, each once, and the numbers make sense."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("tests", [test.value for test in made.tests])
-        faults += alone(made.links, "its connections fill the DUT's table")
-        if ConnectionsTest.RATE not in made.tests and made.fill_rate is None:
-            faults.append(
-                fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened", FaultKind.MISSING)
-            )
-        return [
-            *faults,
-            *outside([("trial", made.trial, 1, 600), ("timeout", made.timeout, 0.1, 60)]),
-            *outside([("failed", made.failed, 0, 0.5), ("width", made.width, 0.001, 0.5)], unit=""),
-        ]
+        yield from super().own_faults()
+        yield from each_once("tests", [test.value for test in self.tests])
+        yield from alone(self.links, "its connections fill the DUT's table")
+        if ConnectionsTest.RATE not in self.tests and self.fill_rate is None:
+            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened", FaultKind.MISSING)
+        yield from outside([("trial", self.trial, 1, 600), ("timeout", self.timeout, 0.1, 60)])
+        yield from outside([("failed", self.failed, 0, 0.5), ("width", self.width, 0.001, 0.5)], unit="")
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a link; the tests follow one another inside it."""

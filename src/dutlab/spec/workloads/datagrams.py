@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterable, Iterator
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -65,26 +65,18 @@ class DatagramsWorkload(WorkloadModel):
     duration: Duration = Seconds(5.0)
     """Duration of each length."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether lengths are there, each once, and iperf3 takes the time."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("lengths", [str(n) for n in made.lengths])
-        if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_TRIAL:
-            faults.append(
-                fault_of_key(
-                    "duration", f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {made.duration:g}s", FaultKind.RANGE
-                )
+        yield from super().own_faults()
+        yield from each_once("lengths", [str(n) for n in self.lengths])
+        if not float(self.duration).is_integer() or not 1 <= self.duration <= LONGEST_TRIAL:
+            yield fault_of_key(
+                "duration", f"iperf3 takes whole seconds from 1s to {LONGEST_TRIAL:g}s, not {self.duration:g}s", FaultKind.RANGE
             )
-        if not float(made.omit).is_integer() or not 0 <= made.omit <= LONGEST_OMIT:
-            faults.append(
-                fault_of_key("omit", f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {made.omit:g}s", FaultKind.RANGE)
-            )
-        if made.rate is not None and made.bit_rate is not None:
-            faults.append(fault(("bit_rate",), "cannot be combined with rate; write one of them", FaultKind.CONFLICT))
-        return faults
+        if not float(self.omit).is_integer() or not 0 <= self.omit <= LONGEST_OMIT:
+            yield fault_of_key("omit", f"iperf3 takes whole seconds from 0s to {LONGEST_OMIT:g}s, not {self.omit:g}s", FaultKind.RANGE)
+        if self.rate is not None and self.bit_rate is not None:
+            yield fault(("bit_rate",), "cannot be combined with rate; write one of them", FaultKind.CONFLICT)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links: all lengths are one trial."""

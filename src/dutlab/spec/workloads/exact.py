@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -13,20 +14,20 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.known import EXACT
 from dutlab.spec.links import DUT
-from dutlab.spec.mixes import LONGEST_FRAME, Mix
+from dutlab.spec.mixes import LONGEST_FRAME, FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
-from dutlab.spec.workloads.setting import ELSEWHERE, FrameSize, Setting, Words
+from dutlab.spec.workloads.setting import ELSEWHERE, FrameSize, Params, Setting, Words
 from dutlab.units import Seconds
 
 MOST = 50_000
 """Flows differ by source port, routes by the last two bytes of an address."""
 MOST_FRAMES = 1_000_000
 """Of a pass."""
-_TRIAL_S = 4.0
+_TRIAL_S, _PROFILE_S = 4.0, 8.0
 _SHORTEST, _LEAST_MTU = 64, 68
 _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
 
@@ -58,6 +59,13 @@ class ExactSetting(Setting):
     """The folder of its modules; None is that of its release below /lib/modules."""
     limit_s: Annotated[int, ELSEWHERE] = 600
     """The longest that the guest may take, by its own clock."""
+    profile: Annotated[bool, ELSEWHERE] = False
+    """Whether it says which functions take the instructions. Figures are the same with it."""
+
+    @cached_property
+    def params(self) -> Params:
+        """A cell is the same with a profile and without."""
+        return {key: value for key, value in super().params.items() if key != "profile"}
 
     @property
     def of_any_kernel(self) -> Self:
@@ -65,8 +73,8 @@ class ExactSetting(Setting):
         return self.model_copy(update={"kernel": None, "modules": None})
 
     def with_frames(self, times: int) -> Self:
-        """The same with so many times the frames, so that timer ticks fall on others."""
-        return self.model_copy(update={"frames": min(times * self.frames, MOST_FRAMES)})
+        """The same with so many times the frames, so that timer ticks fall on others; with a profile, which says where a change is."""
+        return self.model_copy(update={"frames": min(times * self.frames, MOST_FRAMES), "profile": True})
 
     @property
     def size(self) -> str:
@@ -81,7 +89,7 @@ class ExactWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
     setting: ClassVar[type[Setting]] = ExactSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
     """Of each pass. A timer tick more or less in it is an instruction a frame."""
     flows: tuple[_Flows, ...] = (1,)
@@ -94,29 +102,30 @@ class ExactWorkload(WorkloadModel):
     kernel: str | None = None
     modules: str | None = None
     limit_s: Annotated[int, Strict(), Field(ge=10, le=86_400)] = 600
+    profile: Annotated[bool, Strict()] = False
+    """Say which functions take the instructions."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether each thing is there, once, and frames fit the MTU."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT))
+            yield fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT)
         if made is None:
-            return faults
-        faults += each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
+            return
+        yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
         for key in ("flows", "rules", "routes", "mtu", "offload"):
-            faults += each_once(key, [str(n) for n in getattr(made, key)])
+            yield from each_once(key, [str(n) for n in getattr(made, key)])
         least = min(made.mtu, default=_LONGEST)
         for i, mix in enumerate(made.frame_sizes):
             if mix.longest > least + ETH_FRAME_OVERHEAD:
                 what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or experiments of their own"
-                faults.append(fault(("frame_sizes", i), what, FaultKind.RANGE))
+                yield fault(("frame_sizes", i), what, FaultKind.RANGE)
             if mix.shortest < _SHORTEST:
-                faults.append(fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE))
+                yield fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE)
         for key in ("kernel", "modules"):
             if (path := getattr(made, key)) is not None and not Path(path).is_absolute():
-                faults.append(fault((key,), "write the whole path, from / on", FaultKind.TYPE))
-        return faults
+                yield fault((key,), "write the whole path, from / on", FaultKind.TYPE)
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """A testbed without such a guest."""
@@ -141,6 +150,6 @@ class ExactWorkload(WorkloadModel):
         ):
             setting = ExactSetting(
                 frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, mtu=mtu, offload=offload,
-                cpu=self.cpu, kernel=self.kernel, modules=self.modules, limit_s=self.limit_s,
+                cpu=self.cpu, kernel=self.kernel, modules=self.modules, limit_s=self.limit_s, profile=self.profile,
             )  # fmt: skip
-            yield WorkloadDrive((DUT,), setting, Seconds(_TRIAL_S))
+            yield WorkloadDrive((DUT,), setting, Seconds(_TRIAL_S + (_PROFILE_S if self.profile else 0.0)))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -61,10 +61,10 @@ def _text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
     return ("1" if value else "0") if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
 
 
-Value = Annotated[str, BeforeValidator(_text)]
+Value = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int | float | bool)]
 
 
-Levels = Annotated[tuple[Value, ...], BeforeValidator(levels)]
+Levels = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
 
 
 OPTIONS_SAID: Mapping[str, Words] = {
@@ -161,31 +161,26 @@ class FioWorkload(DriveWorkload):
     """I/O before what is measured (fio's ramp_time)."""
     duration: Duration = Seconds(30.0)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether fio would do it, to these drives and to nothing else."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        if not made.options and not made.job:
-            faults.append(
-                fault(("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job", FaultKind.MISSING)
+        yield from super().own_faults()
+        if not self.options and not self.job:
+            yield fault(
+                ("options",), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}, or a job", FaultKind.MISSING
             )
-        if not 0 < made.duration <= LONGEST_TRIAL:
-            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
-        for name, given in made.options.items():
-            faults += [fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level))]
+        if not 0 < self.duration <= LONGEST_TRIAL:
+            yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
+        for name, given in self.options.items():
+            yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level)))
             if len(set(given)) < len(given) or not given:
-                faults.append(
-                    fault(
-                        ("options", name),
-                        "a value is written twice" if given else "empty; write a value",
-                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
-                    )
+                yield fault(
+                    ("options", name),
+                    "a value is written twice" if given else "empty; write a value",
+                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
                 )
-        if not made.job and made.options and "rw" not in made.options:
-            faults.append(fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}", FaultKind.MISSING))
-        return [*faults, *(fault(("job",), what) for what in _job_faults(made.job, made))]
+        if not self.job and self.options and "rw" not in self.options:
+            yield fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}", FaultKind.MISSING)
+        yield from (fault(("job",), what) for what in _job_faults(self.job, self))
 
     def settings(self) -> Iterator[tuple[FioSetting, float]]:
         """Each combination of the options."""

@@ -13,14 +13,12 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Need, WorkloadModel
-from dutlab.units import RFC2544_FRAME_SIZES, RFC5180_FRAME_SIZES, Pps, Seconds, line_rate, si
+from dutlab.units import Pps, Seconds, line_rate, si
 
-SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
-"""Lists of frame sizes that have a name: for IPv4, and for IPv6."""
 ROUNDING = 1e-9
 """Rounding error allowed in a rate that is the line rate itself."""
 
@@ -37,22 +35,14 @@ class FrameWorkload(WorkloadModel):
     goes_to_sink: ClassVar[bool] = True
     own_frames: ClassVar[bool] = True
 
-    frame_sizes: tuple[Mix, ...]
+    frame_sizes: FrameSizes
     generator: Generator | None = None
     """What sends the frames; None is that of the experiment."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether sizes are there, each once."""
-        faults = super().cross_faults(data, made)
-        return faults if made is None else [*faults, *each_once("frame_sizes", [mix.name for mix in made.frame_sizes])]
-
-    @classmethod
-    def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """Sizes by the name of the RFC that has them."""
-        data = super().read(data)
-        sizes = data.get("frame_sizes") if isinstance(data, Mapping) else None
-        return {**data, "frame_sizes": list(SIZES_OF[sizes])} if isinstance(sizes, str) and sizes in SIZES_OF else data
+        yield from super().own_faults()
+        yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""
@@ -169,11 +159,11 @@ class FramesAround(FrameWorkload):
     """Waited after the last frame, before counters are read."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether both can be kept."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         around = [] if made is None else [("warmup", made.warmup, 0.0, LONGEST_WAIT), ("drain", made.drain, 0.0, LONGEST_WAIT)]
-        return [*faults, *outside(around)]
+        yield from outside(around)
 
 
 class CarryingTraffic(FrameWorkload):
@@ -189,26 +179,21 @@ class CarryingTraffic(FrameWorkload):
         """Whether frames go from sink to source, too."""
         return False
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the frames hold the traffic, and its addresses are those of one direction of one link."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        traffic = made.traffic
-        if traffic.elsewhere and (made.sends_back or any(len(links) > 1 for links in made.links or ())):
+        yield from super().own_faults()
+        traffic = self.traffic
+        if traffic.elsewhere and (self.sends_back or any(len(links) > 1 for links in self.links or ())):
             why = "addresses of their own belong to one way of one link; drive each link alone, forward"
-            faults.append(fault(("traffic", "vary" if traffic.varied_addresses else "flows"), why))
-        if not made.spaced_bursts and traffic.burst is not None and traffic.burst.rate is not None:
-            faults.append(
-                fault(
-                    ("traffic", "burst", "rate"),
-                    "the rates of this workload are found, so bursts follow each other at once only",
-                    FaultKind.CONFLICT,
-                )
+            yield fault(("traffic", "vary" if traffic.varied_addresses else "flows"), why)
+        if not self.spaced_bursts and traffic.burst is not None and traffic.burst.rate is not None:
+            yield fault(
+                ("traffic", "burst", "rate"),
+                "the rates of this workload are found, so bursts follow each other at once only",
+                FaultKind.CONFLICT,
             )
-        too_short = made.too_short(traffic, ipv6=bool(traffic.extension_headers))
-        return [*faults, *(fault(at, what, FaultKind.RANGE) for at, what in too_short)]
+        too_short = self.too_short(traffic, ipv6=bool(traffic.extension_headers))
+        yield from (fault(at, what, FaultKind.RANGE) for at, what in too_short)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Frames that are not one UDP flow, evenly sent."""
@@ -237,11 +222,10 @@ class TimedFrames(FramesAround):
     shortest: ClassVar[Seconds] = Seconds(0.1)
     duration: Duration = Seconds(30.0)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the duration can be kept, too."""
-        faults = super().cross_faults(data, made)
-        return faults if made is None else [*faults, *outside([("duration", made.duration, cls.shortest, LONGEST_TRIAL)])]
+        yield from super().own_faults()
+        yield from outside([("duration", self.duration, self.shortest, LONGEST_TRIAL)])
 
     @property
     def trial_s(self) -> Seconds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -15,7 +15,7 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.generators import Generator
 from dutlab.spec.generators.base import MOST_STREAMS
 from dutlab.spec.generators.ipgen import FrameWork, IpgenModel
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_WAIT, LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
@@ -46,38 +46,32 @@ class GenerationWorkload(WorkloadModel):
     setting: ClassVar[type[Setting]] = GenerationSetting
 
     generator: Generator | None = None
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
     """Processes at once, each on a core of its own where the generator or the testbed has cores for it."""
     work: tuple[FrameWork, ...] = tuple(FrameWork)
     duration: Duration = Seconds(3.0)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
-        faults += each_once("streams", [str(n) for n in made.streams])
-        faults += each_once("work", [work.value for work in made.work])
-        generator = made.generator or IpgenModel()
+        yield from super().own_faults()
+        yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
+        yield from each_once("streams", [str(n) for n in self.streams])
+        yield from each_once("work", [work.value for work in self.work])
+        generator = self.generator or IpgenModel()
         if not isinstance(generator, IpgenModel):
-            faults.append(fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen", FaultKind.CONFLICT))
-        for i, mix in enumerate(made.frame_sizes):
+            yield fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen", FaultKind.CONFLICT)
+        for i, mix in enumerate(self.frame_sizes):
             several = "" if mix.size else "its frames are of one size; write the sizes one by one"
             if what := several or generator.size_fault(int(mix.size or 0), ipv6=False):
-                faults.append(fault(("frame_sizes", i), what))
-        for i, links in enumerate(made.links or ()):
+                yield fault(("frame_sizes", i), what)
+        for i, links in enumerate(self.links or ()):
             if len(links) > 1:
-                faults.append(fault(("links", i), "write one link: the host at its source makes the frames", FaultKind.CONFLICT))
-        if not float(made.duration).is_integer() or not 1 <= made.duration <= LONGEST_WAIT:
-            faults.append(
-                fault_of_key(
-                    "duration", f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {made.duration:g}s", FaultKind.RANGE
-                )
+                yield fault(("links", i), "write one link: the host at its source makes the frames", FaultKind.CONFLICT)
+        if not float(self.duration).is_integer() or not 1 <= self.duration <= LONGEST_WAIT:
+            yield fault_of_key(
+                "duration", f"ipgen takes whole seconds, here from 1s to {LONGEST_WAIT:g}s, not {self.duration:g}s", FaultKind.RANGE
             )
-        return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -14,7 +14,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Name
 from dutlab.spec.generators import Generator, GeneratorFeature, GeneratorModel, unfit
 from dutlab.spec.generators.base import MOST_STREAMS, StreamsModel
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, did_you_mean, fault
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive
@@ -46,29 +46,26 @@ class GeneratorsWorkload(TimedFrames):
     only_code: ClassVar[frozenset[str]] = frozenset({"generator"})
 
     generators: tuple[Generator, ...]
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
     senders: tuple[Name, ...] | None = None
     """The hosts that send, each on the paths that it is an end of; the other end receives. None is the source of each path."""
     duration: Duration = Seconds(10.0)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether each thing is there, once, and the generators have as many streams."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("generators", [g.text() for g in made.generators])
-        faults += each_once("streams", [str(n) for n in made.streams])
-        faults += each_once("senders", made.senders) if made.senders is not None else []
-        for i, model in enumerate(made.generators):
+        yield from super().own_faults()
+        yield from each_once("generators", [g.text() for g in self.generators])
+        yield from each_once("streams", [str(n) for n in self.streams])
+        if self.senders is not None:
+            yield from each_once("senders", self.senders)
+        for i, model in enumerate(self.generators):
             if isinstance(model, StreamsModel):
                 if model.streams != 1:
-                    faults.append(fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT))
-            elif max(made.streams, default=1) > 1:
+                    yield fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT)
+            elif max(self.streams, default=1) > 1:
                 what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
-                faults.append(fault(("generators", i), what, FaultKind.CONFLICT))
-        return faults
+                yield fault(("generators", i), what, FaultKind.CONFLICT)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

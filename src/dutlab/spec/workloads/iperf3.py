@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -79,24 +79,18 @@ class Iperf3Workload(WorkloadModel):
     ends_apart: Duration = Seconds(0.0)
     """Of several links at once: each ends so long before the one named before it, so that the load falls step by step."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """What iperf3 takes: whole seconds, within its limits."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        for key, value, least, most in (("omit", made.omit, 0, LONGEST_OMIT), ("duration", made.duration, 1, LONGEST_TRIAL)):
+        yield from super().own_faults()
+        for key, value, least, most in (("omit", self.omit, 0, LONGEST_OMIT), ("duration", self.duration, 1, LONGEST_TRIAL)):
             if not float(value).is_integer():
-                faults.append(fault_of_key(key, f"iperf3 takes whole seconds, not {value:g}s", FaultKind.RANGE))
+                yield fault_of_key(key, f"iperf3 takes whole seconds, not {value:g}s", FaultKind.RANGE)
             elif not least <= value <= most:
-                faults.append(fault_of_key(key, f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s", FaultKind.RANGE))
-        if not float(made.ends_apart).is_integer():
-            faults.append(fault_of_key("ends_apart", f"iperf3 takes whole seconds, not {made.ends_apart:g}s", FaultKind.RANGE))
-        elif made.ends_apart and (shortest := made.duration - made.ends_apart * (max(map(len, made.links or ((),))) - 1)) < 1:
-            faults.append(
-                fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration", FaultKind.CONFLICT)
-            )
-        return faults
+                yield fault_of_key(key, f"iperf3 takes {least:g}s to {most:g}s, not {value:g}s", FaultKind.RANGE)
+        if not float(self.ends_apart).is_integer():
+            yield fault_of_key("ends_apart", f"iperf3 takes whole seconds, not {self.ends_apart:g}s", FaultKind.RANGE)
+        elif self.ends_apart and (shortest := self.duration - self.ends_apart * (max(map(len, self.links or ((),))) - 1)) < 1:
+            yield fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration", FaultKind.CONFLICT)
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """One a set of links."""

@@ -12,7 +12,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
@@ -44,7 +44,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
 
     setting: ClassVar[type[Setting]] = LatencySetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None
     """Rate of each link; None is found by a short search for a rate without loss."""
     shares: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9, 1.0, 1.1)
@@ -52,26 +52,23 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
     """What a share of 0 sends."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether shares are there, each once, and the times can be kept."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if made is None:
-            return faults
-        faults += each_once("shares", [f"{s:g}" for s in made.shares])
-        faults += [
+            return
+        yield from each_once("shares", [f"{s:g}" for s in made.shares])
+        yield from (
             fault(("shares", i), f"must be 0% to {MOST_SHARE:.0%}", FaultKind.RANGE)
             for i, s in enumerate(made.shares)
             if not 0 <= s <= MOST_SHARE
-        ]
+        )
         if made.rate is not None and made.idle_rate > made.rate and "idle_rate" in data:
-            faults.append(
-                fault(
-                    ("idle_rate",),
-                    f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest",
-                    FaultKind.RANGE,
-                )
+            yield fault(
+                ("idle_rate",),
+                f"{si(made.idle_rate, 'pps')} is above rate, {si(made.rate, 'pps')}: the load at 0% is the lowest",
+                FaultKind.RANGE,
             )
-        return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""

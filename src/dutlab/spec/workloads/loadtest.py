@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -13,7 +13,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import BitRate, Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
@@ -64,7 +64,7 @@ class LoadtestWorkload(FramesAround):
 
     setting: ClassVar[type[Setting]] = LoadtestSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     warmup_rate: FrameRate = Pps(1000.0)
     warmup: Duration = Seconds(30.0)
     target: Share = 1.0
@@ -77,23 +77,19 @@ class LoadtestWorkload(FramesAround):
     threshold: Share = 0.001
     """Share of lost frames above which a second has failed."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the ramp rises in a time that can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += outside(
+        yield from super().own_faults()
+        yield from outside(
             [
-                ("rampup", made.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
-                ("hold", made.hold, 0, LONGEST_TRIAL),
+                ("rampup", self.rampup, SHORTEST_RAMP, LONGEST_TRIAL),
+                ("hold", self.hold, 0, LONGEST_TRIAL),
             ]
         )
-        if not 0 < made.target <= MOST_TARGET:
-            faults.append(fault_of_key("target", f"must be more than 0 and at most {MOST_TARGET * 100:g}%", FaultKind.RANGE))
-        if made.threshold >= 1:
-            faults.append(fault_of_key("threshold", "must be below 100%: more than everything cannot be lost", FaultKind.RANGE))
-        return faults
+        if not 0 < self.target <= MOST_TARGET:
+            yield fault_of_key("target", f"must be more than 0 and at most {MOST_TARGET * 100:g}%", FaultKind.RANGE)
+        if self.threshold >= 1:
+            yield fault_of_key("threshold", "must be below 100%: more than everything cannot be lost", FaultKind.RANGE)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""

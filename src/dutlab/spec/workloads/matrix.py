@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import permutations
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -61,23 +61,20 @@ class MatrixWorkload(Iperf3Workload):
     rate: FrameRate | None = None
     """Datagrams a second; None is as fast as it can."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the keys are those of the protocol."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
+        yield from super().own_faults()
         others, why = (
             (("length", "rate"), "is of datagrams: say `protocol: udp`")
-            if made.protocol == "tcp"
+            if self.protocol == "tcp"
             else (
                 ("omit", "zerocopy", "direction"),
                 "is of TCP: datagrams are sent at their rate from the start, and copied, by the client",
             )
         )
-        if made.ends_apart:
-            faults.append(fault(("ends_apart",), "one pair at a time is measured; it is of several links at once", FaultKind.CONFLICT))
-        return [*faults, *(fault((key,), why, FaultKind.CONFLICT) for key in others if getattr(made, key) != cls.model_fields[key].default)]
+        if self.ends_apart:
+            yield fault(("ends_apart",), "one pair at a time is measured; it is of several links at once", FaultKind.CONFLICT)
+        yield from (fault((key,), why, FaultKind.CONFLICT) for key in others if getattr(self, key) != type(self).model_fields[key].default)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

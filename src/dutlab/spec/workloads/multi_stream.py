@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
@@ -58,11 +58,9 @@ class StreamSpec(SpecModel):
         """The workload that sends it by itself. Raises ValidationError for what no frame can be."""
         return SweepWorkload(frame_sizes=(self.frame_size,), rates=(self.rate,), traffic=self.traffic, links=links)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """What is wrong with it by itself."""
-        del data
-        return [] if made is None else [fault(*of) for of in made.faults()]
+        return (fault(*of) for of in self.faults())
 
     def faults(self, links: tuple[LinkSet, ...] | None = None) -> list[tuple[Loc, str, FaultKind]]:
         """What is wrong with it on these sets of links, by the place in it."""
@@ -86,6 +84,8 @@ class ChainStep(SpecModel):
     gap: Duration = Seconds(0.0)
     """From the last frame of the one before to its first."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A name alone."""
@@ -97,6 +97,8 @@ class ChainSpec(SpecModel):
 
     steps: Annotated[tuple[ChainStep, ...], Field(min_length=1)]
     rounds: _Rounds = 1
+
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "array"},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -151,35 +153,27 @@ class MultiStreamWorkload(WorkloadModel):
     """Ends all streams."""
     drain: Duration = Seconds(0.5)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether chains name streams that end, each once, and the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += outside([("duration", made.duration, SHORTEST_TRIAL, LONGEST_TRIAL), ("drain", made.drain, 0.0, LONGEST_WAIT)])
-        for name, stream in made.streams.items():
-            faults += [fault(("streams", name, *loc), what, kind) for loc, what, kind in stream.faults(made.links)]
+        yield from super().own_faults()
+        yield from outside([("duration", self.duration, SHORTEST_TRIAL, LONGEST_TRIAL), ("drain", self.drain, 0.0, LONGEST_WAIT)])
+        for name, stream in self.streams.items():
+            yield from (fault(("streams", name, *loc), what, kind) for loc, what, kind in stream.faults(self.links))
         chained = set[str]()
-        for i, chain in enumerate(made.chains):
+        for i, chain in enumerate(self.chains):
             for j, step in enumerate(chain.steps):
                 at: Loc = ("chains", i, "steps", j)
-                if step.stream not in made.streams:
-                    faults.append(
-                        fault(at, f"unknown stream {step.stream!r} {did_you_mean(step.stream, made.streams)}", FaultKind.UNKNOWN_NAME)
-                    )
+                if step.stream not in self.streams:
+                    yield fault(at, f"unknown stream {step.stream!r} {did_you_mean(step.stream, self.streams)}", FaultKind.UNKNOWN_NAME)
                 elif step.stream in chained:
-                    faults.append(fault(at, f"{step.stream} is in a chain already; a stream is in one, and once", FaultKind.DUPLICATE))
-                elif made.streams[step.stream].frames is None:
-                    faults.append(
-                        fault(
-                            ("streams", step.stream, "frames"),
-                            "missing; the next of a chain begins when these have been sent",
-                            FaultKind.MISSING,
-                        )
+                    yield fault(at, f"{step.stream} is in a chain already; a stream is in one, and once", FaultKind.DUPLICATE)
+                elif self.streams[step.stream].frames is None:
+                    yield fault(
+                        ("streams", step.stream, "frames"),
+                        "missing; the next of a chain begins when these have been sent",
+                        FaultKind.MISSING,
                     )
                 chained.add(step.stream)
-        return faults
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links."""

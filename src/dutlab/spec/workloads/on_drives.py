@@ -36,7 +36,10 @@ def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyt
     raise ValueFault(f"must be {', '.join(get_args(Among))} or a list of drives that are loaded at once, as in [d1, d2]", FaultKind.TYPE)
 
 
-Drives = Annotated[tuple[Annotated[Among | LinkSet, BeforeValidator(_drive_set)], ...], Field(alias="drives"), BeforeValidator(levels)]
+_DriveSet = Annotated[Among | LinkSet, BeforeValidator(_drive_set)]
+Drives = Annotated[
+    tuple[_DriveSet, ...], Field(alias="drives"), BeforeValidator(levels, json_schema_input_type=_DriveSet | tuple[_DriveSet, ...])
+]
 
 
 class DriveSetting(Setting):
@@ -82,12 +85,11 @@ class DriveWorkload(WorkloadModel):
     """Which are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """No link is driven."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT))
-        return faults
+            yield fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT)
 
     @abstractmethod
     def settings(self) -> Iterator[tuple[DriveSetting, float]]:

@@ -13,7 +13,7 @@ it writes to the whole drive.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -27,7 +27,7 @@ from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio import FioSetting, access_options
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
 from dutlab.spec.workloads.setting import DurationSaid, Setting, Words
-from dutlab.spec.workloads.storage_limit import Percent, Sizes
+from dutlab.spec.workloads.storage_limit import Percent, Percents, Sizes
 from dutlab.units import Seconds
 
 PtsTest = Literal["iops", "throughput", "latency", "write-saturation"]
@@ -110,46 +110,45 @@ class PtsWorkload(DriveWorkload):
     kind: ClassVar[str] = "pts"
     setting: ClassVar[type[Setting]] = PtsSetting
 
-    tests: Annotated[tuple[PtsTest, ...], BeforeValidator(levels)] = ("iops", "throughput", "latency", "write-saturation")
+    tests: Annotated[tuple[PtsTest, ...], BeforeValidator(levels, json_schema_input_type=PtsTest | tuple[PtsTest, ...])] = (
+        "iops",
+        "throughput",
+        "latency",
+        "write-saturation",
+    )
     purge: Purge = "none"
     passes: Annotated[int, Field(ge=0, le=10)] = 2
     depth: Annotated[int, Field(ge=1, le=1024)] = 32
     jobs: Annotated[int, Field(ge=1, le=64)] = 1
     block_sizes: Sizes | None = None
-    reads_percent: Annotated[tuple[Percent, ...], BeforeValidator(levels)] | None = None
+    reads_percent: Percents | None = None
     most_rounds: Annotated[int, Field(ge=5, le=25)] = 25
     duration: Duration = Seconds(60.0)
     saturation: Duration = Seconds(21600.0)
     saturation_passes: Annotated[int | None, Field(ge=1, le=20)] = None
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether times and sizes are some."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        for name, lasts in (("duration", made.duration), ("saturation", made.saturation)):
+        yield from super().own_faults()
+        for name, lasts in (("duration", self.duration), ("saturation", self.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:
-                faults.append(fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
-        timed = made.saturation != cls.model_fields["saturation"].default
-        if made.saturation_passes and (made.jobs > 1 or timed):
+                yield fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
+        timed = self.saturation != type(self).model_fields["saturation"].default
+        if self.saturation_passes and (self.jobs > 1 or timed):
             what = "write `saturation` or `saturation_passes`, not both" if timed else "each of several jobs would write so much"
-            faults.append(fault(("saturation_passes",), what))
-        for name, given in (("tests", made.tests), ("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
+            yield fault(("saturation_passes",), what)
+        for name, given in (("tests", self.tests), ("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
             if given is not None and (not given or len(set(given)) < len(given)):
-                faults.append(
-                    fault(
-                        (name,),
-                        "a value is written twice" if given else "empty; write a value",
-                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
-                    )
+                yield fault(
+                    (name,),
+                    "a value is written twice" if given else "empty; write a value",
+                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
                 )
-        for size in made.block_sizes or ():
+        for size in self.block_sizes or ():
             try:
                 parse_size(size)
             except ValueError as error:
-                faults.append(raised(("block_sizes",), error))
-        return faults
+                yield raised(("block_sizes",), error)
 
     def settings(self) -> Iterator[tuple[PtsSetting, float]]:
         """The time is that of a terabyte a pass, and of the rounds that are usual."""

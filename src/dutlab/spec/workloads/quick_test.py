@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.spec.fields import Duration
 from dutlab.spec.goals import PRESETS, Goal
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, outside
 from dutlab.spec.workloads.search import AROUND_TRIAL_S, TRIALS_OF_A_LOAD
@@ -45,7 +45,7 @@ class QuickTestWorkload(FrameWorkload):
 
     setting: ClassVar[type[Setting]] = QuickTestSetting
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)
     """Time limit of the search of each frame size; the scale does not change it."""
     latency: Duration = Seconds(5.0)
@@ -53,17 +53,11 @@ class QuickTestWorkload(FrameWorkload):
     scale: float = 1.0
     """Trials and warm-ups last this share of what they would."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        return [
-            *faults,
-            *outside([("budget", made.budget, 1, _LONGEST_BUDGET), ("latency", made.latency, 0.1, _LONGEST_BUDGET)]),
-            *outside([("scale", made.scale, SMALLEST_SCALE, 1)], unit=""),
-        ]
+        yield from super().own_faults()
+        yield from outside([("budget", self.budget, 1, _LONGEST_BUDGET), ("latency", self.latency, 0.1, _LONGEST_BUDGET)])
+        yield from outside([("scale", self.scale, SMALLEST_SCALE, 1)], unit="")
 
     @property
     def goals(self) -> tuple[Goal, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -12,7 +12,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.known import WITHOUT_A_WAY_IN
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
@@ -60,25 +60,21 @@ class ReconfWorkload(FramesAround):
     """Modes that it is changed into and back from; each is a trial of its own."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
     """Each way."""
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     before: Duration = Seconds(2.0)
     after: Duration = Seconds(5.0)
     """A DUT that is not back by then is said to be so."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether there is a mode to change into, and the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("to", made.to)
-        faults += outside(
+        yield from super().own_faults()
+        yield from each_once("to", self.to)
+        yield from outside(
             [
-                ("before", made.before, SHORTEST_AROUND, LONGEST_TRIAL),
-                ("after", made.after, SHORTEST_AROUND, LONGEST_TRIAL),
+                ("before", self.before, SHORTEST_AROUND, LONGEST_TRIAL),
+                ("after", self.after, SHORTEST_AROUND, LONGEST_TRIAL),
             ]
         )
-        return faults
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -15,7 +15,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
@@ -122,7 +122,7 @@ class Rfc2544Workload(FrameWorkload):
     setting: ClassVar[type[Setting]] = Rfc2544Setting
 
     tests: tuple[Benchmark, ...] = USUAL_TESTS
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     scale: float = 1.0
     """All durations are this share of the prescribed ones."""
     directions: Literal["forward", "both"] = "forward"
@@ -141,35 +141,32 @@ class Rfc2544Workload(FrameWorkload):
     recovery_repeats: int = 3
     reset_repeats: int = 3
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether tests are there, each once, and the numbers make sense."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("tests", [test.value for test in made.tests])
-        faults += each_once("modifiers", [modifier.value for modifier in made.modifiers]) if made.modifiers else []
-        faults += each_once("extension_headers", made.extension_headers)
-        faults += each_once("networks", [str(n) for n in made.networks])
-        if Benchmark.HOP_BY_HOP in made.tests:
-            faults.append(
-                fault(
-                    ("tests", made.tests.index(Benchmark.HOP_BY_HOP)),
-                    "comes with extension_headers: [hop-by-hop]; ask for these",
-                    FaultKind.CONFLICT,
-                )
+        yield from super().own_faults()
+        yield from each_once("tests", [test.value for test in self.tests])
+        if self.modifiers:
+            yield from each_once("modifiers", [modifier.value for modifier in self.modifiers])
+        yield from each_once("extension_headers", self.extension_headers)
+        yield from each_once("networks", [str(n) for n in self.networks])
+        if Benchmark.HOP_BY_HOP in self.tests:
+            yield fault(
+                ("tests", self.tests.index(Benchmark.HOP_BY_HOP)),
+                "comes with extension_headers: [hop-by-hop]; ask for these",
+                FaultKind.CONFLICT,
             )
-        if Benchmark.THROUGHPUT not in made.tests and (needing := [t.value for t in made.tests if t in NEEDS_THROUGHPUT]):
-            faults.append(fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput", FaultKind.CONFLICT))
+        if Benchmark.THROUGHPUT not in self.tests and (needing := [t.value for t in self.tests if t in NEEDS_THROUGHPUT]):
+            yield fault(("tests",), f"{', '.join(needing)}: needs the throughput; add the test throughput", FaultKind.CONFLICT)
         numbers = [
-            ("scale", made.scale, SMALLEST_SCALE, 1),
-            ("width", made.width, 0.0001, 0.5),
-            ("latency_repeats", made.latency_repeats, 1, MOST_REPEATS),
-            ("burst_repeats", made.burst_repeats, 1, MOST_REPEATS),
-            ("recovery_repeats", made.recovery_repeats, 1, MOST_REPEATS),
-            ("reset_repeats", made.reset_repeats, 1, MOST_REPEATS),
+            ("scale", self.scale, SMALLEST_SCALE, 1),
+            ("width", self.width, 0.0001, 0.5),
+            ("latency_repeats", self.latency_repeats, 1, MOST_REPEATS),
+            ("burst_repeats", self.burst_repeats, 1, MOST_REPEATS),
+            ("recovery_repeats", self.recovery_repeats, 1, MOST_REPEATS),
+            ("reset_repeats", self.reset_repeats, 1, MOST_REPEATS),
         ]
-        return [*faults, *outside(numbers, unit=""), *outside([("burst_limit", made.burst_limit, SHORTEST_BURST_LIMIT, LONGEST_TRIAL)])]
+        yield from outside(numbers, unit="")
+        yield from outside([("burst_limit", self.burst_limit, SHORTEST_BURST_LIMIT, LONGEST_TRIAL)])
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

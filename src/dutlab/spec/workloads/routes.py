@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 from pydantic_core import InitErrorDetails
@@ -15,7 +15,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Network
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import goals_named
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, Spread
 from dutlab.spec.workloads.base import Need, WorkloadDrive
@@ -84,29 +84,25 @@ class RoutesWorkload(TimedFrames):
     counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)
     network: Network = IPv4Network("10.0.0.0/8")
     """Cut into as many equal parts as the largest count needs; each count takes the first of them, a route each."""
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     preset: str | None = None
     """Preset of a search; None measures what is forwarded at full speed."""
     duration: Duration = Seconds(10.0)
     """Duration of a trial at full speed; a search has its own."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether counts are there, each once, and the network holds them."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("counts", [str(n) for n in made.counts])
-        most = max(made.counts, default=1)
-        if most > made.network.num_addresses:
-            faults.append(fault(("network",), f"{made.network} has {made.network.num_addresses} addresses, not {most}", FaultKind.RANGE))
-        faults += alone(made.links, "a route leads to one sink")
-        if made.preset is not None:
+        yield from super().own_faults()
+        yield from each_once("counts", [str(n) for n in self.counts])
+        most = max(self.counts, default=1)
+        if most > self.network.num_addresses:
+            yield fault(("network",), f"{self.network} has {self.network.num_addresses} addresses, not {most}", FaultKind.RANGE)
+        yield from alone(self.links, "a route leads to one sink")
+        if self.preset is not None:
             try:
-                goals_named(made.preset)
+                goals_named(self.preset)
             except InputError as error:
-                faults.append(fault(("preset",), str(error)))
-        return faults
+                yield fault(("preset",), str(error))
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """How many drives there are."""

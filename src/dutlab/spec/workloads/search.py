@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -16,7 +16,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, FramesAround, outside
@@ -60,11 +60,9 @@ class SearchGoal(SpecModel):
     steps: int = 2
     """Coarser targets on the way from the initial to the final duration."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """What contradicts itself in the goal."""
-        del data
-        return [] if made is None else [fault((key,), what) for key, what in goal_faults(made.goal)]
+        return (fault((key,), what) for key, what in goal_faults(self.goal))
 
     @property
     def goal(self) -> Goal:
@@ -124,7 +122,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     preset: str | None = None
     """Names of presets, by commas."""
     goals: tuple[SearchGoal, ...] | None = None
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     lowest: FrameRate | None = None
     """Lowest rate of each link; None is a thousandth of the highest."""
     highest: FrameRate | None = None
@@ -136,16 +134,13 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Which bounds of goals without a bad trial are tried again when the search is done."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether there are goals that one search can serve, and a range of rates."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += made.faults_of_goals()
-        if made.lowest is not None and made.highest is not None and made.lowest >= made.highest:
-            faults.append(fault(("lowest",), f"{si(made.lowest, 'pps')} is not below highest, {si(made.highest, 'pps')}", FaultKind.RANGE))
-        return [*faults, *outside([("budget", made.budget, 1, LONGEST_TRIAL)])]
+        yield from super().own_faults()
+        yield from self.faults_of_goals()
+        if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
+            yield fault(("lowest",), f"{si(self.lowest, 'pps')} is not below highest, {si(self.highest, 'pps')}", FaultKind.RANGE)
+        yield from outside([("budget", self.budget, 1, LONGEST_TRIAL)])
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Goals and preset that exclude one another, and goals that no one search can serve."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -12,7 +12,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
@@ -61,30 +61,24 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
     rate: FrameRate
     """Rate of each link, as a search found it."""
     share: Share = 0.9
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     duration: Duration = Seconds(4 * 3600.0)
     threshold: Share = 0.0
     """A second that loses more than this has lost frames."""
     target: Share | None = None
     """Given: instead of one rate for all the time, trials that find the rate at which this share is lost, up to `rate` times `share`."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the load and the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        if made.share <= 0:
-            faults.append(fault_of_key("share", "must be more than 0", FaultKind.RANGE))
-        if not 0 <= made.threshold < 1:
-            faults.append(fault_of_key("threshold", "must be 0% to less than 100%", FaultKind.RANGE))
-        if made.target is not None and not SMALLEST_TARGET <= made.target <= LARGEST_TARGET:
-            faults.append(fault_of_key("target", f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}", FaultKind.RANGE))
-        if made.target is not None and made.threshold:
-            faults.append(
-                fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out", FaultKind.CONFLICT)
-            )
-        return faults
+        yield from super().own_faults()
+        if self.share <= 0:
+            yield fault_of_key("share", "must be more than 0", FaultKind.RANGE)
+        if not 0 <= self.threshold < 1:
+            yield fault_of_key("threshold", "must be 0% to less than 100%", FaultKind.RANGE)
+        if self.target is not None and not SMALLEST_TARGET <= self.target <= LARGEST_TARGET:
+            yield fault_of_key("target", f"must be {SMALLEST_TARGET:.7%} to {LARGEST_TARGET:.0%}", FaultKind.RANGE)
+        if self.target is not None and self.threshold:
+            yield fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out", FaultKind.CONFLICT)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """One a set of links and frame size."""

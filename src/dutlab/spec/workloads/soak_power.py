@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -21,7 +21,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name, Share, YesNo, name_fault, text_of
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, WorkloadDrive
@@ -58,20 +58,15 @@ class PowerPhase(SpecModel):
         at = "off" if self.off else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + joined(self.links)}"
         return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the state can be had, and held."""
-        del data
-        if made is None:
-            return []
-        faults = list(outside([("duration", made.duration, LEAST_S, LONGEST_TRIAL)]))
-        if not 0 <= made.share <= 1:
-            faults.append(fault_of_key("share", "must be 0% to 100% of `rate`", FaultKind.RANGE))
-        if made.off and (made.share or made.links is not None):
-            faults.append(fault(("off",), "nothing is sent to a DUT that is off; leave share and links out", FaultKind.CONFLICT))
-        if made.links is not None and not made.share:
-            faults.append(fault(("links",), "no load is asked for; write share too", FaultKind.CONFLICT))
-        return faults
+        yield from list(outside([("duration", self.duration, LEAST_S, LONGEST_TRIAL)]))
+        if not 0 <= self.share <= 1:
+            yield fault_of_key("share", "must be 0% to 100% of `rate`", FaultKind.RANGE)
+        if self.off and (self.share or self.links is not None):
+            yield fault(("off",), "nothing is sent to a DUT that is off; leave share and links out", FaultKind.CONFLICT)
+        if self.links is not None and not self.share:
+            yield fault(("links",), "no load is asked for; write share too", FaultKind.CONFLICT)
 
 
 USUAL = tuple(
@@ -109,7 +104,7 @@ class SoakPowerWorkload(FrameWorkload):
 
     rate: FrameRate
     """Of each link and direction, as a search found it: 100 % of the phases."""
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate("imix"),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     directions: Directions = Directions.BOTH
     phases: Annotated[tuple[PowerPhase, ...], Field(max_length=100)] = USUAL
     window: Duration = Seconds(120.0)
@@ -118,39 +113,31 @@ class SoakPowerWorkload(FrameWorkload):
     meter: str | None = None
     """The testbed's sensor whose watts count; None is the first that tells watts."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the phases can follow one another."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += outside([("window", made.window, 2.0, 3600.0), ("drain", made.drain, 0.0, LONGEST_WAIT)])
-        faults += each_once("phases", [phase.name for phase in made.phases])
-        if made.directions is Directions.ANSWERS:
-            faults.append(fault(("directions",), "answers have no load of their own; write forward, both or back", FaultKind.CONFLICT))
-        if made.phases and not any(phase.share for phase in made.phases):
-            faults.append(fault(("phases",), "none has a load; write share in one of them", FaultKind.CONFLICT))
-        off = next((i for i, phase in enumerate(made.phases) if phase.off), len(made.phases))
-        for i, phase in enumerate(made.phases):
+        yield from super().own_faults()
+        yield from outside([("window", self.window, 2.0, 3600.0), ("drain", self.drain, 0.0, LONGEST_WAIT)])
+        yield from each_once("phases", [phase.name for phase in self.phases])
+        if self.directions is Directions.ANSWERS:
+            yield fault(("directions",), "answers have no load of their own; write forward, both or back", FaultKind.CONFLICT)
+        if self.phases and not any(phase.share for phase in self.phases):
+            yield fault(("phases",), "none has a load; write share in one of them", FaultKind.CONFLICT)
+        off = next((i for i, phase in enumerate(self.phases) if phase.off), len(self.phases))
+        for i, phase in enumerate(self.phases):
             if i > off and phase.share:
-                faults.append(
-                    fault(
-                        ("phases", i, "share"),
-                        "the DUT has lost its mode by then: write loads before the phase that is off",
-                        FaultKind.CONFLICT,
-                    )
+                yield fault(
+                    ("phases", i, "share"),
+                    "the DUT has lost its mode by then: write loads before the phase that is off",
+                    FaultKind.CONFLICT,
                 )
-            if phase.until and made.window > phase.duration:
-                faults.append(
-                    fault(
-                        ("phases", i, "duration"),
-                        f"shorter than window, {made.window:g} s, in which it would be seen to be stable",
-                        FaultKind.RANGE,
-                    )
+            if phase.until and self.window > phase.duration:
+                yield fault(
+                    ("phases", i, "duration"),
+                    f"shorter than window, {self.window:g} s, in which it would be seen to be stable",
+                    FaultKind.RANGE,
                 )
-        if made.meter is not None and (what := name_fault(made.meter)):
-            faults.append(fault(("meter",), what))
-        return faults
+        if self.meter is not None and (what := name_fault(self.meter)):
+            yield fault(("meter",), what)
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:
         """All links at once where none are named."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -13,7 +13,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind, InputError
 from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_DESTINATION_PORTS, RFC4814_SOURCE_PORTS, FlowSet, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, WorkloadDrive
@@ -88,7 +88,7 @@ class StateWorkload(FrameWorkload):
     setting: ClassVar[type[Setting]] = StateSetting
 
     tests: tuple[StateTest, ...] = ALL_TESTS
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: (Mix.model_validate(64),))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     trial: Duration = Seconds(0.5)
     """Duration of a trial of the rate search, in which every frame begins a flow."""
     loss: Share = 0.001
@@ -109,25 +109,19 @@ class StateWorkload(FrameWorkload):
     budget: Duration = Seconds(600.0)
     """The search for concurrent flows ends before it has sent for longer."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether tests are there, each once, and the numbers make sense."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("tests", [test.value for test in made.tests])
-        faults += alone(made.links, "its flows fill the table")
-        if StateTest.RATE not in made.tests and made.fill_rate is None:
-            faults.append(
-                fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled", FaultKind.MISSING)
-            )
-        if made.nat_ports is not None and made.nat_ports[0] > made.nat_ports[1]:
-            faults.append(fault(("nat_ports",), f"{made.nat_ports[0]} is above {made.nat_ports[1]}", FaultKind.RANGE))
-        return [
-            *faults,
-            *outside([("trial", made.trial, 0.05, 60), ("drain", made.drain, 0, LONGEST_WAIT), ("budget", made.budget, 1, LONGEST_TRIAL)]),
-            *outside([("loss", made.loss, 0, 0.5), ("width", made.width, 0.001, 0.5)], unit=""),
-        ]
+        yield from super().own_faults()
+        yield from each_once("tests", [test.value for test in self.tests])
+        yield from alone(self.links, "its flows fill the table")
+        if StateTest.RATE not in self.tests and self.fill_rate is None:
+            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled", FaultKind.MISSING)
+        if self.nat_ports is not None and self.nat_ports[0] > self.nat_ports[1]:
+            yield fault(("nat_ports",), f"{self.nat_ports[0]} is above {self.nat_ports[1]}", FaultKind.RANGE)
+        yield from outside(
+            [("trial", self.trial, 0.05, 60), ("drain", self.drain, 0, LONGEST_WAIT), ("budget", self.budget, 1, LONGEST_TRIAL)]
+        )
+        yield from outside([("loss", self.loss, 0, 0.5), ("width", self.width, 0.001, 0.5)], unit="")
 
     @property
     def flows(self) -> int:

@@ -45,21 +45,23 @@ class Step(SpecModel):
     name: str = ""
     """What a report calls it; without one its place in the phase."""
 
+    written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
+
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
         """A bare text is a command that is waited for."""
         return {"run": data} if isinstance(data, str) else data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether it is one of the two kinds."""
         given = [key for key in ("run", "spawn") if data.get(key) is not None]
-        faults = [] if len(given) == 1 else [fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)]
+        if len(given) != 1:
+            yield fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)
         if made is not None and made.spawn is not None and made.timeout is not None:
-            faults.append(fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out", FaultKind.CONFLICT))
+            yield fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out", FaultKind.CONFLICT)
         if made is not None and made.at_timeout == "end" and made.timeout is None:
-            faults.append(fault(("at_timeout",), "`end` needs a timeout", FaultKind.CONFLICT))
-        return faults
+            yield fault(("at_timeout",), "`end` needs a timeout", FaultKind.CONFLICT)
 
     @property
     def command(self) -> str:
@@ -69,6 +71,7 @@ class Step(SpecModel):
 
 Steps = tuple[Step, ...]
 ByHost = dict[str, Steps]
+_ByHostOrNone = Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v, json_schema_input_type=ByHost | None)]
 
 
 class StepsWorkload(WorkloadModel):
@@ -78,23 +81,22 @@ class StepsWorkload(WorkloadModel):
     tool: ClassVar[str] = "steps"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
 
-    startup: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
-    run: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
-    collect: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
-    reset: Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else v), Field(default_factory=dict)]
+    startup: Annotated[_ByHostOrNone, Field(default_factory=dict)]
+    run: Annotated[_ByHostOrNone, Field(default_factory=dict)]
+    collect: Annotated[_ByHostOrNone, Field(default_factory=dict)]
+    reset: Annotated[_ByHostOrNone, Field(default_factory=dict)]
     """Always carried out, whatever happened before."""
     on_failure: Literal["keep-going", "stop"] = "keep-going"
     """`stop`: after a phase in which a step failed only `reset` follows."""
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Whether there is anything to do."""
-        faults = super().cross_faults(data, made)
+        yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            faults.append(fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT))
+            yield fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT)
         if made is not None and not any(made.phases.values()):
-            faults.append(fault(("run",), "missing; write commands by host, as in {source: [uname -a]}", FaultKind.MISSING))
-        return faults
+            yield fault(("run",), "missing; write commands by host, as in {source: [uname -a]}", FaultKind.MISSING)
 
     @property
     def phases(self) -> dict[Phase, ByHost]:

@@ -11,9 +11,9 @@ Each block size with each mix is a trial, which looks for its knee itself. Witho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import ceil, log2
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -33,8 +33,9 @@ BISECTIONS = 4
 """Points of a sweep beside the doublings, for the estimate of its time."""
 LARGEST_BLOCK = 64 << 20
 
-Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels)]
+Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
 Percent = Annotated[int, Field(ge=0, le=100)]
+Percents = Annotated[tuple[Percent, ...], BeforeValidator(levels, json_schema_input_type=Percent | tuple[Percent, ...])]
 
 
 class StorageLimitSetting(DriveSetting):
@@ -83,7 +84,7 @@ class StorageLimitWorkload(DriveWorkload):
 
     access: Literal["random", "sequential"] = "random"
     block_sizes: Sizes = ("512", "4k", "64k", "128k", "1M")
-    reads_percent: Annotated[tuple[Percent, ...], BeforeValidator(levels)] = (100,)
+    reads_percent: Percents = (100,)
     jobs: Annotated[int, Field(ge=1, le=64)] = 1
     """Threads a drive, each with the depth of the sweep: one thread of fio drives some 450,000 I/Os a second."""
     deepest: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = 1024
@@ -91,38 +92,30 @@ class StorageLimitWorkload(DriveWorkload):
     ramp: Duration = Seconds(1.0)
     duration: Duration = Seconds(10.0)
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the block sizes are some, and the jobs do not read the same."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        if not 0 < made.duration <= LONGEST_TRIAL:
-            faults.append(fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE))
-        for name, given in (("block_sizes", made.block_sizes), ("reads_percent", made.reads_percent)):
+        yield from super().own_faults()
+        if not 0 < self.duration <= LONGEST_TRIAL:
+            yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
+        for name, given in (("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
             if not given or len(set(given)) < len(given):
-                faults.append(
-                    fault(
-                        (name,),
-                        "a value is written twice" if given else "empty; write a value",
-                        FaultKind.DUPLICATE if given else FaultKind.MISSING,
-                    )
+                yield fault(
+                    (name,),
+                    "a value is written twice" if given else "empty; write a value",
+                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
                 )
-        for size in made.block_sizes:
+        for size in self.block_sizes:
             try:
                 if parse_size(size) % 512 or not 0 < parse_size(size) <= LARGEST_BLOCK:
-                    faults.append(fault(("block_sizes",), f"{size} is not a multiple of 512 bytes up to 64M"))
+                    yield fault(("block_sizes",), f"{size} is not a multiple of 512 bytes up to 64M")
             except ValueError as error:
-                faults.append(raised(("block_sizes",), error))
-        if made.jobs > 1 and made.access == "sequential":
-            faults.append(
-                fault(
-                    ("jobs",),
-                    "several sequential jobs would go over the same blocks; leave `jobs` out, or use access: random",
-                    FaultKind.CONFLICT,
-                )
+                yield raised(("block_sizes",), error)
+        if self.jobs > 1 and self.access == "sequential":
+            yield fault(
+                ("jobs",),
+                "several sequential jobs would go over the same blocks; leave `jobs` out, or use access: random",
+                FaultKind.CONFLICT,
             )
-        return faults
 
     def settings(self) -> Iterator[tuple[StorageLimitSetting, float]]:
         """Each block size with each mix; the time is that of a sweep to the deepest."""

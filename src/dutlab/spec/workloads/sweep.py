@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.mixes import Mix
+from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions
@@ -33,32 +33,26 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
     setting: ClassVar[type[Setting]] = SweepSetting
     spaced_bursts: ClassVar[bool] = True
 
-    frame_sizes: tuple[Mix, ...] = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
+    frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)
     """On each link; None, written `max`, is as fast as the generator can."""
     directions: Literal["forward", "both"] = "forward"
     """From source to sink, or at the same time and rate also back."""
 
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> list[InitErrorDetails]:
+    def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether rates are there, each once, and the times can be kept."""
-        faults = super().cross_faults(data, made)
-        if made is None:
-            return faults
-        faults += each_once("rates", [str(r) for r in made.rates])
-        if made.traffic.burst is not None and None in made.rates:
-            faults.append(
-                fault(
-                    ("traffic", "burst"),
-                    "a load at full speed has no pauses between bursts; write rates other than max",
-                    FaultKind.CONFLICT,
-                )
+        yield from super().own_faults()
+        yield from each_once("rates", [str(r) for r in self.rates])
+        if self.traffic.burst is not None and None in self.rates:
+            yield fault(
+                ("traffic", "burst"),
+                "a load at full speed has no pauses between bursts; write rates other than max",
+                FaultKind.CONFLICT,
             )
-        few = [i for i, r in enumerate(made.rates) if r is not None and r.unit is RateUnit.PPS and r.value * made.duration < 1 - ROUNDING]
-        faults += [
-            fault(("rates", i), f"not one frame in {made.duration:g}s; raise the rate or the duration", FaultKind.RANGE) for i in few
-        ]
-        return faults
+        few = [i for i, r in enumerate(self.rates) if r is not None and r.unit is RateUnit.PPS and r.value * self.duration < 1 - ROUNDING]
+        yield from (
+            fault(("rates", i), f"not one frame in {self.duration:g}s; raise the rate or the duration", FaultKind.RANGE) for i in few
+        )
 
     @property
     def sends_back(self) -> bool:

@@ -8,8 +8,9 @@ from dutlab.systems.facts import Answers, FactTree, Question
 from dutlab.systems.linux_facts import card, drives, firewall, machine, neighbours
 
 WORDS = r"""
-slurp() {
+slurp() {  # FILE: one under /sys or /proc/sys has one line, which takes no program to read
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
+  case $1 in */sys/*) IFS= read -r said 2>/dev/null <"$1" && { printf '%s\n' "$said"; return; } ;; esac
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 
 from dutlab.dut.mode import SeenProbe, UdpFlow
-from dutlab.ending import to_its_end
+from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
@@ -48,6 +48,7 @@ PROBE_DRAIN = Seconds(0.2)
 WARMUP_DRAIN = Seconds(0.1)
 _PROBE_PORTS = range(20000, 48000)
 _LAST_STREAM = 65535
+R = TypeVar("R")
 _WHICH_CLOCK = "cat /proc/sys/kernel/random/boot_id && { cat /proc/self/timens_offsets 2>/dev/null || true; }"
 """One boot of one kernel (random(4)), and how its monotonic clock is shifted for those who ask (time_namespaces(7))."""
 
@@ -200,25 +201,35 @@ class Engine:
     @contextlib.asynccontextmanager
     async def _opened(self, directions: Sequence[Direction]) -> AsyncIterator[list[str]]:
         """The ports of `directions`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
-        notes, opened = [], []
         try:
             for host in _hosts_of(directions):
                 await self._agent(host)
             guarded = {port for of in directions if not of.isolated for port in (of.sends_on, of.receives_on)}
+            wanted: dict[tuple[str, Port], dict[str, Any]] = {}
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
-                    if (role, port) in opened:  # on a cable that links share
-                        continue
-                    said = await self._agents[role].ask("open", Opened, **self._open_arguments(role, port, i, isolated=port not in guarded))
-                    opened.append((role, port))
-                    notes += [f"{port}: {note}" for note in (said.backend, *said.notes)]
-            yield notes
-            for role, port in opened:
-                await self._agents[role].ask("close", Done, port=str(port))
+                    if (role, port) not in wanted:  # on a cable that links share
+                        wanted[role, port] = self._open_arguments(role, port, i, isolated=port not in guarded)
+            opened = await self._asked("open", Opened, wanted)
+            yield [f"{port}: {note}" for (_, port), said in opened.items() for note in (said.backend, *said.notes)]
+            await self._asked("close", Done, {of: {"port": str(of[1])} for of in opened})
         except BaseException:
             await to_its_end(self.close())
             await self._still_there(directions)
             raise
+
+    async def _asked(self, op: str, kind: type[R], wanted: Mapping[tuple[str, Port], Mapping[str, Any]]) -> dict[tuple[str, Port], R]:
+        """What is said of each port: all hosts are asked at once, each of one port after the other. Raises as Agent.ask()."""
+
+        async def of_host(host: str) -> dict[tuple[str, Port], R]:
+            return {of: await self._agents[host].ask(op, kind, **arguments) for of, arguments in wanted.items() if of[0] == host}
+
+        asked = [asyncio.ensure_future(of_host(host)) for host in dict.fromkeys(host for host, _ in wanted)]
+        try:
+            said = {of: reply for replies in await asyncio.gather(*asked) for of, reply in replies.items()}
+        finally:
+            await cancelled(*asked)
+        return {of: said[of] for of in wanted}
 
     def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
         networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})

@@ -11,7 +11,7 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
-from dutlab.methods.ports import Flow, OfferedChain, flow_of_stream
+from dutlab.methods.ports import NO_TIME, Flow, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -21,11 +21,12 @@ from dutlab.tools.engine.protocol import Armed, Clock, Done, Received, Sent, Sta
 from dutlab.tools.engine.report import arrived_so_far, doubts_of, flow_of, links_lost, of_stream, sent_so_far
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
-from dutlab.units import Seconds
 
 LOOK_S = 0.2
 """How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""
 LOOK_SLOWLY_S = 1.0
+COMES_S = 0.02
+"""How often a receiver is asked where all frames are soon to have arrived."""
 TOGETHER_S = 0.3
 """Where several hosts send, they begin so much after the first is told to: time to tell all of them, and for them to load their plans."""
 
@@ -82,7 +83,7 @@ class Part:
     chains: Sequence[OfferedChain] = ()
     """Of the streams on each link."""
     ends_when_all_came: bool = False
-    """What comes after the last frame does not matter: a direction of which every frame has arrived is not waited for."""
+    """What comes after the last frame does not matter: a port is not waited for once every frame has arrived there."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
     """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
 
@@ -201,17 +202,25 @@ class Part:
 
     async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Sent]) -> list[FlowAccount]:
         """What came of the streams that one port receives. Raises ToolFailed, HostError."""
-        streams, drain = [], Seconds(0)
-        for direction in directions:
-            of_sender = of_stream(sent[direction.sends_on].streams, self.streams[direction.name], direction.sender)
-            streams.append(to_settle(of_sender))
-            all_came = self.ends_when_all_came and (came := await self._arrived(direction)) and came.unique == of_sender.sent
-            drain = drain if all_came else self.load.offer.drain
+        of_senders = [of_stream(sent[of.sends_on].streams, self.streams[of.name], of.sender) for of in directions]
+        streams, drain = [to_settle(of) for of in of_senders], self.load.offer.drain
+        if self.ends_when_all_came:
+            await self._all_came([(direction, of.sent) for direction, of in zip(directions, of_senders, strict=True)], within_s=drain)
+            drain = NO_TIME
         received = await self.agents[port.host].ask(
             "settle", Received, port=str(port), sent=streams, drain_ns=round(drain * NS), timeout_s=drain + REPLY_S
         )
         sound(received, port.host)
         return [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
+
+    async def _all_came(self, wanted: Sequence[tuple[Direction, int]], *, within_s: float) -> None:
+        """Returns as soon as so many different frames of each direction have arrived, or time is over."""
+        over = time.monotonic() + within_s
+        for direction, frames in wanted:
+            while (came := await self._arrived(direction)) is None or came.unique < frames:
+                if (left := over - time.monotonic()) <= 0:
+                    return
+                await asyncio.sleep(min(COMES_S, left))
 
     def _account(self, direction: Direction, sent: Sent, received: Received, nth: int) -> FlowAccount:
         """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""

@@ -38,6 +38,10 @@ SCRIPT = "opt/dutlab/trial"
 """The file of QEMU's firmware that is the script of a trial."""
 PROGRAMS = (BUSYBOX, IP, NFT, TC, ETHTOOL)
 """Of this machine, which every guest gets."""
+PAUSE = "pause"
+"""What the guest says before it pauses itself."""
+SYMBOLS_BEGIN, SYMBOLS_END = "symbols", "symbols end"
+"""What it says around the functions of its kernel."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
 _OTHERS = (
@@ -50,7 +54,14 @@ INSTRUCTIONS = ("aes", "avx", "avx2", "avx512f", "bmi2", "erms", "fsrm", "pclmul
 """Of a processor, as /proc/cpuinfo has them, that the record tells."""
 _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
+TRACED, TRACED_RIG = "traced", "traced-rig"
+"""Passes of which each instruction is logged."""
+_TRACED_FRAMES, _FEWEST_TRACED, _RULES_TRACED = 128, 8, 100
+"""So many frames, and fewer where each meets so many rules."""
 _FIRST_DESTINATION = "10.1.16.0"
+_SYMBOLS = f"""say {SYMBOLS_BEGIN}
+grep -i " [tw] " /proc/kallsyms
+say {SYMBOLS_END}"""
 _INIT = f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -105,6 +116,7 @@ say ciphers $(awk '$1 == "driver" {{ name = $3 }} $1 == "refcnt" && $3 > 1 {{ pr
 _PLAIN = "flush chain netdev sink v3; add rule netdev sink v3 goto plain"
 _TRIAL = """(sleep {limit_s}; say late; poweroff -f) & late=$!
 pg() {{ echo "$2" >/proc/net/pktgen/$1 || fail "pktgen does not take $2"; }}
+pause() {{ say {pause}; devmem $address 8 1; }}
 dut() {{ ip netns exec dut "$@"; }}
 nft_in() {{ ip netns exec $1 nft "$2"; }}
 for port in v0 g0; do ip link set $port mtu {mtu}; done
@@ -128,7 +140,9 @@ pass() {{
   for word in "src_min 10.0.0.1" "src_max 10.0.0.1" "dst_min {dst_min}" "dst_max {dst_max}" "udp_dst_min {port}" "udp_dst_max {port}" \
     "delay 0" "count $3" "pkt_size $4" "udp_src_min $5" "udp_src_max $6"; do pg $2 "$word"; done
   sleep 0.2
+  $around
   pg pgctrl start
+  $around
   say "pass $* $(grep -A1 Result: /proc/net/pktgen/$2 | tr '\\n' ' ')"
   ip netns exec sink nft reset counters | tr '\\n' ' ' | sed 's/^/{mark} counted /'
   echo
@@ -140,6 +154,7 @@ ip netns exec sink nft '{plain}' || fail sink
 say tracked $(dut cat /proc/sys/net/netfilter/nf_conntrack_count 2>/dev/null || echo 0)
 {has}
 dut nft list ruleset | sed 's/^/{mark} ruleset /'
+{traced}
 say done
 """
 
@@ -155,6 +170,11 @@ class Pass:
     port: str
     """`v0` through the router, `g0` the rig."""
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether each instruction of it is logged."""
+        return self.name in {TRACED, TRACED_RIG}
+
 
 def passes_of(setting: ExactSetting) -> list[Pass]:
     """In their order: of new flows first, which no frame before made known; each size with the rig and through the router."""
@@ -168,6 +188,9 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
         elif n == 0:
             found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES), "v0"))
         found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
+    if setting.profile:
+        frames = max(_FEWEST_TRACED, _TRACED_FRAMES // (1 + setting.rules // _RULES_TRACED))
+        found += [Pass(name, size, frames, port) for size, _ in sizes for name, port in ((TRACED_RIG, "g0"), (TRACED, "v0"))]
     return found
 
 
@@ -182,10 +205,11 @@ def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass
     routes = setting.routes
     first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
     last = ".".join(map(str, (first + routes - 1).to_bytes(4)))
-    said = [
-        f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}"
+    lines = [
+        (p.is_traced, f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}")
         for p in passes
     ]  # fmt: skip
+    traced = [line for is_traced, line in lines if is_traced]
     shortest = min(size for size, _ in setting.frame_size.parts)
     text = _TRIAL.format(
         limit_s=setting.limit_s,
@@ -206,7 +230,9 @@ def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass
         proof_port=_PROOF_PORT,
         proof_end=_PROOF_PORT + 1,
         plain=_PLAIN,
-        passes="\n".join(said),
+        passes="\n".join(line for is_traced, line in lines if not is_traced),
+        pause=PAUSE,
+        traced="\n".join([_SYMBOLS, "around=pause", *traced] if traced else ()),
     )
     return text.encode()
 

@@ -17,7 +17,7 @@ import shutil
 import signal
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,10 +25,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dutlab import outside
+from dutlab.bounds import CONSOLE_BYTES
 from dutlab.errors import HostError, ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.programs import Program
-from dutlab.tools.exact.guest import MARK, SCRIPT
+from dutlab.tools.exact.guest import MARK, PAUSE, SCRIPT
 
 QEMU = Program("qemu-system-x86_64", "qemu-system-x86")
 MEMORY_MB = 512
@@ -119,9 +121,13 @@ class Monitor:
                 if await self._is_dead():
                     raise GuestEnded from None
 
+    async def command(self, line: str) -> str:
+        """What QEMU prints at a command of its monitor for people. Raises GuestEnded, ToolFailed."""
+        return str(await self.ask("human-monitor-command", **{"command-line": line})).strip()
+
     async def _is_dead(self) -> bool:
         """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9)."""
-        said = str(await self.ask("human-monitor-command", **{"command-line": "info registers"}))
+        said = await self.command("info registers")
         flags, halted = re.search(r"[ER]FL=([0-9a-f]+)", said), re.search(r"HLT=(\d)", said)
         return flags is not None and halted is not None and halted[1] == "1" and not int(flags[1], 16) & 1 << 9
 
@@ -183,7 +189,11 @@ def _keep(part: Path, state: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -> str:
+Paused = Callable[[Monitor, str], Awaitable[None]]
+"""Is called while the guest has paused itself, with what it said until then."""
+
+
+async def run_script(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None = None) -> str:
     """What the guest said on its console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
     with TemporaryDirectory(prefix=".trial-", dir=state.parent) as place:
         async with _started(host, machine, Path(place), script, ["-incoming", "defer"]) as monitor:
@@ -193,7 +203,11 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes) -
             await monitor.ask("cont")
             with contextlib.suppress(GuestEnded):
                 while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
-                    raise ended(host, _console(Path(place)))
+                    said = _console(Path(place))
+                    if paused is None or not said.endswith(f"{MARK} {PAUSE}\n"):
+                        raise ended(host, said)
+                    await paused(monitor, said)
+                    await monitor.ask("cont")
         said = _console(Path(place))
         if f"{MARK} done" not in said:
             raise ended(host, said, is_spent=monitor.is_spent)
@@ -298,5 +312,4 @@ def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False) -
 
 
 def _console(place: Path) -> str:
-    path = place / "console"
-    return path.read_text(encoding="utf-8", errors="replace").replace("\r", "") if path.exists() else ""
+    return outside.tail(place / "console", CONSOLE_BYTES).decode("utf-8", "replace").replace("\r", "")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import hypot
 from pathlib import Path
 
 from dutlab.dut.linux_exact import in_words
@@ -22,10 +23,13 @@ from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.exact import ExactSetting
+from dutlab.stats.functions import FUNCTIONS, REST, WITH, WITHOUT, FunctionCost
 from dutlab.tools.exact.guest import (
     MARK,
     PROGRAMS,
     PROOF_FRAMES,
+    TRACED,
+    TRACED_RIG,
     Pass,
     guest_image,
     insist_on_modules,
@@ -34,6 +38,7 @@ from dutlab.tools.exact.guest import (
     trial_script,
 )
 from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
+from dutlab.tools.exact.traced import Count, PassProfile, tracer, weighed, without_symbols
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
 from dutlab.user_cache import user_cache
@@ -110,6 +115,35 @@ def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[di
     return figures, rows
 
 
+def profiles_of(planned: Sequence[Pass], found: Sequence[PassProfile]) -> dict[str, PassProfile]:
+    """With the router and without it; sizes of a mix have their share."""
+    frames = {p.size: p.frames for p in planned if p.name == "router"}
+    traced = list(zip([p for p in planned if p.is_traced], found, strict=True))
+    return {
+        name: weighed([(frames[p.size], of) for p, of in traced if p.name == kind])
+        for name, kind in ((WITH, TRACED), (WITHOUT, TRACED_RIG))
+    }
+
+
+def function_costs(profiles: Mapping[str, PassProfile], figures: Mapping[str, float]) -> list[FunctionCost]:
+    """The largest first, and what is left of the figures: together they are these."""
+    whole, rig, none = profiles[WITH].functions, profiles[WITHOUT].functions, Count(0.0)
+    found = list[FunctionCost]()
+    for name in whole.keys() | rig.keys():
+        a, b = whole.get(name, none), rig.get(name, none)
+        found.append(FunctionCost(name, a.mean - b.mean, hypot(a.error, b.error), a.mean, b.mean))
+    found.sort(key=lambda of: (-of.own, of.name))
+    all_of_it, of_rig = (figures[f"exact_{word}_instructions_per_frame"] for word in ("whole", "rig"))
+    rest, rest_of_rig = all_of_it - sum(of.whole for of in found), of_rig - sum(of.rig for of in found)
+    return [*found, FunctionCost(REST, rest - rest_of_rig, 0.0, rest, rest_of_rig)]
+
+
+def folded(profile: PassProfile) -> bytes:
+    """Stacks with thousandths of an instruction a frame, a line each."""
+    lines = [f"{';'.join(stack)} {round(count * 1000)}" for stack, count in sorted(profile.stacks.items())]
+    return "\n".join([f"# thousandths of an instruction a frame, the mean of {profile.frames} frames", *lines, ""]).encode()
+
+
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """QEMU's version. Raises ToolMissing where a program is not there, LabError for a kernel without what is needed, HostError."""
     host = _host(site)
@@ -136,7 +170,8 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     except OSError as error:
         why = f"the booted guest cannot be kept in {folder}: {error.strerror}"
         raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make room there, or set XDG_CACHE_HOME") from error
-    console = await run_script(host, machine, state, script)
+    async with tracer(state.parent) as log:
+        console = without_symbols(await run_script(host, machine, state, script, log.paused))
     raw = {"console.txt": console.encode(), "script.sh": script}
     try:
         found, distinct, tracked = parse_console(console)
@@ -145,11 +180,21 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     if why := void_because(planned, found, distinct):
         raise GuestFailed(GuestEnd.VOID, why, host=host.name, raw=raw)
     figures, rows = figures_of(planned, found)
+    tables = {"passes": rows}
+    if log.profiles and not log.why:
+        profiles = profiles_of(planned, log.profiles)
+        tables[FUNCTIONS] = [of.row for of in function_costs(profiles, figures)]
+        raw |= {f"instructions-{name}.folded": folded(of) for name, of in profiles.items()}
     return Measured(
         {cell.link_label: figures},
         raw=raw,
-        facts={**await asyncio.to_thread(_facts, machine, setting), "tracked_flows": str(tracked), **_had(console)},
-        tables={"passes": rows},
+        facts={
+            **await asyncio.to_thread(_facts, machine, setting),
+            "tracked_flows": str(tracked),
+            **_had(console),
+            **({"no_profile": log.why} if log.why else {}),
+        },
+        tables=tables,
     )
 
 

@@ -1,0 +1,24 @@
+"""schema."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from dutlab.choices import FILE_MODELS
+from dutlab.cli.told import say
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(list(FILE_MODELS)))
+def schema(kind: str) -> None:
+    """An editor completes keys and marks faults in a file whose first line is `# yaml-language-server: $schema=experiment.schema.json`.
+
+    \b
+    Example:
+      dutlab schema experiment > experiment.schema.json
+    """
+    from dutlab.spec.file_schema import file_schema
+
+    say(json.dumps(file_schema(kind), indent=1))

@@ -1,0 +1,27 @@
+"""Which functions take more or fewer instructions a frame in a newer run, of cells that both have with a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dutlab.report.questions.sides import as_of_any_kernel
+from dutlab.stats.functions import FUNCTIONS, FunctionChange, FunctionCost, changes, of_rows
+from dutlab.store.cell_figures import CellKey, counts, key_of
+from dutlab.store.read import reading
+from dutlab.store.run_folder import RunFolder
+
+
+def function_changes(older: Path, newer: Path) -> Mapping[CellKey, tuple[FunctionChange, ...]]:
+    """By cell as of any kernel; the largest first. Raises StoreError, InputError."""
+    first, second = _costs(older), _costs(newer)
+    return {key: changes(of, second[key]) for key, of in first.items() if key in second}
+
+
+def _costs(path: Path) -> dict[CellKey, list[FunctionCost]]:
+    with reading(path):
+        return {
+            key_of(as_of_any_kernel(record).cell): of_rows(record.tables[FUNCTIONS])
+            for record in RunFolder.open(path).readable_records([])
+            if counts(record) and FUNCTIONS in record.tables
+        }

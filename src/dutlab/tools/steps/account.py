@@ -1,0 +1,169 @@
+"""What has been done of steps: each with its output and its end, when each host began, and what the record has of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.methods.ports import Measured, Row
+from dutlab.reason import reason_in
+from dutlab.spec.workloads.steps import PHASES, Phase, Step
+from dutlab.subject import Figures, Subject, step_part
+from dutlab.tools.gate import ClockReading, Start
+from dutlab.tools.steps.figures import step_figures
+
+TOOL = "steps"
+STARTS = "starts"
+"""The table of when each host began each phase, and of the clocks that say so."""
+FIGURES = "step_figures"
+"""The table of what was found in the outputs of steps (`figures.py`)."""
+ALL_HOSTS = "all hosts"
+"""In the place where other tools name a link. Figures of one step have its host there."""
+
+End = Literal["", "time-out", "step", "trial", "interrupted"]
+"""What ended a step, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """A step that was begun, and what became of it."""
+
+    host: str
+    phase: Phase
+    place: int
+    """In its phase on its host, from 1."""
+    step: Step
+    started_s: float
+    """Wall clock, in seconds since the epoch."""
+    seconds: float
+    status: int | None
+    """None: it did not end by itself, or its host was lost."""
+    stdout: bytes = b""
+    stderr: bytes = b""
+    why: str = ""
+    """Why it has failed; empty when it has not."""
+    end: End = ""
+
+    @property
+    def failed(self) -> bool:
+        """It did not do what it was asked for. A spawned step that ran until the reset has, and one that its time-out was to end."""
+        return bool(self.why)
+
+    @property
+    def file(self) -> str:
+        """Where its output is kept, without the ending."""
+        return f"{self.host}/{self.phase}/{self.place:02d}"
+
+    @property
+    def subject(self) -> Subject:
+        """What the figures in its output are of."""
+        return Subject((self.host,), part=step_part(self.phase, self.place))
+
+    @property
+    def row(self) -> Row:
+        """For the record's table."""
+        return {
+            "host": self.host,
+            "phase": self.phase,
+            "step": self.step.name or str(self.place),
+            "kind": "run" if self.step.spawn is None else "spawn",
+            "command": self.step.command,
+            "status": self.status,
+            "started_s": round(self.started_s, 6),
+            "duration_s": round(self.seconds, 6),
+            "why": self.why,
+            "ended_by": self.end,
+            "file": self.file,
+        }
+
+
+@dataclass
+class Account:
+    """What has been done so far; filled as it happens, so that an interrupted trial keeps it too."""
+
+    done: list[StepDone] = field(default_factory=list)
+    starts: dict[Phase, list[Start]] = field(default_factory=dict)
+    """When each host began, by phase; a host that was lost has none."""
+    clocks: dict[str, ClockReading] = field(default_factory=dict)
+    """Each host's clock as it was last seen."""
+    interrupted: Phase | None = None
+    """The phase in which the run was interrupted."""
+    began: dict[Phase, float] = field(default_factory=dict)
+    """When each phase was begun, in seconds since the epoch."""
+    _at: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> list[StepDone]:
+        """Results, in the order in which the steps ended."""
+        return [d for d in self.done if d.failed]
+
+    def keep(self, step: StepDone) -> None:
+        """Adds `step`, or puts it in the place of what was known of it before."""
+        at = self._at.setdefault(step.file, len(self.done))
+        self.done[at : at + 1] = [step]
+
+    @property
+    def skew_ns(self) -> int:
+        """At most this lay between the first host's start of a phase and the last's."""
+        spreads = [max(s.latest_ns for s in starts) - min(s.earliest_ns for s in starts) for starts in self.starts.values() if starts]
+        return max(spreads, default=0)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Doubts about clocks that were set meanwhile."""
+        jumps = [(phase, s) for phase, starts in self.starts.items() for s in starts if s.jumped_ns]
+        return tuple(
+            Doubt(DoubtKind.CLOCK_JUMPED, detail=f"{s.host}, by {s.jumped_ns / 1e9:+.3f} s, seen as {phase} began") for phase, s in jumps
+        )
+
+    def measured(self) -> Measured:
+        """Figures, tables and outputs for the record."""
+        ordered = sorted(self.done, key=lambda d: (PHASES.index(d.phase), d.started_s))
+        raw = {f"{d.file}.{end}": data for d in ordered for end, data in (("out", d.stdout), ("err", d.stderr)) if data}
+        own = [(d, found) for d in ordered if (found := step_figures(d.stdout, d.stderr))]
+        figures = {
+            "failed_steps": float(len(self.failed)),
+            "skew_ns": float(self.skew_ns),
+            "duration_s": max((d.started_s + d.seconds for d in ordered), default=0.0) - min((d.started_s for d in ordered), default=0.0),
+        }
+        return Measured(
+            figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((d.subject, found) for d, found in own)]),
+            raw=raw,
+            doubts=self.doubts,
+            tables={
+                TOOL: [d.row for d in ordered],
+                FIGURES: [{**_named(d), "figure": name, "value": v} for d, found in own for name, v in found.items()],
+                STARTS: [_row(phase, s) for phase, starts in self.starts.items() for s in starts],
+            },
+            notes=[*([f"interrupted in {self.interrupted}"] if self.interrupted else []), *(_words(d) for d in self.failed)],
+        )
+
+
+def _named(step: StepDone) -> Row:
+    return {
+        "host": step.host,
+        "phase": step.phase,
+        "step": step.step.name or str(step.place),
+        "command": step.step.command,
+        "file": step.file,
+    }
+
+
+def _row(phase: Phase, start: Start) -> Row:
+    return {
+        "host": start.host,
+        "phase": phase,
+        "clock_ahead_ns": start.ahead.ns,
+        "clock_error_ns": start.ahead.error_ns,
+        "earliest_ns": start.earliest_ns,
+        "latest_ns": start.latest_ns,
+        "jumped_ns": start.jumped_ns,
+    }
+
+
+def _words(step: StepDone) -> str:
+    reason = reason_in(step.stderr.decode("utf-8", "replace"))
+    return (
+        f"{step.host}, {step.phase}, step {step.step.name or step.place}: `{step.step.command}` {step.why}{f': {reason}' if reason else ''}"
+    )

@@ -1,0 +1,132 @@
+"""Which functions take the instructions of a frame: the log of a pass, the sum of a record's table, and what changed between two."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dutlab.report.questions.cells import instructions_by_mode
+from dutlab.report.questions.sides import open_run
+from dutlab.stats.functions import REST, WITH, WITHOUT, FunctionCost, changes, grown, of_rows, words_of
+from dutlab.tools.exact.guest import Pass
+from dutlab.tools.exact.program import folded, function_costs, profiles_of
+from dutlab.tools.exact.traced import Count, FrameLog, PassProfile, Symbols, Tracer, symbols_in, tracer, without_symbols
+from fake_run import Wanted, build
+
+KALLSYMS = """ffffffff81000000 T netif_rx
+ffffffff81000100 T asm_sysvec_apic_timer_interrupt
+ffffffff81000200 t netif_rx.cold
+ffffffff81000300 T __softirqentry_text_start
+ffffffff81000300 T __do_softirq
+ffffffff81000380 D data
+ffffffffc0000000 t pktgen_thread_worker\t[pktgen]
+ffffffffc0001000 t veth_xmit\t[veth]
+"""
+RX, TICK, COLD, SOFT, PKTGEN, XMIT = (
+    0xFFFFFFFF81000000,
+    *(0xFFFFFFFF81000000 + n for n in (0x100, 0x200, 0x300)),
+    0xFFFFFFFFC0000000,
+    0xFFFFFFFFC0001000,
+)
+
+
+def log_of(*addresses: int) -> bytes:
+    """As QEMU writes it."""
+    return b"".join(b"Trace 0: 0x7f00c0ffee00 [0000000000000000/%016x/0040c0b0/ff000201] \n" % address for address in addresses)
+
+
+def frame(*more: int) -> list[int]:
+    """From the generator into its port, two functions further, and back."""
+    return [XMIT, XMIT + 4, RX, RX + 4, SOFT, *more, COLD, RX + 8, XMIT + 8, PKTGEN + 40, PKTGEN + 44]
+
+
+def test_a_log_becomes_stacks_of_whole_frames_without_interrupts() -> None:
+    found = FrameLog(Symbols(KALLSYMS))
+    text = log_of(0x401000, PKTGEN + 44, *frame(), *frame(SOFT + 4, SOFT + 8), *frame(TICK, SOFT + 4), *frame(), XMIT)
+    for at in range(0, len(text), 97):
+        found.take(text[at : at + 97])
+    profile = found.profile()
+    assert profile.frames == 3
+    begin = ("pktgen_thread_worker",)
+    assert profile.stacks == {
+        begin: 2, (*begin, "veth_xmit"): 3, (*begin, "veth_xmit", "netif_rx"): 4,
+        (*begin, "veth_xmit", "netif_rx", "__do_softirq"): pytest.approx(1 + 2 / 3),
+    }  # fmt: skip
+    assert (profile.functions["netif_rx"], profile.functions["__do_softirq"].error) == (Count(4), pytest.approx(2 / 3))
+    assert sum(profile.stacks.values()) == pytest.approx(sum(of.mean for of in profile.functions.values()))
+    with pytest.raises(ValueError, match="0 whole frames"):
+        FrameLog(Symbols(KALLSYMS)).profile()
+
+
+class OldQemu:
+    """A monitor that knows the older command, or neither; it writes a log of two frames when it is asked."""
+
+    def __init__(self, *known: str) -> None:
+        self._known, self._name, self._file = known, "", None
+
+    async def command(self, line: str) -> str:
+        word, _, rest = line.partition(" ")
+        if word == "logfile":
+            if self._file is not None:
+                self._file.close()
+            self._name = rest.strip('"')
+        elif line == "log exec":
+            self._file = await asyncio.to_thread(Path(self._name).open, "wb")
+            await asyncio.to_thread(self._file.write, log_of(PKTGEN, *frame(), *frame(), XMIT))
+        return "" if word in {"logfile", "log", *self._known} else f"unknown command: '{word}'"
+
+
+@pytest.mark.parametrize(("known", "profiles"), [(("singlestep",), 2), ((), 0)], ids=["older", "unknown"])
+def test_a_pass_is_logged_between_two_pauses_or_it_is_said_why_not(known: tuple[str, ...], profiles: int, tmp_path: Path) -> None:
+    async def traced() -> Tracer:
+        monitor = OldQemu(*known)
+        async with tracer(tmp_path) as log:
+            for _ in range(4):
+                await log.paused(monitor, f"dutlab: symbols\n{KALLSYMS}dutlab: symbols end\n")
+            return log
+
+    log = asyncio.run(traced())
+    assert ([of.frames for of in log.profiles], bool(log.why)) == ([2] * profiles, not profiles)
+    assert not list(tmp_path.iterdir())
+
+
+def test_symbols_are_taken_off_the_console() -> None:
+    console = f"dutlab: a\ndutlab: symbols\n{KALLSYMS}dutlab: symbols end\ndutlab: pause\n"
+    assert symbols_in(console) == KALLSYMS
+    assert without_symbols(console) == "dutlab: a\ndutlab: symbols\ndutlab: symbols end\ndutlab: pause\n"
+    assert without_symbols("dutlab: done\n") == "dutlab: done\n"
+
+
+def profile(**functions: float) -> PassProfile:
+    return PassProfile(
+        255, {(name,): mean for name, mean in functions.items()}, {name: Count(mean, 1.0) for name, mean in functions.items()}
+    )
+
+
+def test_functions_and_the_rest_add_up_to_the_figures() -> None:
+    planned = [Pass(name, size, frames, "v0") for size, frames in ((64, 750), (1518, 250)) for name in ("router", "traced-rig", "traced")]
+    profiles = profiles_of(planned, [profile(send=100), profile(send=100, route=300), profile(send=140), profile(send=140, route=340)])
+    figures = {"exact_whole_instructions_per_frame": 430.0, "exact_rig_instructions_per_frame": 112.0}
+    costs = function_costs(profiles, figures)
+    assert [(of.name, of.own, of.whole, of.rig) for of in costs] == [
+        ("route", 310, 310, 0), ("send", 0, 110, 110), (REST, pytest.approx(8), 10, 2)
+    ]  # fmt: skip
+    assert of_rows(of.row for of in costs) == costs
+    assert folded(profiles[WITHOUT]).splitlines()[1:] == [b"send 110000"] and b"route 310000" in folded(profiles[WITH])
+
+
+def test_a_change_is_named_where_the_choice_of_frames_does_not_explain_it() -> None:
+    older = [FunctionCost(name, own, error, own, 0) for name, own, error in (("a", 100, 0), ("b", 50, 3), ("c", 70, 0), (REST, 9, 0))]
+    newer = [FunctionCost(name, own, error, own, 0) for name, own, error in (("a", 512, 1), ("b", 55, 3), ("d", 18, 0), (REST, 30, 0))]
+    found = changes(older, newer)
+    assert [(of.name, of.change) for of in found] == [("a", 412), ("c", -70), ("d", 18)]
+    assert words_of(grown(found)) == "a +412 ± 2.0, d +18"
+
+
+def test_instructions_are_found_by_mode_and_size(tmp_path: Path) -> None:
+    run = open_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64,))))
+    assert instructions_by_mode(run) == {}
+    counted = [r.model_copy(update={"figures": {r.cell.link_label: {"exact_instructions_per_frame": 5000.0}}}) for r in run.records]
+    assert instructions_by_mode(type(run)(run.name, tuple(counted), {})) == {(mode, "64"): 5000.0 for mode in run.modes}
