@@ -2,7 +2,7 @@
 
     v0 → v1 [namespace dut: the near gateway] v2 → f1 [namespace far: the other one] f2 → v3
 
-Keys are set and always the same, so that figures are. WireGuard encrypts in threads of its own; the generator gets the processor only when
+Keys are set and always the same, so that figures are. WireGuard encrypts in separate threads; the generator gets the processor only when
 they have nothing to do (SCHED_IDLE), so that a frame is carried to its end before the next one, as in all other modes.
 """
 
