@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -42,6 +43,14 @@ def site(tree: Path, **own: str) -> subprocess.CompletedProcess[str]:
         need("mkdocs", (ROOT / ".venv/bin/mkdocs").exists())
         (tree / ".venv").symlink_to(ROOT / ".venv")
     return subprocess.run([ROOT / "scripts/site"], cwd=tree, capture_output=True, text=True, check=False)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]))
+    pages = {
+        str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"))
+    }
+    assert named == pages
 
 
 def test_the_site_is_built_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
