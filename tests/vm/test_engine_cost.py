@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import need, need_engine, need_program
+from capability import need, need_engine
 from dutlab.dut.linux_exact_words import GuestWords
 from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
 from dutlab.hosts.local import LocalHost
@@ -29,6 +29,7 @@ from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.exact.guest import MARK, Pass, guest_image, trial_script
 from dutlab.tools.exact.machine import Machine, run_script, saved, version_of
 from dutlab.tools.exact.program import parse_console
+from vm.conftest import need_clang
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "engine" / "xdp" / "bpf"
@@ -130,7 +131,7 @@ def costs_of_devices(text: str, passes: list[Pass]) -> Iterator[tuple[str, float
 
 def test_a_frame_costs_engine_and_devices_what_is_recorded(exact_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_engine()
-    need_program("clang")
+    need_clang()
     monkeypatch.setenv("PATH", f"{find_engine().parent}:{os.environ['PATH']}")
     release = release_of(newest_kernel())
     trials = "\n".join(f"trial {backend} {frames}" for backend, pair in FRAMES.items() for frames in pair)

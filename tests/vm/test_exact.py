@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from capability import need_program
 from dutlab.hosts.kernels import newest_kernel
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
-from vm.conftest import Dutlab
+from vm.conftest import Dutlab, need_clang
 
 TESTBED = "testbed: guest\nhosts: {dut: {local: true, family: linux-exact}}\n"
 EXPERIMENT = """
@@ -119,7 +118,7 @@ def test_runs_go_at_once_and_a_guest_ends_with_a_command_that_is_killed(command:
 
 
 def test_an_xdp_program_of_the_user_is_a_mode(command: Dutlab, tmp_path: Path) -> None:
-    need_program("clang")
+    need_clang()
     (tmp_path / "x.c").write_text(XDP)
     flags = ["-O2", "-g", "-target", "bpf", f"-I/usr/include/{platform.machine()}-linux-gnu"]
     for name in ("goes-on", "sends", "drops", "absent"):
