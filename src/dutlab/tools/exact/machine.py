@@ -298,7 +298,9 @@ def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False) -
             kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
         case "":
             kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
-            if "late" in ours or is_spent:
+            if is_spent:
+                kind, said = GuestEnd.LATE, f"QEMU has taken {CPU_LIMIT_S} s of processor time. {tail}".strip()
+            elif "late" in ours:
                 kind, said = GuestEnd.LATE, tail
             elif "icount" in complaint or "tcg" in complaint:
                 kind, said = GuestEnd.NO_ICOUNT, complaint
