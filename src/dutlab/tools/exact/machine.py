@@ -205,12 +205,12 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes, p
                 while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
                     said = _console(Path(place))
                     if paused is None or not said.endswith(f"{MARK} {PAUSE}\n"):
-                        raise ended(host, said)
+                        raise ended(host, said, is_booted=True)
                     await paused(monitor, said)
                     await monitor.ask("cont")
         said = _console(Path(place))
         if f"{MARK} done" not in said:
-            raise ended(host, said, is_spent=monitor.is_spent)
+            raise ended(host, said, is_spent=monitor.is_spent, is_booted=True)
         return said
 
 
@@ -230,7 +230,7 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
         raise ToolFailed(f"the guest takes longer than {_WALL_LIMIT_S:g} s", tool=QEMU.name, host=host.name) from None
     except GuestEnded:
         done = await process.end()
-        raise ended(host, _console(place), done.errors, is_spent=done.status == -signal.SIGXCPU) from None
+        raise ended(host, _console(place), done.errors, is_spent=done.status == -signal.SIGXCPU, is_booted="-incoming" in more) from None
     finally:
         monitor.is_spent = (await process.end()).status == -signal.SIGXCPU
 
@@ -288,8 +288,11 @@ _WORDS = {
 }
 
 
-def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False) -> GuestFailed:
-    """Why a guest ended before it was done, as its console or QEMU says. `is_spent`: QEMU has had all its processor time."""
+def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False, is_booted: bool = False) -> GuestFailed:
+    """Why a guest ended before it was done, as its console or QEMU says.
+
+    `is_spent`: QEMU has had all its processor time; `is_booted`: it began with a guest that had booted.
+    """
     ours = [line.removeprefix(f"{MARK} ") for line in console.splitlines() if line.startswith(MARK)]
     tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
     complaint = " ".join(qemu.split())
@@ -306,7 +309,7 @@ def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False) -
                 kind, said = GuestEnd.NO_ICOUNT, complaint
             elif complaint and not tail:
                 kind, said = GuestEnd.NO_START, complaint
-            elif not ours:
+            elif not ours and not is_booted:
                 kind, said = GuestEnd.NO_BOOT, tail or "its console is empty"
         case failed:
             kind, said = GuestEnd.PART, failed
