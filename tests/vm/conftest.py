@@ -103,6 +103,11 @@ def need_uml() -> None:
     need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
 
 
+def need_clang() -> None:
+    """It comes with what builds the engine, whose programs it compiles."""
+    need("cargo", bool(shutil.which("clang")))
+
+
 def need_qemu() -> None:
     """QEMU can boot a guest here."""
     need("netns", have_netns())
