@@ -331,7 +331,7 @@ def test_what_is_left_out_of_records_changes_no_comparison(runs: Path, monkeypat
     """Flows, checks, counters and commands are many times the figures; a comparison of many trials holds none of them."""
     lean = open_run(runs / OLD)
     assert {len(r.flows) + len(r.checks) + len(r.counters) + len(r.raw) for r in lean.records} == {0}
-    monkeypatch.setattr(sides, "without_details", lambda record: record)
+    monkeypatch.setattr(sides, "FIGURES_ONLY", ())
     whole = open_run(runs / OLD)
     assert any(r.flows and r.checks and r.counters and r.raw for r in whole.records)
     assert compare_modes(lean) == compare_modes(whole)

@@ -146,6 +146,24 @@ def test_every_setting_is_a_frozen_one_of_its_own_that_the_schema_knows_and_this
     assert set(model.model_fields) <= known, "a field that FIELDS does not draw would go untested"
 
 
+IMPOSSIBLE = {
+    "latency": [{"shares_percent": "0,x"}, {"shares_percent": "-5"}, {"shares_percent": ""}, {"duration_s": 0.0}, {"idle_pps": None}],
+    "search": [{"highest_pps": 0}, {"highest_pps": -5.0}, {"lowest_pps": 0}, {"early_stop": "later"}, {"frame_size": 63}, {"goals": None}, {"goals": ()},
+               {"goals": (Goal("a b", 0.0, 0.0, 1.0, 1.0),)}],
+    "loadtest": [{"rampup_s": 0.0}, {"target_percent": 0.0}, {"target_percent": None}, {"threshold_percent": 100.0}],
+    # iperf3 itself would silently read these as something else.
+    "iperf3": [{"duration_s": 1.5}, {"omit_s": 0.5}, {"duration_s": 0}, {"duration_s": None}, {"streams": 0}, {"streams": 129}, {"omit_s": 61}],
+    "reconf": [{"rate_pps": 0.0}, {"changes": 0}, {"after_s": 0.0}, {"rate_pps": "much"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("workload", "given"), [(workload, given) for workload, of in IMPOSSIBLE.items() for given in of])
+def test_a_setting_that_cannot_be_measured_cannot_be_made(workload, given):
+    usual = {"preset": "csit"} if workload == "search" else {}
+    with pytest.raises(ValueError, match=next(iter(given))):
+        cell_of(workload, **(usual | given))
+
+
 def test_a_copy_has_words_of_its_own_and_the_first_is_frozen():
     made = setting_of("sweep", rate_pps=5.0)
     assert (made.params["rate_pps"], made.model_copy(update={"rate": None}).params["rate_pps"]) == (5.0, None)

@@ -74,6 +74,12 @@ class Flags:
 
 def flags_of(values: Sequence[float]) -> Flags:
     """`values` in the order of time."""
+    return _flags_of(tuple(values))
+
+
+@lru_cache(maxsize=256)
+def _flags_of(values: tuple[float, ...]) -> Flags:
+    """A side of one comparison is a side of others too."""
     if len(values) > 1 and len(set(values)) == 1:
         return Flags(constant=True)
     if len(values) < FEWEST:

@@ -45,7 +45,9 @@ from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.subject import Way, subject_of
 from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
@@ -69,14 +71,13 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
 
     def keep(record: TrialRecord) -> TrialRecord:
         means[record.trial] = means_by_key(record.watched)
-        return record.model_copy(update={"watched": {}})
+        return with_parts(record, watched={}, interference={host: replace(of, threads={}) for host, of in record.interference.items()})
 
     records = list(run.readable_records(faults, keep=keep))
     experiment, testbed = _mapping(resolved.get("experiment")), _mapping(resolved.get("testbed"))
     attempts = _or_fault(run.set_aside_records, faults) or []
     facts = _or_fault(run.hosts, faults) or {}
-    measured = {r.trial: r.cell for r in records}
-    planned = {n: of if (of := measured.get(n)) == cell else cell for n, cell in needed_cells(plan, records).items()}  # each held once
+    planned = needed_cells(plan, records)
     labels = labels_of([*planned.values(), *(r.cell for r in records)], _mapping(experiment.get("factors")))
     groups = group(planned, records, labels)
     order, book = tuple(dict.fromkeys(labels.values())), NoteBook(groups, first=first_note)
@@ -138,7 +139,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *imported_section(groups),
             *drives,
         ),
-        findings=read.findings,
+        findings=_findings(read),
         limits=found_limits,
         watched=RunWatch(losses(groups), cpus(means, groups, order, dut), counters(groups, order)),
         conditions=Conditions(
@@ -246,6 +247,16 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     except (KeyError, TypeError, ValueError) as error:
         faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
     return ()
+
+
+def _findings(read: ReadRun) -> tuple[Finding, ...]:
+    """Those of the testbed, and what the run itself shows of directions that slow one another, which tells more than a guess of it."""
+    if not any(group.main[1] and subject_of(group.main[1]).way is Way.BOTH for group in read.groups):
+        return read.findings
+    from dutlab.report.sections.both_directions import KIND, both_directions_slower  # noqa: PLC0415 -- most runs have one direction
+
+    measured = both_directions_slower(read.groups)
+    return (*measured, *(of for of in read.findings if not measured or of.kind != KIND))
 
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: NoteBook) -> TrialLine:

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from dutlab.doubts import DoubtKind
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import Identity, identity_of
+from dutlab.spec.workloads.setting import Identity
 from dutlab.store.record import TrialRecord
 from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
@@ -25,7 +24,7 @@ CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], Identity
 
 def key_of(cell: Cell) -> CellKey:
     """All of a cell but its repeat."""
-    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), identity_of(cell.params))
+    return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), cell.setting.identity)
 
 
 def counts(record: TrialRecord) -> bool:
@@ -33,17 +32,14 @@ def counts(record: TrialRecord) -> bool:
     return record.status == "measured"
 
 
+def has_bounds(cell: Cell) -> bool:
+    """Whether any figure of its workload can be a bound: not every record needs to be asked."""
+    return bool(plug_of(cell.workload).open_without)
+
+
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
-
-
-def without_details(record: TrialRecord) -> TrialRecord:
-    """The record without what only a report of its run shows, so that the records of many runs fit into memory."""
-    return record.model_copy(update=_DETAILS)
-
-
-_DETAILS: dict[str, Any] = {"flows": [], "checks": [], "counters": {}, "watched": {}, "notes": [], "tables": {}, "raw": []}
 
 
 @dataclass(frozen=True)
@@ -80,13 +76,24 @@ class CellFigures:
 
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """`figure` of `name` in each record that has it, in the order of time."""
+        can_be_bound = has_bounds(self.cell)
         return tuple(
             CellFigure(
-                r.figures[name][figure], r.cell.repeat, r.started, r.trial, is_bound(r, name, figure), r.doubted(DoubtKind.DISTURBED)
+                r.figures[name][figure],
+                r.cell.repeat,
+                r.started,
+                r.trial,
+                can_be_bound and is_bound(r, name, figure),
+                r.trial in self._disturbed,
             )
             for r in self.records
             if figure in r.figures.get(name, ())
         )
+
+    @cached_property
+    def _disturbed(self) -> frozenset[int]:
+        """Trials that other work disturbed."""
+        return frozenset(r.trial for r in self.records if r.doubted(DoubtKind.DISTURBED))
 
 
 def cells_of(records: Iterable[TrialRecord]) -> dict[CellKey, CellFigures]:

@@ -17,16 +17,22 @@ from dutlab.spec.repeats import RepeatUntil
 from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store.cell_figures import CellFigures, counts
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_reader import of_repeat
 from dutlab.workloads import main_figures
 
 
 def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
     """Trial → cell, of what plan.json holds. Entries that are none are left out: the records speak for themselves."""
-    out: dict[int, Cell] = {}
+    out, known = dict[int, Cell](), dict[str, Cell]()
     trials = plan.get("trials")
     for entry in trials if isinstance(trials, list) else ():
         try:
-            out[int(entry["number"])] = Cell.model_validate(entry["cell"])
+            said, repeat = entry["cell"], entry["cell"]["repeat"]
+            text = repr({**said, "repeat": None})
+            if type(repeat) is not int or text not in known:  # a repeat has the rest of its cell as the others have it
+                known[text] = Cell.model_validate(said)
+                repeat = known[text].repeat
+            out[int(entry["number"])] = of_repeat(known[text], repeat)
         except (KeyError, TypeError, ValueError, ValidationError):
             continue
     return out

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -42,9 +42,9 @@ from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
 from dutlab.store.read import CHANGED, read_json, reading
 from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
+from dutlab.store.record_reader import RecordReader
 from dutlab.store.samples import SampleRow, columns, means_of, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
-from dutlab.store.shared_parts import SharedParts
 from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_all, sync_directory, write_once
 from dutlab.subject import Figures
 
@@ -261,13 +261,16 @@ class RunFolder:
         yield from judged([self.record(trial) for trial in sorted(self.finished())], count=self.counts_disturbed)
 
     def readable_records(
-        self, faults: list[str], *, keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
+        self, faults: list[str], *, without: Collection[str] = (), keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
     ) -> Iterator[TrialRecord]:
-        """The same, but a damaged record is passed over and told in `faults`; of each is held what `keep` makes of it. Raises NewerRun."""
-        found, shared = [], SharedParts()
+        """The same, but a damaged record is passed over and told in `faults`. Raises NewerRun.
+
+        Records come without the parts that are named, and of each is held what `keep` makes of it.
+        """
+        found, reader = [], RecordReader(without)
         for trial in sorted(self.finished()):
             try:
-                found.append(shared.of(keep(self.record(trial))))
+                found.append(keep(_read_record(trial_folder(self.path, trial), trial, reader)))
             except NewerRun:
                 raise
             except StoreError as error:
@@ -345,17 +348,25 @@ class RunFolder:
         return iter(sorted(found))
 
 
-def _read_record(folder: Path, trial: int) -> TrialRecord:
+def _read_record(folder: Path, trial: int, reader: RecordReader | None = None) -> TrialRecord:
     """The record in a trial's folder. Raises NewerRun, StoreError."""
     path = folder / "record.json"
     with reading(path):
         try:
-            found = TrialRecord.model_validate_json(outside.read(path, RECORD), context=FROM_FILE)
+            found = _record_in(outside.read(path, RECORD), reader or RecordReader())
         except (ValidationError, OSError):
             found = _record_of(path)  # says what is wrong, and tells a newer version from damage
     if found.trial != trial:
         raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
     return found
+
+
+def _record_in(data: bytes, reader: RecordReader) -> TrialRecord:
+    """Raises ValidationError."""
+    try:
+        return reader.read(data)
+    except ValueError:
+        return TrialRecord.model_validate_json(data, context=FROM_FILE).model_copy(update=reader.left_out)
 
 
 def details_in(folder: Path) -> TrialDetails:

@@ -10,9 +10,10 @@ from typing import Any
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, StoreError
-from dutlab.store.cell_figures import counts, without_details
+from dutlab.store.cell_figures import counts
 from dutlab.store.needed import count_needed
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_reader import FIGURES_ONLY
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.run_readers import FINISHED, Rows
 
@@ -27,7 +28,7 @@ def rows_of(path: Path, seen: str, folder: int) -> Rows:
     try:
         run = RunFolder(path)
         resolved, plan = run.resolved, run.plan
-        records.extend(run.readable_records(faults, keep=without_details))
+        records.extend(run.readable_records(faults, without=FIGURES_ONLY))
     except NewerRun as error:
         newer = True
         faults.append(str(error))

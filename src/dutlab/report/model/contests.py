@@ -20,7 +20,6 @@ from dutlab.errors import DirectionUnknown, InputError
 from dutlab.measures import Better, side_of
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import alike_names, better_of, setting_words
-from dutlab.spec.workloads.setting import identity_of
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, key_of, name_words
 from dutlab.subject import sums_first
 from dutlab.workloads import main_figures
@@ -116,7 +115,7 @@ def overall_of(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRu
 
 def place_of(cell: Cell) -> Place:
     """All of a cell but its mode, levels and repeat."""
-    return (cell.workload, cell.links, identity_of(cell.params))
+    return (cell.workload, cell.links, cell.setting.identity)
 
 
 def entrant_label(cell: Cell, varied: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, Missing, Value
 from dutlab.report.model.words import Unit, unit_for
 from dutlab.stats.summary import summarise
-from dutlab.store.cell_figures import is_bound
+from dutlab.store.cell_figures import has_bounds, is_bound
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
 from dutlab.subject import apart
@@ -49,7 +49,7 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
         return Missing(why, tuple(group.planned), figure_of(greyed, len(group.planned)) if greyed else None)
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(book.touching(have, link, figure)))
-    bound = any(is_bound(r, link, figure) for r in have)
+    bound = has_bounds(group.cell) and any(is_bound(r, link, figure) for r in have)
     made = figure_of(values, len(group.planned))
     return replace(made, marks=marks, severe=book.severe(marks), link=link, at_least=bound, disturbed=book.disturbed(marks))
 

@@ -11,6 +11,7 @@ from typing import Any
 from dutlab.plan.cell import Cell
 from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.setting import ImportedSetting, identity_of
+from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.judged import DISTURBED
@@ -28,6 +29,7 @@ class Group:
     """That of the first of them; its repeat means nothing here."""
     planned: list[int] = field(default_factory=list)
     records: list[TrialRecord] = field(default_factory=list)
+    _medians: dict[tuple[str, str], float | None] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def measured(self) -> list[TrialRecord]:
@@ -45,6 +47,13 @@ class Group:
         link = whole_of((place for r in self.measured or self.disturbed for place in r.figures), self.cell.link_label)
         there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
         return (there[0], link) if there else ("", link)
+
+    def median(self, link: str, figure: str) -> float | None:
+        """Of the records that have the figure; None where none has. To be asked for once all records are there."""
+        if (link, figure) not in self._medians:
+            values = [of[figure] for r in self.measured if figure in (of := r.figures.get(link, {}))]
+            self._medians[link, figure] = median(values) if values else None
+        return self._medians[link, figure]
 
     @property
     def size(self) -> str:

@@ -44,7 +44,7 @@ class ReadRun:
     """plan.json without its trials, which `planned` has."""
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
-    """What was watched is taken out of them."""
+    """What was watched is taken out of them, and times of threads."""
     means: SampleMeans
     aside: list[TrialRecord]
     """Of attempts that do not count."""

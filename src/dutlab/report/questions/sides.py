@@ -11,10 +11,11 @@ from typing import Any
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.spec.factors import VERSION
-from dutlab.store.cell_figures import key_of, without_details
+from dutlab.store.cell_figures import key_of
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_reader import FIGURES_ONLY
 from dutlab.store.run_folder import RunFolder
 
 _NAMED = 2
@@ -51,7 +52,7 @@ def open_run(path: Path) -> ComparedRun:
 
 def _open_run(run: RunFolder) -> ComparedRun:
     faults, tools = list[str](), dict[str, str]()
-    records = list(run.readable_records(faults, keep=without_details))
+    records = list(run.readable_records(faults, without=FIGURES_ONLY))
     for record in records:
         tools |= record.tool_facts
     if short := len(needed_cells(run.plan, records)) - len(records):

@@ -321,8 +321,7 @@ def _generator_best(group: Group, near: _Near) -> float | None:
 
 
 def _figure(group: Group, link: str, figure: str) -> float | None:
-    values = [r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, ())]
-    return median(values) if values else None
+    return group.median(link, figure)
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -53,19 +54,25 @@ def sample_means(read: ReadRun) -> SampleMeans:
 def core_means(means: SampleMeans) -> CoreMeans:
     """Load of each core in each trial."""
     found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    cores = {w: ((w.where, of_core[0]), _AS.get(of_core[1])) for w in _names(means) if (of_core := core_of(w.name)) is not None}
     for trial, of in means.items():
         for watched, mean in of.items():
-            if (of_core := core_of(watched.name)) is not None:
-                core, state = of_core
-                shares = found[trial][watched.where, core]
-                if kind := _AS.get(state):
+            if (of_core := cores.get(watched)) is not None:
+                place, kind = of_core
+                shares = found[trial][place]
+                if kind:
                     shares[kind] = shares.get(kind, 0.0) + mean
     return found
 
 
+def _names(means: SampleMeans) -> dict[WatchedKey, None]:
+    """Everything that was watched in any trial."""
+    return dict.fromkeys(chain.from_iterable(means.values()))
+
+
 def samples_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
     """Everything that was watched, whatever read it: a table a sensor and place, a column a name. Cores are drawn, apart from this."""
-    names = dict.fromkeys(w for of in means.values() for w in of if core_of(w.name) is None)
+    names = [w for w in _names(means) if core_of(w.name) is None]
     tables = []
     for sensor, where in sorted({(w.sensor, w.where) for w in names}):
         shown = sorted(w for w in names if (w.sensor, w.where) == (sensor, where))

@@ -166,6 +166,11 @@ class Setting(BaseModel):
                 flat |= _flat(name, value)
         return flat
 
+    @cached_property
+    def identity(self) -> Identity:
+        """What tells it from other settings of its workload."""
+        return identity_of(self.params)
+
     @classmethod
     @cache
     def words_of_fields(cls) -> Mapping[str, Words]:
@@ -191,7 +196,8 @@ class Setting(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic does it, which would keep the words of the original."""
         made = super().model_copy(update=update, deep=deep)
-        made.__dict__.pop("params", None)
+        for name in ("params", "identity"):
+            made.__dict__.pop(name, None)
         return made
 
 

@@ -1,0 +1,119 @@
+"""Reads the records of one run: a part that many of them have in common, byte for byte, is read once and held once.
+
+Repeats have the same doubts, checks and versions of tools: most of a record. RunFolder writes a record with each part on a line of its own,
+one space from its beginning, and JSON has no line breaks inside of texts. So a record is taken apart at these lines without being parsed.
+Every part is then parsed, or is checked to be JSON where a reader has no use for it. A file of another form is read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic_core import SchemaValidator, core_schema
+
+from dutlab.plan.cell import Cell
+from dutlab.store.record import DoubtRecord, TrialRecord
+
+FIGURES_ONLY: Final = frozenset({"flows", "checks", "counters", "watched", "notes", "tables", "raw"})
+"""The parts that only a report of the record's run shows: the records of many runs fit into memory without them."""
+_BETWEEN, _NAMED, _REPEAT, _END = b'\n "', b'": ', b',\n  "repeat": ', b"\n}\n"
+_OWN = frozenset({"trial", "started", "ended", "figures", "counters", "watched", "interference"})
+"""Parts that no two records have in common."""
+_MOST_KEPT, _LONGEST_KEPT, _LONGEST_REPEAT = 4096, 4096, 9
+"""Texts that are held, and the bytes of one: longer ones are tables of one record. Digits of a repeat."""
+_NOTHING_ELSE = (("__pydantic_extra__", None), ("__pydantic_private__", None))
+M = TypeVar("M", bound=BaseModel)
+_REQUIRED = {name for name, of in TrialRecord.model_fields.items() if of.is_required()}
+_DEFAULTS = {name: of.get_default(call_default_factory=True) for name, of in TrialRecord.model_fields.items() if not of.is_required()}
+_ALL, _ALL_OF_CELL = set(TrialRecord.model_fields), set(Cell.model_fields)
+"""The fields that pydantic takes to be set: a set for each record would take 2 kB."""
+_ANY_JSON = SchemaValidator(core_schema.typed_dict_schema({}, extra_behavior="ignore"))
+
+
+class OtherForm(ValueError):
+    """The file is not as RunFolder writes it; it may be a record all the same."""
+
+
+class RecordReader:
+    """Of one run; `without` names parts that its records shall not have."""
+
+    def __init__(self, without: Collection[str] = ()) -> None:
+        self.left_out: Mapping[str, Any] = {name: _DEFAULTS[name] for name in without}
+        """Each of these parts as a record has it that has none."""
+        self._known: dict[bytes, tuple[str, Any]] = {}
+        self._cells: dict[bytes, Cell] = {}
+        self._doubts: dict[DoubtRecord, DoubtRecord] = {}
+
+    def read(self, data: bytes) -> TrialRecord:
+        """The record that a file holds. Raises ValueError: OtherForm, or a part is not what it should be."""
+        before, *parts = data.split(_BETWEEN)
+        if before != b"{" or not parts or not parts[-1].endswith(_END):
+            raise OtherForm
+        parts[-1] = parts[-1][: -len(_END)] + b","
+        values = dict(self._known.get(part) or self._part(part) for part in parts)
+        if len(values) < len(parts) or not values.keys() >= _REQUIRED:
+            raise OtherForm
+        return _made(TrialRecord, {**_DEFAULTS, **values}, _ALL)
+
+    def _part(self, part: bytes) -> tuple[str, Any]:
+        start, _, text = part.partition(_NAMED)
+        name, value = start.decode(), text[:-1]
+        if not text.endswith(b",") or name not in _ALL:
+            raise OtherForm
+        if name in self.left_out:
+            _ANY_JSON.validate_json(b'{"":' + value + b"}")
+            found = self.left_out[name]
+        elif name == "cell":
+            return name, self._cell(value)
+        else:
+            found = _parser(name)(value)
+        if name == "doubts":
+            found = [self._doubts.setdefault(doubt, doubt) for doubt in found]
+        if name not in _OWN and len(value) <= _LONGEST_KEPT and len(self._known) < _MOST_KEPT:
+            self._known[part] = name, found
+        return name, found
+
+    def _cell(self, value: bytes) -> Cell:
+        """The repeat comes last in a cell; the rest of it is the same in all repeats."""
+        same, _, last = value.rpartition(_REPEAT)
+        digits = last[:-3]
+        if not same or last[-3:] != b"\n }" or not digits.isdigit() or digits[:1] == b"0" or len(digits) > _LONGEST_REPEAT:
+            return cast("Cell", _parser("cell")(value))
+        if (known := self._cells.get(same)) is None:
+            known = self._cells[same] = _parser("cell")(value)
+        return of_repeat(known, int(digits))
+
+
+def of_repeat(cell: Cell, repeat: int) -> Cell:
+    """The same cell in another repeat."""
+    return _made(Cell, {**vars(cell), "repeat": repeat}, _ALL_OF_CELL)
+
+
+def with_parts(record: TrialRecord, **parts: object) -> TrialRecord:
+    """The same record with other parts, in as little memory."""
+    return _made(TrialRecord, {**vars(record), **parts}, _ALL)
+
+
+def _made(kind: type[M], values: dict[str, Any], fields: set[str]) -> M:
+    """An object of checked values, as `model_construct` makes it, which takes longer than the check."""
+    made = kind.__new__(kind)
+    for name, value in (("__dict__", values), ("__pydantic_fields_set__", fields), *_NOTHING_ELSE):
+        object.__setattr__(made, name, value)
+    return made
+
+
+def prepare() -> None:
+    """Make what reading takes, which lasts longer than to read some records: before a process is forked."""
+    for name in _ALL:
+        _parser(name)
+
+
+@cache
+def _parser(name: str) -> Callable[[bytes], Any]:
+    """Makes the value of a field of its JSON. Raises ValueError."""
+    config = None if name == "cell" else TrialRecord.model_config | ConfigDict(defer_build=False)
+    adapter: TypeAdapter[Any] = TypeAdapter(TrialRecord.model_fields[name].rebuild_annotation(), config=config)
+    return adapter.validate_json
