@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import correlation, median
 
 from dutlab.cli.one_workload import as_yaml
+from dutlab.cli.versions import rules_mode
 from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
 from dutlab.hosts.local import LocalHost
 from dutlab.report.questions.cells import rates_by_mode
@@ -29,7 +30,10 @@ from dutlab.tools.exact.guest import guest_image, passes_of, trial_script
 from dutlab.tools.exact.machine import Machine, run_script, saved, version_of
 from dutlab.tools.exact.program import parse_console
 
-IN_LAB = ("router", "bridge", "filter-empty", "filter-1", "filter-25", "filter-default", "nat-open", "nat")
+IN_LAB = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat-open", "nat")
+CHAIN = "table inet t {{ chain forward {{ type filter hook forward priority 0; policy accept; {} }} }}"
+OWN = {f"rules-{n}": rules_mode(CHAIN.format(" ".join(f"tcp dport {port} drop;" for port in range(1, n + 1)))) for n in (10, 50, 100)}
+"""Modes of nothing but rules that no frame meets."""
 
 
 class WithClock(Machine):
@@ -56,7 +60,9 @@ async def by_guest(machine: Machine, setting: ExactSetting, modes: Sequence[str]
     state = await saved(host, machine, folder)
     begin, *pair = passes_of(setting)
     for mode in modes:
-        console = await run_script(host, machine, state, trial_script(setting, mode, None, [begin, *pair * repeats]))
+        console = await run_script(
+            host, machine, state, trial_script(setting, mode, OWN[mode]["apply"] if mode in OWN else None, [begin, *pair * repeats])
+        )
         found[mode] = own_ns(console, repeats)
         print(f"  {mode}: {found[mode]:,.1f}", flush=True)
     return found
@@ -94,7 +100,7 @@ async def main() -> None:
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--frames", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--modes", nargs="+", default=list(FAMILY_MODES[EXACT]))
+    parser.add_argument("--modes", nargs="+", default=[*FAMILY_MODES[EXACT], *OWN])
     parser.add_argument("--lab", action="store_true")
     asked = parser.parse_args()
     kernel = newest_kernel()
