@@ -34,7 +34,8 @@ from vm.conftest import need_clang
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "engine" / "xdp" / "bpf"
 RECORDED = ROOT / "tests" / "data" / "engine-instructions.json"
-WITHIN = 0.01
+WITHIN = {"af_xdp": 0.05}
+"""Share by which a figure may differ; 0.01 of the others. How often `af_xdp` wakes up moves by 2.5 % with the size of the guest's initrd alone."""
 FRAMES = {"af_packet": (2000, 12000), "af_xdp": (2000, 8000), "xdp": (10000, 110000)}
 """Back end → frames of a short and of a long trial: so many that what the kernel does meanwhile is little of it."""
 # One namespace has both ends of a cable, so that one process sends and receives. All of it is on one processor.
@@ -144,6 +145,8 @@ def test_a_frame_costs_engine_and_devices_what_is_recorded(exact_cache: Path, tm
         RECORDED.write_text(json.dumps(recorded | {release: found}, indent=1) + "\n")
     need(f"{RECORDED.name} of {release}", release in recorded)
     apart = {
-        name: (recorded[release].get(name), of) for name, of in found.items() if abs(of / recorded[release].get(name, 1.0) - 1) > WITHIN
+        name: (recorded[release].get(name), of)
+        for name, of in found.items()
+        if abs(of / recorded[release].get(name, 1.0) - 1) > WITHIN.get(name, 0.01)
     }
     assert not apart, "recorded and found"

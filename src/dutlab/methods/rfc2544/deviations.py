@@ -66,6 +66,8 @@ def deviations(
 def _addresses(used: Sequence[IPAddress]) -> str:
     """Which scheme the addresses are of; said where it is followed too, since readers compare by it."""
     words = " and ".join(map(str, used))
+    if not used:
+        return "appendix C.2: the addresses are not known"
     if all(any(address in network for network in BENCHMARK_NETWORKS) for address in used):
         return f"appendix C.2: no departure, the addresses are of the networks for benchmarks: {words}"
     return f"appendix C.2: the addresses are those of the testbed, {words}, not of 198.18.0.0/15 (IPv6: 2001:2::/48, RFC 5180 §8)"
