@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -76,7 +77,8 @@ def begin(
     _load()
     sys.stdout.flush()
     sys.stderr.flush()
-    with out.open("wb") as written, (err or out).open("ab") as complained:
+    with out.open("wb") as written, (err or out).open("ab") as complained, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: the threads of xdist are not there in the child
         if (pid := os.fork()) == 0:
             _be_the_command(argv, cwd, env, written.fileno(), (complained if err else written).fileno(), place)
     return Forked(pid, err or out)

@@ -13,8 +13,8 @@ from cells import cell_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.plan.cell import Cell
 from dutlab.store.record import DoubtRecord, TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
+from run_records import new_run
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
 MODES = ("router", "filter", "nat", "drop")
@@ -94,11 +94,9 @@ class SimulatedRun:
     def written(self, runs: Path) -> Path:
         """The run as a folder, finished and with a manifest."""
         records = self.records()
-        plan = {"seed": self.seed, "trials": [{"number": r.trial, "cell": r.cell.model_dump(mode="json"), "group": 1} for r in records]}
-        run = RunFolder.create(
-            runs, experiment=f"simulated-{self.seed}", experiment_yaml=b"experiment: simulated\n", testbed_yaml=None, resolved=self.resolved, plan=plan, now=NOW,
-            sync=Sync.AT_END,
-        )  # fmt: skip
+        run = new_run(
+            runs, (r.cell for r in records), experiment=f"simulated-{self.seed}", resolved=self.resolved, now=NOW, sync=Sync.AT_END
+        )
         for record in records:
             run.write_trial(record, {}, [])
         run.write_manifest()

@@ -33,6 +33,7 @@ RAW: Final = FileBound("file of a run", 16 << 30, "a capture of some minutes at 
 ADDITION: Final = FileBound("addition to a run", 64 * _MIB, "a person adds notes, pictures and logs; a report holds them in memory")
 INPUT: Final = FileBound("file that a user writes", 256 * _KIB, "an experiment or testbed is some pages")
 RULES: Final = FileBound("rule set", 4 * _MIB, "50,000 rules of 80 bytes")
+XDP_OBJECT: Final = FileBound("XDP program", 4 * _MIB, "a large one has some hundred kB with its types")
 TABLE: Final = FileBound("table of figures", 16 * _MIB, "100,000 lines of a reviewer")
 COMMIT_FILE: Final = FileBound(
     "file of a commit", 256 * _MIB, "a kernel with every driver built in and its symbols; also a list of two million commits"

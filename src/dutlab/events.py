@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -205,12 +206,16 @@ Event = (
     | RunEnded
 )
 
-_ANY: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
+
+@cache
+def _any() -> TypeAdapter[Event]:
+    """Reads each of them; made when it is first needed, since most commands read none."""
+    return TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
 def events_schema() -> dict[str, Any]:
     """JSON Schema of one line."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "dutlab event", **_ANY.json_schema(mode="serialization")}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "dutlab event", **_any().json_schema(mode="serialization")}
 
 
 class EventTail:
@@ -272,4 +277,4 @@ def events_in(path: Path) -> Iterator[Event]:
     _, events = EventTail(path.parent).new()
     for event in events:
         with suppress(ValueError):
-            yield _ANY.validate_python(event, strict=False)
+            yield _any().validate_python(event, strict=False)

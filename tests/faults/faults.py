@@ -24,6 +24,7 @@ import mutated_imports
 import numpy as np  # noqa: F401 - as above
 import statements
 import tampering
+from doors import DoorsFolder
 from outcome import BOUNDARY, Outcome, carried_out
 
 import dutlab.cli.claims
@@ -117,6 +118,17 @@ def sql(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
         yield
 
 
+def doors(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
+    """Files and builds of others that are endless, too large, never written or of another kind."""
+    run, site = tampering.made_runs(folder)[0], folder / "site"
+    carried_out(["publish", str(run), str(site)], folder)
+    place = DoorsFolder(folder, run, site)
+    while True:
+        with place.attempt(dice) as (what, argv, at):
+            tally.command(what, carried_out(argv, at))
+        yield
+
+
 def calls(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
     """Kills at each system call that changes a file, in an order that is drawn."""
     for name in ("counting", "one"):
@@ -145,8 +157,20 @@ def instants(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
         yield
 
 
-KINDS: dict[str, Kind] = {"tamperings": tamperings, "imports": imports, "sql": sql, "calls": calls, "instants": instants}
-NEED_NAMESPACES = ("calls", "instants")
+def stops(folder: Path, dice: random.Random, tally: Tally) -> Iterator[None]:
+    """Controllers that are stopped for up to half a minute, in every workload and lab."""
+    workloads = killing.usable_workloads(folder)
+    while True:
+        shutil.rmtree(folder / "runs", ignore_errors=True)
+        found = killing.stopped_at_an_instant(folder, workloads, dice)
+        tally.attempt(found.words, found.faults)
+        yield
+
+
+KINDS: dict[str, Kind] = {
+    "tamperings": tamperings, "imports": imports, "sql": sql, "doors": doors, "calls": calls, "instants": instants, "stops": stops,
+}  # fmt: skip
+NEED_NAMESPACES = ("calls", "instants", "stops")
 
 
 def _contents(folder: Path) -> dict[str, int]:

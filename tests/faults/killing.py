@@ -6,6 +6,7 @@ documented, no namespace, lab or process left, and nothing written beside the ru
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -28,6 +29,8 @@ _MOST_KILLS = 3
 _CLONE_NEWNS = 0x20000
 """unshare(2), linux/sched.h."""
 _ENDS_S = 180.0
+_LONGEST_STOP_S = 25.0
+"""Longer than a ping, a lease or a question waits."""
 _SHARED = Path("/var/tmp")
 
 _FRAMES = "duration: 200ms, warmup: 50ms, links: [[a]]"
@@ -82,14 +85,23 @@ def killed_at_instants(folder: Path, workloads: list[str], dice: random.Random) 
     return _through(folder, workload, lab, Killed(f"{workload} in {lab}, killed after {instants} s"), instants)
 
 
-def _through(folder: Path, workload: str, lab: str, what: Killed, instants: list[float] | None = None, **environment: str) -> Killed:
+def stopped_at_an_instant(folder: Path, workloads: list[str], dice: random.Random) -> Killed:
+    """A run of one workload in one lab whose controller is stopped for a time, and goes on."""
+    workload, lab = dice.choice(workloads), dice.choice(LABS_OF_RUNS)
+    at, pause_s = round(dice.uniform(0.2, 6.0), 2), round(dice.uniform(1.0, _LONGEST_STOP_S), 1)
+    return _through(folder, workload, lab, Killed(f"{workload} in {lab}, stopped after {at} s for {pause_s} s"), [at], pause_s=pause_s)
+
+
+def _through(
+    folder: Path, workload: str, lab: str, what: Killed, instants: list[float] | None = None, *, pause_s: float = 0.0, **environment: str
+) -> Killed:
     experiment, runs, before = _experiment(folder, workload, lab), folder / "runs", _shared()
     records: dict[Path, str] = {}
     waits = [None, *[None] * _MOST_KILLS] if instants is None else [*instants, None, None]
     for wait in waits:
         found = sorted(runs.glob("2*")) if runs.is_dir() else []
         command = ["resume", str(found[0])] if found else ["run", str(experiment)]
-        status, said = _killed_after(folder, command, wait, **environment)
+        status, said = _killed_after(folder, command, wait, pause_s, **environment)
         environment = {}
         what.faults += _changed(records, runs)
         if status == -signal.SIGKILL:
@@ -129,19 +141,31 @@ def _dutlab(folder: Path, argv: list[str], **environment: str) -> subprocess.Com
     return subprocess.CompletedProcess(argv, status, "", said)
 
 
-def _killed_after(folder: Path, argv: list[str], wait_s: float | None, **environment: str) -> tuple[int, str]:
-    """Its status, -9 when it was killed after `wait_s` or by the hook, and what it said to standard error."""
+def _killed_after(folder: Path, argv: list[str], wait_s: float | None, pause_s: float = 0.0, **environment: str) -> tuple[int, str]:
+    """Its status, -9 when it was killed after `wait_s` or by the hook, and what it said to standard error. With `pause_s` it is stopped instead."""
     with (folder / "said").open("wb") as err:
         process = _start(folder, argv, err.fileno(), **environment)
         try:
-            process.wait(_ENDS_S if wait_s is None else wait_s)
+            if wait_s is not None and pause_s and (status := _stopped_after(process, wait_s, pause_s)) is not None:
+                return status, (folder / "said").read_text(errors="replace")
+            process.wait(_ENDS_S if wait_s is None or pause_s else wait_s)
         except subprocess.TimeoutExpired:
             process.kill()  # the process alone: whatever it started must end by itself
-            if wait_s is None:
+            if wait_s is None or pause_s:
                 process.wait()
                 return 99, f"did not end within {_ENDS_S:g} s"
         status = process.wait()
     return status, (folder / "said").read_text(errors="replace")
+
+
+def _stopped_after(process: subprocess.Popen[bytes], wait_s: float, pause_s: float) -> int | None:
+    """Stops it for a time; its status where it ended before that."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(wait_s)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(pause_s)
+    process.send_signal(signal.SIGCONT)
+    return None
 
 
 def _changed(known: dict[Path, str], runs: Path) -> list[str]:

@@ -120,10 +120,13 @@ def _spoil_bytes(run: Path, dice: random.Random) -> str:
 
 def _replace_file(run: Path, dice: random.Random) -> str:
     path = dice.choice(_files(run))
-    how = dice.choice(("fifo", "folder", "missing", "link to nothing", "link to itself", "link to a device", "unreadable"))
+    how = dice.choice(("fifo", "a terabyte", "folder", "missing", "link to nothing", "link to itself", "link to a device", "unreadable"))
     path.unlink()
     if how == "fifo":
         os.mkfifo(path)
+    elif how == "a terabyte":
+        path.touch()
+        os.truncate(path, 1 << 40)
     elif how == "folder":
         path.mkdir()
     elif how == "link to nothing":

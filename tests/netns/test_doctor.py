@@ -187,6 +187,23 @@ def test_a_testbed_file_is_examined_and_a_black_box_left_alone(
     assert "the router between" in found["what"]
 
 
+def test_one_queue_against_several_is_proven_by_its_own_cure_in_the_lab_whose_ports_have_four(
+    label: str, tmp_path: Path, dutlab: Callable[..., subprocess.CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need("two cores", len(os.sched_getaffinity(0)) > 1)
+    monkeypatch.setenv("DUTLAB_DISTURBED", "count")
+    assert (up := dutlab("lab", "up", "four-queues", "--label", label)).returncode == 0, up.stderr
+    try:
+        done = dutlab("doctor", "--lab", label, "--prove", "one-queue", "--repeats", "1", "--json", "duration=200ms")
+        told = json.loads(done.stdout)
+        assert {(of["before"], of["after"], of["figure"]) for of in told["pairs"]} == {("nothing", "one-queue", "received_pps")}
+        finding = next(f for f in json.loads(dutlab("doctor", "--lab", label, "--json").stdout)["findings"] if f["kind"] == "one-queue")
+        assert len(finding["where"]) == 8, "as the hosts were found"
+        assert {step["command"].rpartition(" ")[0] for step in finding["cure"]} >= {"ethtool -L in-a rx", "ethtool -L eth-b rx"}
+    finally:
+        assert dutlab("lab", "down", label).returncode == 0
+
+
 def test_a_finding_is_proven_by_its_own_cure_which_is_undone_each_time(
     standing_lab: str, tmp_path: Path, dutlab: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:

@@ -1,9 +1,9 @@
 #!/bin/sh
-# ethtool of a card: its state is a file of `name value` for each of -k, -g, -c; a feature `fixed` it refuses, and -G and -C refuse no change.
-state=$ROOT/ethtool$(echo "$1" | tr KGC kgc)
+# ethtool of a card: its state is a file of `name value` for each of -k, -g, -l, -c; a feature `fixed` it refuses, and -G, -L and -C refuse no change.
+state=$ROOT/ethtool$(echo "$1" | tr KGLC kglc)
 case $1 in
   -k) sed 's/ /: /' "$state";;
-  -g) printf 'Ring parameters for %s:\nPre-set maximums:\nRX:\t\t4096\nTX:\t\t4096\nCurrent hardware settings:\n' "$2"
+  -g | -l) printf 'Ring parameters for %s:\nPre-set maximums:\nRX:\t\t4096\nTX:\t\t4096\nCurrent hardware settings:\n' "$2"
       sed 's/^rx /RX:\t\t/; s/^tx /TX:\t\t/' "$state";;
   -c) printf 'Coalesce parameters for %s:\nAdaptive RX: %s  TX: n/a\n' "$2" "$(sed -n 's/^adaptive-rx //p' "$state")"
       sed -n 's/ /:\t/; /usecs/p' "$state";;

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import run_records
 from cells import cell_of
-from disturbance import NOW, interference, record
+from disturbance import interference, record
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import StoreError
@@ -36,16 +37,9 @@ from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 
-def new_run(tmp_path: Path, trials: int = 3, modes: tuple[str, ...] = ("router",), **experiment: str) -> RunFolder:
-    planned = [
-        {"number": i * trials + n, "cell": record(n, mode=mode, repeat=n).cell.model_dump(mode="json")}
-        for i, mode in enumerate(modes)
-        for n in range(1, trials + 1)
-    ]
-    return RunFolder.create(
-        tmp_path, experiment="busy", experiment_yaml=b"", testbed_yaml=None, resolved={"experiment": {"name": "busy", **experiment}},
-        plan={"seed": 7, "trials": planned}, now=NOW,
-    )  # fmt: skip
+def new_run(runs: Path, trials: int = 3, modes: tuple[str, ...] = ("router",), **experiment: str) -> RunFolder:
+    cells = [record(n, mode=mode, repeat=n).cell for mode in modes for n in range(1, trials + 1)]
+    return run_records.new_run(runs, cells, resolved={"experiment": {"name": "busy", **experiment}})
 
 
 def test_a_trial_that_lost_a_hundredth_of_its_cpu_time_to_others_is_disturbed_and_a_load_of_a_search_that_lost_a_tenth() -> None:

@@ -141,6 +141,7 @@ def test_a_port_of_bsd_is_cured_in_the_words_of_its_system() -> None:
 
 FREEBSD, WINDOWS = {"name": "FreeBSD"}, {"name": "Windows"}
 ONE = {"most": {"combined": 63}, "now": {"combined": 1}}
+VETH = {"kind": "veth", "channels": {"most": {"rx": 4, "tx": 4}, "now": {"rx": 1, "tx": 1}}}
 FORWARDS = {"net.ipv4.ip_forward": "1", "net.inet.ip.forwarding": "1"}
 
 
@@ -149,6 +150,7 @@ FORWARDS = {"net.ipv4.ip_forward": "1", "net.inet.ip.forwarding": "1"}
     [
         (None, {"channels": ONE}, "one-queue", 75.0, "ethtool -L in0 combined 4", "ethtool -L in0 combined 1"),
         (None, {"channels": {"most": {"rx": 2}, "now": {"rx": 1}}}, "one-queue", 50.0, "ethtool -L in0 rx 2", "ethtool -L in0 rx 1"),
+        (None, VETH | {"offloads": {"generic-receive-offload": True}}, "one-queue", 75.0, "ethtool -L in0 rx 4", "ethtool -L in0 rx 1"),
         (None, {"rx_queues": 1, "driver": "r8169"}, "one-queue", 75.0, "echo f > /sys/class/net/in0/queues/rx-0/rps_cpus",
          "echo 0 > /sys/class/net/in0/queues/rx-0/rps_cpus"),
         (None, {"channels": {"most": {"combined": 1}, "now": {"combined": 1}}, "driver": "virtio_net"}, "one-queue", None, "queues='4'", None),
@@ -184,7 +186,8 @@ def test_a_cause_in_a_card_is_cured_in_the_words_of_its_system(
 @pytest.mark.parametrize(
     "of_card",
     [
-        {"channels": ONE, "kind": "veth"}, {"channels": {"most": {"combined": 63}, "now": {"combined": 2}}}, {"channels": ONE, "speed_mbps": 100},
+        VETH, {"channels": {"most": {"rx": 1}, "now": {"rx": 1}}, "kind": "veth", "offloads": {"generic-receive-offload": True}},
+        {"channels": {"most": {"combined": 63}, "now": {"combined": 2}}}, {"channels": ONE, "speed_mbps": 100},
         {"offloads": {"large-receive-offload": True}}, {"driver_date": "2025-01-01"}, {"driver_date": "2006-06-21"}, {"interrupt_moderation": False},
     ],
 )  # fmt: skip

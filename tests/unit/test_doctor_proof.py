@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from cells import cell_of
 from dutlab.analysis.compare import compare
 from dutlab.analysis.comparison import Pair
 from dutlab.analysis.doctor import KINDS, CureStep, Evidence, Finding, Price
@@ -16,6 +18,10 @@ from dutlab.analysis.doctor.proof import CURED, NOTHING, ProofPair, experiment_o
 from dutlab.cli.main import dutlab
 from dutlab.cli.one_workload import as_yaml
 from dutlab.dut.levels import CommandLevel
+from dutlab.interop.imported_run import Imported, record_of
+from dutlab.methods.ports import Measured
+from dutlab.report.questions.proof import proof_pairs
+from dutlab.report.questions.sides import ComparedRun
 from dutlab.spec.loader import given_experiment
 
 RING = Finding(
@@ -91,6 +97,23 @@ def test_the_cost_is_the_share_that_the_worse_level_lacks_where_a_difference_is_
     assert pair.is_proven is (percent is not None)
     assert pair.price.percent == (None if percent is None else pytest.approx(percent, abs=0.5))
     assert pair.to_json()["price"]["percent"] == pair.price.percent
+
+
+def test_each_direction_of_both_at_once_is_held_against_that_direction_alone() -> None:
+    rates = {"forward": {"a": 9e9}, "reverse": {"a.back": 8e9}, "bidir": {"a+a.back": 9.5e9, "a": 5e9, "a.back": 4.5e9}}
+    cells = [(cell_of("iperf3", direction=way, repeat=n), of) for way, of in rates.items() for n in (1, 2)]
+    records = tuple(
+        record_of(
+            n,
+            cell,
+            Imported(cell, Measured({place: {"goodput_bps": bps} for place, bps in of.items()})),
+            datetime(2026, 11, 27, tzinfo=UTC),
+        )
+        for n, (cell, of) in enumerate(cells, 1)
+    )
+    found = proof_pairs(ComparedRun("x", records, {}), KINDS["both-ways"].proof)
+    values = [(of.before, *(side.value for side in (of.comparison.first, of.comparison.second) if side)) for of in found]
+    assert values == [("forward", 9e9, 5e9), ("reverse", 8e9, 4.5e9)]
 
 
 @pytest.mark.parametrize(

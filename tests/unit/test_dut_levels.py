@@ -18,6 +18,7 @@ ETHTOOL = (Path(__file__).parents[1] / "stand_ins" / "ethtool.sh").read_text()
 FILES = {
     "ethtool-k": "scatter-gather on\ntcp-segmentation-offload on\ngeneric-receive-offload on\nlarge-receive-offload off [fixed]\n",
     "ethtool-g": "rx 256\ntx 256\n",
+    "ethtool-l": "rx 1\ntx 4\n",
     "ethtool-c": "adaptive-rx on\nrx-usecs 3\n",
     "sys/class/net/in-a/queues/rx-0/rps_cpus": "00000000,00000001\n",
     "sys/class/net/in-a/queues/rx-1/rps_cpus": "00000000,00000000\n",
@@ -68,6 +69,7 @@ def knob(name, level):
         ("offloads", "gro off, lro off", {"ethtool-k": ("generic-receive-offload on", "generic-receive-offload off")}),
         ("offloads", "sg off", {"ethtool-k": ("scatter-gather on\ntcp-segmentation-offload on", "scatter-gather off\ntcp-segmentation-offload off")}),
         ("rings", "rx 512, tx 256", {"ethtool-g": ("rx 256", "rx 512")}),
+        ("queues", "rx 4, tx 4", {"ethtool-l": ("rx 1", "rx 4")}),
         ("coalescing", "adaptive-rx off, rx-usecs 50", {"ethtool-c": ("adaptive-rx on\nrx-usecs 3", "adaptive-rx off\nrx-usecs 50")}),
         ("rps", "0-1,33", {"sys/class/net/in-a/queues/rx-0/rps_cpus": ("00000000,00000001", "2,00000003"), "sys/class/net/in-a/queues/rx-1/rps_cpus": ("00000000,00000000", "2,00000003")}),
         ("irq-affinity", "3,0,1", {"proc/irq/41/smp_affinity_list": ("0", "0-1,3"), "proc/irq/42/smp_affinity_list": ("1-3", "0-1,3")}),

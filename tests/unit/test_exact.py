@@ -19,7 +19,7 @@ from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.known import EXACT, FAMILY_MODES
 from dutlab.spec.loader import given_experiment
 from dutlab.spec.workloads.exact import ExactSetting, ExactWorkload
-from dutlab.tools.exact.guest import PROOF_FRAMES, Pass, layer3_bytes, passes_of, trial_script
+from dutlab.tools.exact.guest import PROOF_FRAMES, Pass, insist_on_modules, layer3_bytes, passes_of, trial_script
 from dutlab.tools.exact.machine import GuestEnd, Machine, ended
 from dutlab.tools.exact.program import PassResult, figures_of, parse_console, void_because
 
@@ -118,19 +118,23 @@ def test_a_guest_without_a_result_says_why(console: str, qemu: str, kind: GuestE
     failed = ended(LocalHost("dut"), console, qemu)
     assert (failed.kind, failed.said, failed.raw["console.txt"]) == (kind, said, console.encode())
     assert failed.remedy
+    assert ended(LocalHost("dut"), console, qemu, is_booted=True).kind is (GuestEnd.SOON if kind is GuestEnd.NO_BOOT else kind)
+    assert ended(LocalHost("dut"), console, qemu, is_spent=True).kind is (kind if kind in {GuestEnd.MODE, GuestEnd.PART} else GuestEnd.LATE)
 
 
 def test_the_script_has_the_rules_routes_and_passes_of_its_setting() -> None:
     (setting,) = settings(frame_sizes=[64], rules=[3], routes=[300], mtu=[9000])
-    script = trial_script(setting, "nat", None, passes_of(setting)).decode()
+    script = trial_script(setting, in_words("nat", None), passes_of(setting)).decode()
     assert "masquerade" in script and "tcp dport 3 drop" in script and "tcp dport 4 drop" not in script
     assert "n < 4396" in script and "dst_max 10.1.17.43" in script and "mtu 9000" in script
-    assert trial_script(setting, "mine", ["nft add table x"], []).decode().count("nft add table x") == 1
+    assert trial_script(setting, in_words("mine", ["nft add table x"]), []).decode().count("nft add table x") == 1
 
 
 @pytest.mark.parametrize("mode", FAMILY_MODES[EXACT])
 def test_each_mode_of_the_family_has_commands(mode: str) -> None:
     words = in_words(mode, None)
+    script = trial_script(settings(frame_sizes=[64], routes=[1], offload=["gro"])[0], words, []).decode()
+    assert f"route add 10.1.%d.%d {words.hop}" in script and "gro on" in script and ("netns add far" in script) == bool(words.outside)
     assert words.commands and words.to_mac == ("02:00:00:00:00:03" if mode == "bridge" else "02:00:00:00:00:01")
     assert GUEST.links["a"].dut_in.interface == "v1"
 
@@ -154,6 +158,16 @@ def test_what_cannot_be_is_refused_with_its_place(bed: str, body: str, path: str
     with pytest.raises(SpecRefused) as refused:
         given_experiment(EXPERIMENT.format(bed=bed, body=body).encode(), tmp_path / "e.yaml")
     assert path in [fault.path for fault in refused.value.faults]
+
+
+def test_a_module_that_a_mode_needs_and_the_kernel_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "modules.dep").write_text("kernel/net/ipv4/esp4.ko:\nkernel/net/xfrm/xfrm-user.ko.xz: kernel/net/xfrm/xfrm_algo.ko\n")
+    (tmp_path / "modules.builtin").write_text("kernel/net/bridge/bridge.ko\n")
+    for mode in ("ipsec", "bridge", "router"):
+        insist_on_modules(tmp_path, "6.1", in_words(mode, None).modules)
+    with pytest.raises(LabError, match=r"wireguard \(CONFIG_WIREGUARD\)"):
+        insist_on_modules(tmp_path, "6.1", in_words("wireguard", None).modules)
+    insist_on_modules(tmp_path / "absent", "6.1", in_words("wireguard", None).modules)
 
 
 def test_a_file_that_is_no_kernel_is_refused(tmp_path: Path) -> None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
+from cells import cell_of
+from dutlab.cli.effects import cost
+from dutlab.report.model.groups import Group
 from dutlab.report.questions.cells import instructions_by_mode
 from dutlab.report.questions.sides import open_run
-from dutlab.stats.functions import REST, WITH, WITHOUT, FunctionCost, changes, grown, of_rows, words_of
+from dutlab.report.sections.instructions import TOP, instructions_section
+from dutlab.stats.functions import FUNCTIONS, REST, WITH, WITHOUT, FunctionCost, changes, grown, of_rows, words_of
+from dutlab.store.record import TrialRecord
+from dutlab.store.run_folder import RunFolder
 from dutlab.tools.exact.guest import Pass
 from dutlab.tools.exact.program import folded, function_costs, profiles_of
 from dutlab.tools.exact.traced import Count, FrameLog, PassProfile, Symbols, Tracer, symbols_in, tracer, without_symbols
 from fake_run import Wanted, build
 
+EXACT = {"frame_size": "64", "frames": 1000, "flow_count": 1, "rules": 0, "routes": 0, "mtu": 1500, "profile": True}
 KALLSYMS = """ffffffff81000000 T netif_rx
 ffffffff81000100 T asm_sysvec_apic_timer_interrupt
 ffffffff81000200 t netif_rx.cold
@@ -117,6 +129,29 @@ def test_functions_and_the_rest_add_up_to_the_figures() -> None:
     assert folded(profiles[WITHOUT]).splitlines()[1:] == [b"send 110000"] and b"route 310000" in folded(profiles[WITH])
 
 
+def test_a_report_has_a_table_and_a_flame_graph_a_mode_and_the_difference_of_two(tmp_path: Path) -> None:
+    now, groups = datetime(2026, 11, 27, tzinfo=UTC), list[Group]()
+    for trial, mode in enumerate(("router", "nat"), 1):
+        costs = [FunctionCost(f"f{n}", 100.0 - n, 0.0, 200.0 - n, 100.0) for n in range(TOP + 3)]
+        cell = cell_of("exact", mode=mode, links=("dut",), **EXACT)
+        raw = tmp_path / "trials" / f"{trial:04d}" / "raw"
+        raw.mkdir(parents=True)
+        (raw / "instructions-router.folded").write_bytes(folded(profile(send=100.0, route=100.0 * trial)))
+        record = TrialRecord(
+            trial=trial, status="measured", cell=cell, started=now, ended=now, figures={}, raw=["raw/instructions-router.folded"],
+            tables={FUNCTIONS: [of.row for of in costs]},
+        )  # fmt: skip
+        groups.append(Group(mode, cell, [trial], [record]))
+    (found,) = instructions_section(cast("RunFolder", SimpleNamespace(path=tmp_path)), groups, ["router", "nat"])
+    assert [len(table.rows) for table in found.tables] == [TOP + 2, TOP + 2]
+    others, whole = found.tables[0].rows[-2:]
+    assert (others.cells[0], whole.cells[0]) == ("3 others", "all together")
+    assert whole.cells[1].median == sum(100.0 - n for n in range(TOP + 3)) and whole.cells[2].median == 1.0
+    assert [{box.name for box in flame.boxes} for flame in found.flames] == [{"send", "route"}] * 3
+    assert [any(box.change for box in flame.boxes) for flame in found.flames] == [False, False, True]
+    assert instructions_section(cast("RunFolder", None), [], []) == ()
+
+
 def test_a_change_is_named_where_the_choice_of_frames_does_not_explain_it() -> None:
     older = [FunctionCost(name, own, error, own, 0) for name, own, error in (("a", 100, 0), ("b", 50, 3), ("c", 70, 0), (REST, 9, 0))]
     newer = [FunctionCost(name, own, error, own, 0) for name, own, error in (("a", 512, 1), ("b", 55, 3), ("d", 18, 0), (REST, 30, 0))]
@@ -125,8 +160,14 @@ def test_a_change_is_named_where_the_choice_of_frames_does_not_explain_it() -> N
     assert words_of(grown(found)) == "a +412 ± 2.0, d +18"
 
 
-def test_instructions_are_found_by_mode_and_size(tmp_path: Path) -> None:
-    run = open_run(build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64,))))
+def test_cost_has_instructions_of_the_same_mode_and_size_next_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build(tmp_path, Wanted(seconds=2, cores=0, sizes=(64,)))
+    run = open_run(path)
     assert instructions_by_mode(run) == {}
     counted = [r.model_copy(update={"figures": {r.cell.link_label: {"exact_instructions_per_frame": 5000.0}}}) for r in run.records]
-    assert instructions_by_mode(type(run)(run.name, tuple(counted), {})) == {(mode, "64"): 5000.0 for mode in run.modes}
+    runs = {path: run, tmp_path: type(run)(run.name, tuple(counted), {})}
+    monkeypatch.setattr("dutlab.report.questions.sides.open_run", runs.__getitem__)
+    both, alone = (CliRunner().invoke(cost, [str(path), *words]) for words in (("--exact", str(tmp_path)), ()))
+    assert both.output.count(" 5,000.0") == len(run.modes) and "instructions" not in alone.output
+    told = json.loads(CliRunner().invoke(cost, [str(path), "--exact", str(tmp_path), "--json"]).output)["costs"]
+    assert {of["mode"]: of["instructions"] for of in told} == dict.fromkeys(run.modes, 5000.0)

@@ -17,6 +17,7 @@ from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.sections.fio import percentile_of, section
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.store.record import TrialRecord
+from run_records import trial_record
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 NO_SAMPLES = cast("ReadRun", SimpleNamespace(run=SimpleNamespace(samples_path=lambda trial: None)))
@@ -27,9 +28,7 @@ def measured(trial: int, depth: int, iops: float, bins: dict[int, int], mode: st
     cell = Cell(mode=mode, factors={"mode": mode}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
     figures = {"server:d1": {"iops.read": iops, "clat_mean_ns.read": 1e9 * depth / iops, "slat_mean_ns.read": 2000.0}}
     rows = [{"direction": "read", "clat_ns": value, "ios": count} for value, count in bins.items()]
-    return cell, TrialRecord(
-        trial=trial, status="measured", cell=cell, started=NOW, ended=NOW, figures=figures, tables={"latency_bins": rows}
-    )
+    return cell, trial_record(trial, cell, figures, tables={"latency_bins": rows})
 
 
 def groups_of(*trials: tuple[Cell, TrialRecord]) -> list[Group]:

@@ -165,16 +165,19 @@ def test_versions_are_what_they_look_like(tmp_path: Path) -> None:
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(b"\0" * 0x202 + b"HdrS" + b"\0" * 64)
     (tmp_path / "rules.nft").write_text("table x {}")
+    (tmp_path / "x.o").write_bytes(b"\x7fELF\2\1\1" + b"\0" * 9 + b"\1\0\xf7\0" + b"\0" * 64)
     (tmp_path / "e.yaml").write_text("")
     (tmp_path / "other").write_bytes(b"\xff\xfe\0" * 400)
     names = {
         kernel: VersionKind.KERNEL,
         tmp_path / "rules.nft": VersionKind.RULES,
+        tmp_path / "x.o": VersionKind.XDP,
         tmp_path / "e.yaml": VersionKind.EXPERIMENT,
         tmp_path: VersionKind.RUN,
     }
     assert {path: version_of(str(path), None).kind for path in names} == names
     assert version_of("nft add table x", VersionKind.COMMANDS).own_modes["commands"]["apply"] == ["nft add table x"]
+    assert "xdp obj" in version_of(str(tmp_path / "x.o"), None).own_modes["xdp"]["apply"][-1]
     for words in ((str(kernel), str(tmp_path / "rules.nft")), (str(tmp_path / "other"),), (str(tmp_path / "absent"),)):
         with pytest.raises(InputError):
             versions_of(words, None)

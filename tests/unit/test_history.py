@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from cells import cell_of
 from dutlab.analysis.history import Cause, HistoryPoint, SpreadOf, history
+from dutlab.analysis.verdict import CheckKind
+from dutlab.cli.gate_runs import GateRuns
 from dutlab.cli.history import history as command
 from dutlab.errors import InputError
 from dutlab.interop.imported_run import Imported, write_imported
@@ -271,3 +273,29 @@ def test_runs_of_one_minute_are_in_the_order_in_which_they_were_started(tmp_path
     assert older_like(tmp_path, made[5], 3) == made[2:5]
     later = write_imported(tmp_path, "night", trials, command=(), now=at + timedelta(minutes=1)).path
     assert older_like(tmp_path, later, 10) == made
+
+
+@pytest.mark.parametrize("second", CheckKind)
+def test_an_alarm_of_the_newest_night_is_measured_again(second: CheckKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = datetime(2026, 11, 1, 8, 1, tzinfo=UTC)
+    asked: list[dict[tuple[str, str], float]] = []
+
+    def again(of: GateRuns, paths: list[Path], least: dict[tuple[str, str], float]) -> dict[tuple[str, str], CheckKind]:
+        assert [path.parent for path in paths] == [tmp_path / "runs"] * 2 and of.runs == tmp_path / "runs-confirmed"
+        asked.append(least)
+        return dict.fromkeys(least, second)
+
+    monkeypatch.setattr(GateRuns, "again", again)
+    monkeypatch.setattr("dutlab.runner.recovery.builds_its_lab", lambda _: False)
+    monkeypatch.setattr("dutlab.tools.engine.binary.find_engine", Path)
+    words = ["night", "--runs", str(tmp_path / "runs"), "--confirm", "1min", "--json"]
+    for day, rate in enumerate([*noisy(1e9, 20, 1), 0.9e9]):
+        trial = Imported(cell_of("iperf3", mode="nat"), Measured({"a": {"goodput_bps": rate}}))
+        newest = write_imported(tmp_path / "runs", "night", [trial], command=(), now=at + timedelta(days=day)).path
+        if day == 19:
+            assert CliRunner().invoke(command, words).exit_code == 0 and not asked
+    said = CliRunner().invoke(command, words)
+    (alarm,) = json.loads(said.output)["confirmed"]
+    assert said.exit_code == second.exit_status, said.output
+    assert (alarm["newest"], alarm["kind"], alarm["worse"]) == (newest.name, second.name, pytest.approx(0.1, abs=0.02))
+    assert asked == [{(alarm["cell"], alarm["figure"]): alarm["worse"] / 3}]

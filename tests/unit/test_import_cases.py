@@ -226,6 +226,93 @@ def test_the_line_is_a_limit_where_it_is_known_and_a_lossy_import_tells_nothing_
     assert (LimitCause.LINE.value in limit.words, bool(limit.confidence)) == (is_limit, is_limit)
 
 
+SCTP = """\
+Starting Test: protocol: SCTP, 2 streams, 65536 byte blocks, omitting 0 seconds, 10 second test, tos 0
+[ ID] Interval           Transfer     Bitrate
+[  5]   0.00-10.00  sec  3.75 MBytes  3145 Kbits/sec                  sender
+[  5]   0.00-10.04  sec  3.69 MBytes  3080 Kbits/sec                  receiver
+[SUM]   0.00-10.00  sec  7.50 MBytes  6291 Kbits/sec                  sender
+[SUM]   0.00-10.04  sec  7.38 MBytes  6160 Kbits/sec                  receiver
+"""
+IN_A_LOG = "".join(f'iperf stdout:  "{line}"\n' for line in SCTP.splitlines())
+
+
+def sums(sent, came, *, head="[ ID] Interval           Transfer     Bitrate", rest=""):
+    return f"{head}\n[  5]   0.00-9.00   sec  1 GBytes  {sent} Gbits/sec  {rest} sender\n[  5]   0.00-9.00   sec  1 GBytes  {came} Gbits/sec  {rest} receiver\n"
+
+
+BOTH_SUMS = """\
+[ ID][Role] Interval           Transfer     Bitrate         Retr
+[  5][TX-C]   0.00-9.00   sec  2 GBytes  1.90 Gbits/sec  734             sender
+[  5][TX-C]   0.00-9.00   sec  2 GBytes  1.80 Gbits/sec                  receiver
+[  7][RX-C]   0.00-9.00   sec  1 GBytes  0.90 Gbits/sec    0             sender
+[  7][RX-C]   0.00-9.00   sec  1 GBytes  0.80 Gbits/sec                  receiver
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "rates"),
+    [
+        (sums(2, 1.9) + sums(4, 3.9), [1.9e9, 3.9e9]),
+        (sums(2, 1.9) + "and then\n" + sums(4, 3.9).partition("\n")[2], [1.9e9, 3.9e9]),
+        (sums(2, 1.9) + "[  5]   0.00-1.00   sec  1 GBytes  4.00 Gbits/sec\n" + sums(4, 3.9), [1.9e9, 3.9e9]),
+        (sums(2, 1.9) + sums(4, 3.9, rest="0.006 ms  0/100 (0%) "), [1.9e9, 3.9e9]),
+        (BOTH_SUMS + BOTH_SUMS + sums(2, 1.9), [2.6e9, 2.6e9, 1.9e9]),
+    ],
+)
+def test_sums_of_several_tests_without_what_is_printed_before_them_are_several(text, rates):
+    trials = IMPORTS["iperf3"].importer("x.txt", text.encode(), ImportOptions())
+    assert [trial.measured.figures[whole_of(trial.measured.figures)]["goodput_bps"] for trial in trials] == pytest.approx(rates)
+
+
+def sctp_json():
+    said = recorded("3.12", "udp-client")
+    sums = {
+        name: {"seconds": 10.0, "bytes": 7864320, "bits_per_second": bps} for name, bps in (("sum_sent", 6.291e6), ("sum_received", 6.16e6))
+    }
+    test = said["start"]["test_start"] | {"protocol": "SCTP", "num_streams": 2, "blksize": 65536}
+    return json.dumps(said | {"start": said["start"] | {"test_start": test}, "end": sums, "intervals": []})
+
+
+@pytest.mark.parametrize("text", [SCTP, IN_A_LOG, sctp_json()])
+def test_sctp_in_its_form(text):
+    (trial,) = IMPORTS["iperf3"].importer("x.txt", text.encode(), ImportOptions())
+    assert {name: trial.measured.figures["a"][name] for name in ("goodput_bps", "sent_bps")} == {"goodput_bps": 6.16e6, "sent_bps": 6.291e6}
+    assert (trial.cell.params["protocol"], trial.cell.params["streams"], trial.cell.params["length_bytes"]) == ("sctp", 2, 65536)
+
+
+def in_one_direction(bps, *, reverse):
+    """A report of 3.16 with this rate."""
+    said = recorded("3.16", "bidir-client")
+    said["end"] = {name: of for name, of in said["end"].items() if "bidir" not in name and name != "streams"}
+    said["start"] |= {
+        "cookie": f"{bps}",
+        "connected": [],
+        "test_start": said["start"]["test_start"] | {"bidir": 0, "reverse": int(reverse)},
+    }
+    for name in ("sum_sent", "sum_received"):
+        said["end"][name] |= {"bits_per_second": bps}
+    return said
+
+
+@pytest.mark.parametrize(("alone", "slower"), [((2.0, 2.0), ["a", "a.back"]), ((2.0, 1.0), ["a"]), ((1.0, 1.0), []), (None, [])])
+def test_both_directions_at_once_are_shown_each_and_flagged_where_one_alone_is_faster(tmp_path, alone, slower):
+    both = recorded("3.16", "bidir-client")
+    rates = [both["end"][f"sum_received{back}"]["bits_per_second"] for back in ("", "_bidir_reverse")]
+    reports = [in_one_direction(rate * times, reverse=back) for rate, times, back in zip(rates, alone or (), (False, True), strict=False)]
+    for n, said in enumerate([both, *reports]):
+        (tmp_path / str(n)).mkdir()
+        (tmp_path / str(n) / "fw.json").write_text(json.dumps(said))
+    run = imported(tmp_path, "iperf3", *(str(tmp_path / str(n) / "fw.json") for n in range(1 + len(reports))))
+    report = gather(run, run)
+    found = [of for of in report.findings if of.kind == "both-ways"]
+    assert [of.evidence[0].said for of in found] == [f"goodput_bps of {place}" for place in slower]
+    assert [of.price.percent for of in found] == pytest.approx([50.0] * len(slower))
+    (table,) = report.answer.tables
+    of_ways = [i for i, column in enumerate(table.columns) if column.group]
+    assert [[row.cells[i].median for i in of_ways] for row in table.rows if row.cells[of_ways[0]]] == [pytest.approx(rates)]
+
+
 def test_a_comparison_says_what_changed_between_two_versions_of_iperf3(tmp_path):
     for version in ("3.7", "3.16"):
         (tmp_path / f"of-{version[2:]}.json").write_bytes((RECORDED / f"{version}-bidir-client.json").read_bytes())

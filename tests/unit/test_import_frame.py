@@ -28,7 +28,7 @@ from dutlab.report.questions.compared import compare_modes
 from dutlab.report.questions.sides import open_run
 from dutlab.report.write import write_report
 from dutlab.units import BpsL1
-from import_files import FIO
+from import_files import DATA, FIO
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TEN_G, ONE_G = BpsL1(10e9), BpsL1(1e9)
@@ -194,6 +194,19 @@ def test_a_number_that_no_float_holds_is_read_or_refused_by_name(kind, whole):
         with suppress(InputError):
             for trial in IMPORTS[kind].importer("odd", whole[:first] + b"9" * digits + whole[end:], ImportOptions()):
                 assert trial.cell.model_dump_json()
+
+
+BARE = {kind: data for kind, data in reversed(whole_files()) if kind in {"netperf", "iperf2", "wrk", "pkt-gen"}} | {
+    "iperf3": (DATA / "cases" / "47-iperf3-verbose" / "v.txt").read_bytes(), "fio": (DATA / "cases" / "45-fio-3-text" / "disk.txt").read_bytes(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [b"> ", b">> ", b"    ", b"\t\t"])
+@pytest.mark.parametrize(("kind", "data"), BARE.items())
+def test_a_text_in_a_letter_or_a_page_is_read_as_it_was_printed(kind, data, before):
+    lines = [before + line if line.strip() else line for line in data.splitlines(keepends=True)]
+    (quoted, *_), (plain, *_) = (read_data(kind, "x.txt", of, ImportOptions()) for of in (b"Of this:\n\n" + b"".join(lines), data))
+    assert quoted.measured.figures == plain.measured.figures
 
 
 def test_what_no_importer_foresaw_is_a_fault_of_its_file_and_the_others_are_read(tmp_path, monkeypatch):

@@ -88,6 +88,10 @@ def test_seconds_of_iperf2_are_of_all_streams(name, column, rates):
 def test_iperf2_counts_datagrams_and_its_line_is_that_of_their_length():
     (trial,) = kept("iperf2", "udp-loss.txt")
     assert trial.datagram_bytes == 1400
+    bare = "[  4]  0.0- 1.0 sec  60.3 KBytes   494 Kbits/sec  12.2 ms    4/   42 (9.5%)\n[  4]  0.0- 2.0 sec   119 KBytes   488 Kbits/sec  12.5 ms    4/   80 (5%)\n"
+    (trial,) = read("iperf2", f"[  4] local 10.0.0.1 port 5001 connected with 10.0.0.2 port 50375\n{bare}".encode())
+    assert trial.cell.params["protocol"] == "udp", "also without its header"
+    assert trial.measured.figures["a"] == {"goodput_bps": 488e3, "loss_ratio": 0.05, "jitter_ns": 12.5e6}
     text = (DATA / "iperf2" / "udp-i.txt").read_bytes().replace(b"0/3402", b"-5/3402")
     (below,) = read("iperf2", text)
     assert (below.measured.figures["a"]["loss_ratio"], [d.kind for d in below.measured.doubts]) == (0, [DoubtKind.NEGATIVE_LOSS])

@@ -35,7 +35,7 @@ class Tried:
 
 TRIED = (
     Tried("conductor", "Conductor, commits 3eb1098 and 728cd14"),
-    Tried("csit", "CSIT's UTI model 1.5.1"),
+    Tried("csit", "CSIT's UTI model 1.5.1, drafts 0.1.0"),
     Tried("figures", "tables of five reviews"),
     Tried("fio", "fio 3.33", "fio/*.[jt]*"),
     Tried("flent", "flent 2.1.1", "flent/*.gz"),

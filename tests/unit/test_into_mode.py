@@ -17,40 +17,10 @@ from dutlab.spec.loader import load_testbed
 from dutlab.spec.testbed import Testbed
 from dutlab.systems import SYSTEMS
 from dutlab.systems.vpp import VPP
-from transcript import TranscriptHost
+from transcript import TRANSCRIPTS, TranscriptHost
 
 LAB = description("three-node").testbed
-LINUX = """
-state mtu=1500 rules=ours forwarding=1
-$ cat /sys/class/net/in-a/mtu /sys/class/net/out-a/mtu /sys/class/net/in-b/mtu /sys/class/net/out-b/mtu
-if mtu=1500
-> 1500
-> 1500
-> 1500
-> 1500
-$ cat /sys/class/net/in-a/mtu /sys/class/net/out-a/mtu /sys/class/net/in-b/mtu /sys/class/net/out-b/mtu
-if mtu=600
-> 600
-> 1500
-> 1500
-> 1500
-$ nft -s list ruleset
-if rules=ours
-> table inet dutlab {
-> }
-$ nft -s list ruleset
-if rules=flushed
-$ cat /proc/sys/net/netfilter/nf_conntrack_max
-> 262144
-$ cat /proc/sys/net/ipv4/ip_forward
-if forwarding=1
-> 1
-$ cat /proc/sys/net/ipv4/ip_forward
-if forwarding=0
-> 0
-$ sh -c '
-cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null; true'
-"""
+LINUX = (TRANSCRIPTS / "linux-modes.txt").read_text()
 
 
 def stage_of(testbed: Testbed, dut: TranscriptHost) -> Stage:

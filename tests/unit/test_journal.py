@@ -2,7 +2,6 @@ import json
 import os
 import resource
 import signal
-from datetime import UTC, datetime
 
 import pytest
 
@@ -22,8 +21,8 @@ from dutlab.runner.journal import (
     unproven_trials,
 )
 from dutlab.runner.leasing import begun, leased_by
-from dutlab.store.run_folder import RunFolder
 from dutlab.systems.linux import LINUX
+from run_records import new_run
 
 STEP = UndoStep("dut", ("sysctl", "-w", "net.ipv4.ip_forward=0"), stdin="", why="as it was")
 
@@ -83,25 +82,26 @@ def test_with_a_lab_goes_everything_that_was_changed_in_it(end):
     assert not (pending_undo(entries) or left_engines(entries) or leased_hosts(entries))
 
 
-def test_the_run_s_own_lab_stands_until_its_down_is_written():
-    up = {"event": "lab-up", "label": "x1"}
-    assert standing_lab([]) is None
-    assert standing_lab([up]) == "x1"
-    assert standing_lab([up, {"event": "lab-down", "label": "x1"}]) is None
+LAB_UP, COPYING, REMOVED = {"event": "lab-up", "label": "x1"}, {"event": "engine-copying", "path": "/e-1"}, {"event": "engine-removed"}
+COPIED = [{**COPYING, "host": host} for host in ("source", "sink")]
+TAKEN, GIVEN_BACK = {"event": "leasing", "hosts": ["dut", "sink"]}, {"event": "lease-ended"}
+BEGAN = {"event": "trial-started", "trial": 4}
 
 
-def test_a_copied_engine_is_left_until_it_was_removed():
-    copying = [{"event": "engine-copying", "host": host, "path": "/var/tmp/dutlab-engine-1"} for host in ("source", "sink")]
-    removed = {"event": "engine-removed", "host": "source"}
-    assert left_engines(copying) == [("source", "/var/tmp/dutlab-engine-1"), ("sink", "/var/tmp/dutlab-engine-1")]
-    assert left_engines([*copying, removed]) == [("sink", "/var/tmp/dutlab-engine-1")]
-    assert left_engines([*copying, removed, {**removed, "host": "sink"}]) == []
-
-
-def test_hosts_are_a_runs_until_it_has_given_them_back():
-    taken, given_back = {"event": "leasing", "hosts": ["dut", "sink"]}, {"event": "lease-ended"}
-    assert leased_hosts([]) == leased_hosts([taken, given_back]) == ()
-    assert leased_hosts([taken]) == leased_hosts([taken, given_back, taken]) == ("dut", "sink")
+@pytest.mark.parametrize(
+    ("asked", "entries", "found"),
+    [
+        (standing_lab, [], None), (standing_lab, [LAB_UP], "x1"), (standing_lab, [LAB_UP, {"event": "lab-down", "label": "x1"}], None),
+        (left_engines, COPIED, [("source", "/e-1"), ("sink", "/e-1")]), (left_engines, [*COPIED, {**REMOVED, "host": "source"}], [("sink", "/e-1")]),
+        (left_engines, [*COPIED, {**REMOVED, "host": "source"}, {**REMOVED, "host": "sink"}], []),
+        (leased_hosts, [], ()), (leased_hosts, [TAKEN, GIVEN_BACK], ()), (leased_hosts, [TAKEN], ("dut", "sink")),
+        (leased_hosts, [TAKEN, GIVEN_BACK, TAKEN], ("dut", "sink")),
+        (open_trial, [BEGAN], 4), (open_trial, [BEGAN, {"event": "trial-finished", "trial": 4}], None),
+        (open_trial, [BEGAN, {"event": "run-resumed"}], None),  # that was another process
+    ],
+)  # fmt: skip
+def test_a_lab_an_engine_a_lease_and_a_trial_are_there_until_the_journal_has_their_end(asked, entries, found):
+    assert asked(entries) == found
 
 
 def test_a_link_or_a_pipe_in_the_place_of_a_journal_is_not_written_to(tmp_path):
@@ -158,9 +158,7 @@ class Refusal:
 
 @pytest.mark.parametrize("state", ["held", "left"])
 async def test_a_run_that_others_keep_from_its_hosts_leaves_nothing_and_one_that_was_cut_keeps_its_lease_in_mind(tmp_path, state):
-    folder = RunFolder.create(
-        tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={"trials": []}, now=datetime.now(UTC)
-    )
+    folder = new_run(tmp_path)
     with pytest.raises(InUse, match="anna"), begun([folder]) as (journal,):
         async with leased_by({"dut": Refusing(state)}, folder, journal):
             pytest.fail("nobody has the host")
@@ -189,10 +187,3 @@ def test_trials_are_unproven_until_their_mode_was_verified_after_them():
     assert told("mode-applying mode-verified trial:1 mode-applying mode-verified trial:1 mode-held") == set(), (
         "done again in another application"
     )
-
-
-def test_the_trial_that_goes_on_is_the_one_that_this_process_began_and_has_not_ended():
-    began, ended = [{"event": "trial-started", "trial": 4}], [{"event": "trial-finished", "trial": 4}]
-    assert open_trial(began) == 4
-    assert open_trial([*began, *ended]) is None
-    assert open_trial([*began, {"event": "run-resumed"}]) is None, "that was another process"

@@ -64,6 +64,13 @@ def test_no_end_of_a_pair_is_ever_made_outside_the_lab() -> None:
         assert line.count(" netns dutlab-x-") == 2
 
 
+def test_the_ports_of_a_lab_with_several_queues_use_one() -> None:
+    lab = description("four-queues")
+    assert "numrxqueues 4 numtxqueues 4" in recipe.veth_batch(lab.testbed, {host: host for host in lab.testbed.hosts}, lab.settings.queues)
+    assert "ethtool -L in-a rx 1 tx 1" in recipe.setup_script(lab, "dut")
+    assert "ethtool -L" not in recipe.setup_script(THREE_NODE, "dut")
+
+
 def test_every_port_has_an_address_of_its_own() -> None:
     macs = {recipe.mac(link, port) for link in range(200) for port in range(4)}
     assert len(macs) == 800

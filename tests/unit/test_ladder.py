@@ -22,7 +22,7 @@ from dutlab.report.sections.drive_facts import drives_section
 from dutlab.report.sections.drive_ladder import DriveLadders, ladder_section, memory_of
 from dutlab.report.sections.drive_limits import drive_limits
 from dutlab.spec.workloads.fio import FioSetting
-from dutlab.store.record import TrialRecord
+from run_records import trial_record
 
 DATA = Path(__file__).parents[1] / "data"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -127,8 +127,7 @@ def test_the_command_names_the_rung_that_binds():
 def measured(label: str, links: tuple[str, ...], value: float, rw: str = "randread") -> Group:
     setting = FioSetting(options={"rw": rw, "bs": "4k"}, writes=False, ramp_s=0, duration_s=1)
     cell = Cell(mode=label, factors={"mode": label}, tool="fio", links=links, setting=setting, repeat=1)
-    figures = {"+".join(links): {"iops.read": value}}
-    return Group(label, cell, [1], [TrialRecord(trial=1, status="measured", cell=cell, started=NOW, ended=NOW, figures=figures)])
+    return Group(label, cell, [1], [trial_record(1, cell, {"+".join(links): {"iops.read": value}})])
 
 
 def bed(drives: int) -> dict[str, object]:

@@ -73,21 +73,6 @@ def test_a_dut_that_loses_everything_or_ends_without_a_common_clock_have_no_resu
     assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in found.doubts}
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"shares_percent": "0,x"}, "shares_percent"),
-        ({"shares_percent": "-5"}, "shares_percent"),
-        ({"duration_s": 0.0}, "duration_s"),
-        ({"idle_pps": None}, "idle_pps"),
-        ({"shares_percent": ""}, "shares_percent"),
-    ],
-)
-def test_a_setting_that_cannot_be_measured_cannot_be_made(params, words):
-    with pytest.raises(ValueError, match=words):
-        cell(**params)
-
-
 def test_a_flat_curve_has_no_knee_and_a_bent_one_has_it_where_it_bends():
     assert knee([(0, 10), (50, 11), (100, 12)]) is None
     assert knee([(0, 10), (100, 1000)]) is None, "two points are a chord"

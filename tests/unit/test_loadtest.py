@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,19 @@ from hypothesis import strategies as st
 from cells import cell_of
 from dutlab.doubts import DoubtKind
 from dutlab.errors import InputError, MeasurementError
+from dutlab.interop.imported_run import ImportOptions, write_imported
+from dutlab.interop.loadtest_json import to_bytes
+from dutlab.interop.loadtest_run import imported
 from dutlab.methods.loadtest import measure, ramp_of
 from dutlab.methods.ports import Bench, Flow, Offer, Outcome, Stretch, ToolReading
+from dutlab.report.gather import gather
+from dutlab.report.model.table import Figure, Missing
+from dutlab.report.plots.of_report import plots_of
+from dutlab.report.write import write_report
 from dutlab.spec.traffic import Directions
 from dutlab.stats.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, line_rate
+from loadtest_files import ramp_file
 
 GIGABIT = BpsL1(1e9)
 WALL_S = 1_795_266_456.25
@@ -78,7 +87,7 @@ class Ramped:
         )  # fmt: skip
 
 
-def run(generator, of=None, speed=GIGABIT):
+def ran(generator, of=None, speed=GIGABIT):
     return asyncio.run(measure(Bench(generator, {"a": speed, "b": speed}), of or cell()))
 
 
@@ -87,7 +96,7 @@ def run(generator, of=None, speed=GIGABIT):
 def test_the_ramp_saturates_in_the_first_second_of_more_than_the_dut_forwards(refuses, skew_s):
     # 1 Gbit/s of 64-byte frames is 1 488 095 pps (RFC 5180 appendix A): a ramp of 50 s rises by 29 762 pps a second, so the mean of the
     # second that begins after 16 s is 491 071 pps, that of the next one 520 833 pps
-    found = run(Ramped(500_000.0, refuses=refuses, skew_s=skew_s))
+    found = ran(Ramped(500_000.0, refuses=refuses, skew_s=skew_s))
     of_sum = found.figures["a+a.back"]
     assert of_sum["saturation_s"] == pytest.approx(17.0, abs=0.05)
     assert of_sum["max_received_pps"] == pytest.approx(1_000_000)
@@ -99,8 +108,8 @@ def test_the_ramp_saturates_in_the_first_second_of_more_than_the_dut_forwards(re
 
 def test_the_profile_is_warm_up_ramp_and_hold_and_what_has_no_length_is_left_out():
     generator = Ramped(1e9)
-    run(generator)
-    one_way = run(generator, cell(warmup_s=0.0, hold_s=0.0, target_percent=50.0, directions="forward"))
+    ran(generator)
+    one_way = ran(generator, cell(warmup_s=0.0, hold_s=0.0, target_percent=50.0, directions="forward"))
     assert list(one_way.figures) == ["a"] and generator.offers[1].directions is Directions.FORWARD
     target = line_rate(GIGABIT, 64)
     first, second = ([(s.duration, s.from_rate, s.to_rate) for s in o.profile] for o in generator.offers)
@@ -110,19 +119,19 @@ def test_the_profile_is_warm_up_ramp_and_hold_and_what_has_no_length_is_left_out
 
 
 def test_a_ramp_that_ends_before_the_dut_does_has_no_saturation_and_says_so():
-    found = run(Ramped(1e9))
+    found = ran(Ramped(1e9))
     assert not any(name.startswith("saturation") for name in found.figures["a+a.back"])
     assert any("no saturation" in note and "2,976,190" in note for note in found.notes)
 
 
 def test_a_loss_in_the_warm_up_alone_is_no_saturation_and_a_dut_that_loses_everything_is_saturated_from_the_start():
-    assert "saturation_s" not in run(Ramped(1e9, counts_losses=False), cell(warmup_pps=2e9)).figures["a"]
-    found = run(Ramped(0.0)).figures["a+a.back"]
+    assert "saturation_s" not in ran(Ramped(1e9, counts_losses=False), cell(warmup_pps=2e9)).figures["a"]
+    found = ran(Ramped(0.0)).figures["a+a.back"]
     assert (found["saturation_s"], found["max_received_pps"], found["loss_ratio"]) == (0.0, 0.0, 1.0)
 
 
 def test_every_second_of_both_ports_is_in_the_table_and_in_the_samples():
-    found = run(Ramped(500_000.0))
+    found = ran(Ramped(500_000.0))
     rows = [r for r in found.tables["seconds"] if r["direction"] == "a.back"]
     assert len(rows) == 60 and rows[-1]["at_s"] == 60.0
     hold = rows[-1]
@@ -135,10 +144,10 @@ def test_every_second_of_both_ports_is_in_the_table_and_in_the_samples():
 
 
 def test_links_without_a_speed_are_measured_against_a_gigabit_and_it_is_said():
-    found = run(Ramped(500_000.0), speed=None)
+    found = ran(Ramped(500_000.0), speed=None)
     assert found.figures["a"]["max_line_ratio"] == pytest.approx(0.336)
     assert any("1 Gbit/s" in note and "reference" in note for note in found.notes)
-    other = run(Ramped(500_000.0), cell(line_rate_bps_l1=2e9), speed=None)
+    other = ran(Ramped(500_000.0), cell(line_rate_bps_l1=2e9), speed=None)
     assert other.figures["a"]["max_line_ratio"] == pytest.approx(0.168)
 
 
@@ -146,29 +155,23 @@ def test_links_without_a_speed_are_measured_against_a_gigabit_and_it_is_said():
 def test_a_ramp_that_cannot_be_is_refused_before_anything_is_sent(params):
     generator = Ramped(1.0)
     with pytest.raises(InputError):
-        run(generator, cell(**params))
+        ran(generator, cell(**params))
     assert not generator.offers
-
-
-@pytest.mark.parametrize("params", [{"rampup_s": 0.0}, {"target_percent": 0.0}, {"target_percent": None}, {"threshold_percent": 100.0}])
-def test_a_setting_that_is_no_ramp_cannot_be_made(params):
-    with pytest.raises(ValueError, match=next(iter(params))):
-        cell(**params)
 
 
 def test_links_of_different_speeds_or_a_generator_that_reads_nothing_give_no_result():
     with pytest.raises(InputError):
         ramp_of(Bench(Ramped(1.0), {"a": BpsL1(1e9), "b": BpsL1(10e9)}), ("a", "b"), cell().setting)
     with pytest.raises(MeasurementError):
-        run(Ramped(1.0, silent=True))
+        ran(Ramped(1.0, silent=True))
 
 
 def test_more_received_than_sent_and_too_few_frames_are_marked_and_a_dut_that_refuses_is_not():
-    found = run(replace(Ramped(1e9), lost_shift=7))
+    found = ran(replace(Ramped(1e9), lost_shift=7))
     assert DoubtKind.NEGATIVE_LOSS in {d.kind for d in found.doubts}
     assert "saturation_s" not in found.figures["a"], "no negative loss of a second"
-    assert {d.kind for d in run(Ramped(1e9, reach_pps=1e6)).doubts} == {DoubtKind.TX_STARVED}
-    assert not run(Ramped(1e6, refuses=True)).doubts
+    assert {d.kind for d in ran(Ramped(1e9, reach_pps=1e6)).doubts} == {DoubtKind.TX_STARVED}
+    assert not ran(Ramped(1e6, refuses=True)).doubts
 
 
 RATES = st.floats(0, 1e9)
@@ -215,3 +218,66 @@ def test_a_ramp_offers_what_was_received_in_the_saturated_second_in_each_directi
     assert generator.offers[-1].profile == ()
     assert trial.row["received_pps"] == pytest.approx(1_000_000, rel=1e-3)
     assert trial.row["loss_ratio"] == pytest.approx(0.0)
+
+
+# ---- The ramp in the report: an answer in a sentence, a row a way, the curve with its moment, and what is said of a ramp without saturation
+
+
+NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
+SATURATED = ((1000, 1000), (2000, 2000), (3000, 3000), (4000, 3200), (5000, 3300))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    files = {
+        "vpp": ramp_file(*SATURATED),
+        "danos": ramp_file((1000, 1000), (2000, 2000)),
+        "one-way": ramp_file(*SATURATED, unidirectional=True),
+    }
+    trials = [t for name, of in files.items() for t in imported(f"{name}.json", to_bytes(of), ImportOptions())]
+    return write_imported(tmp_path_factory.mktemp("runs"), "loadtest-import", trials, command=("dutlab", "import"), now=NOW).path
+
+
+@pytest.fixture(scope="module")
+def section(run):
+    found, _ = gather(run, run).sections  # the other says what was imported
+    return found
+
+
+def row(section, label, way):
+    (found,) = [r for r in section.tables[0].rows if r.label == label and r.link == way]
+    return dict(zip([c.figure for c in section.tables[0].columns], found.cells, strict=True))
+
+
+def test_each_way_has_its_row_and_both_together_stand_first(section):
+    assert [r.link for r in section.tables[0].rows if r.label == "vpp"] == ["a+a.back", "a", "a.back"]
+    assert [r.link for r in section.tables[0].rows if r.label == "one-way"] == ["a"]
+    of_sum = row(section, "vpp", "a+a.back")
+    assert (of_sum["max_received_pps"].median, of_sum["saturation_pps"].median, of_sum["saturation_s"].median) == (6600, 6400, 3.0)
+    assert isinstance(row(section, "vpp", "a")["loss_ratio"], Figure)
+
+
+def test_a_ramp_without_saturation_says_so_instead_of_a_number(section):
+    value = row(section, "danos", "a")["saturation_pps"]
+    assert isinstance(value, Missing) and "not reached" in value.why
+    assert any(words.startswith("danos") and "without saturation" in words for words in section.words)
+    assert any(
+        "vpp, imix, a, both directions: at most 6.6 kpps" in words and "after the ramp began, at 6.4 kpps" in words
+        for words in section.words
+    )
+
+
+def test_the_curve_shows_offered_and_received_and_marks_the_saturated_second(section):
+    of = {curve.slug: curve for curve in section.curves}["loadtest-1"]
+    assert [line.label for line in of.lines] == ["offered", "received"], "a file does not say what was asked"
+    assert of.lines[1].points == tuple((float(n), 2.0 * received) for n, (_, received) in enumerate(SATURATED))
+    assert [(m.x, m.words) for m in of.moments] == [(3.0, "saturated: 6.4 kpps")]
+    assert not section.curves[1].moments
+
+
+def test_every_form_of_the_report_has_it(run, tmp_path):
+    written = {p.suffix: p for p in write_report([run], formats=("html", "md", "csv", "json"), out=tmp_path)}
+    for suffix in (".html", ".md"):
+        assert "Load test: the ramp" in written[suffix].read_text() and "another tool measured this" in written[suffix].read_text()
+    assert "saturation_pps" in written[".csv"].read_text() and "not reached" in written[".csv"].read_text()
+    assert {"loadtest-1", "loadtest-2", "loadtest-3"} <= {p.name for p in plots_of(gather(run, run))}

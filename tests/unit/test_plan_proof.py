@@ -117,11 +117,6 @@ def test_equal_modes_are_seldom_called_different(draw: Callable[[str], Draw]) ->
     assert false <= 8  # of 5 %, 97 in 100 such tests have no more
 
 
-def test_two_repeats_prove_nothing_and_say_how_many_would() -> None:
-    found = compare([Pair("1", "received_pps", (1.0, 1.01), (2.0, 2.01))])[0]
-    assert (found.verdict, found.reason, found.could_prove) == (Verdict.NO_DIFFERENCE, Reason.TOO_FEW, False)
-
-
 def test_one_cell_that_shows_no_spread_is_not_believed() -> None:
     spread = shared_spread([(100.0, 100.0, 100.0), (100.0, 104.0, 96.0), (100.0, 97.0, 103.0), (100.0, 95.0, 105.0)])
     assert spread.floor > 0.03**2

@@ -13,6 +13,7 @@ from dutlab.hosts.local import LocalHost
 from dutlab.hosts.programs import ETHTOOL, IP, IPERF3, NFT, PING, PYTHON3, SYSCTL, TASKSET, UNSHARE, Program, all_there, insist, missing_on
 from dutlab.labs import description
 from dutlab.plan.cell import Cell
+from dutlab.reason import MOST, reason_in
 from dutlab.runner.needs import needs_of
 from dutlab.spec.testbed import Testbed
 
@@ -113,3 +114,40 @@ def test_every_package_is_one_that_the_scripts_install() -> None:
     for program in (ETHTOOL, IP, IPERF3, NFT, PING, SYSCTL, TASKSET):
         assert f"{program.name}:{program.package}" in script
     assert {PYTHON3.package, UNSHARE.package} == {"python3", "util-linux"}
+
+
+# ---- Why a program failed, in what real programs print
+
+
+WITHOUT_NETMAP = (Path(__file__).parents[1] / "data" / "pkt-gen" / "without-netmap.txt").read_text()
+TRACEBACK = """Traceback (most recent call last):
+  File "trex_client.py", line 40, in connect
+    self.api = importlib.import_module("trex.stl.api")
+ModuleNotFoundError: No module named 'trex'
+bye
+"""
+ARGPARSE = "usage: x [-h] --size SIZE\n  -h, --help   show this message, which has no error in it\nx: error: argument --size: invalid int value: 'a'\n"
+NFT_FAILED = "/dev/stdin:3:1-9: Error: Could not process rule: No such file or directory\nadd rule ip x y drop\n            ^\n"
+FIO = "warning: a bad option was ignored\nfio: pid=5509, err=5/file:io_u.c:1896, func=io_u error, error=Input/output error\nRun status group 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (WITHOUT_NETMAP, "/dev/netmap: No such file or directory"),
+        (TRACEBACK, "ModuleNotFoundError: No module named 'trex'"),
+        (ARGPARSE, "x: error: argument --size: invalid int value: 'a'"),
+        (NFT_FAILED, "/dev/stdin:3:1-9: Error: Could not process rule: No such file or directory"),
+        (FIO, "fio: pid=5509, err=5/file:io_u.c:1896, func=io_u error, error=Input/output error"),
+        ("one\n  two\n", "one two"),
+        ("", ""),
+        (" \n\n", ""),
+    ],
+)
+def test_the_line_that_says_it_is_found(text: str, reason: str) -> None:
+    assert reason_in(text) == reason
+
+
+def test_a_long_line_is_cut_and_of_a_text_without_a_reason_the_end_is_told() -> None:
+    assert len(reason_in(f"cannot open {'x' * 500}\n")) == MOST
+    assert reason_in("a " * 500 + "end").endswith(" a end")

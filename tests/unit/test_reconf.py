@@ -155,12 +155,6 @@ def test_a_generator_that_never_begins_is_said():
         run(Mute({"nat": 0.1}))
 
 
-@pytest.mark.parametrize("params", [{"rate_pps": 0.0}, {"changes": 0}, {"after_s": 0.0}, {"to": "nat", "rate_pps": "much"}])
-def test_a_cell_without_a_load_is_refused(params):
-    with pytest.raises(ValueError, match=r"rate_pps|changes|after_s"):
-        cell(**params)
-
-
 def test_the_report_says_what_is_shorter_than_a_gap(tmp_path):
     outages = {"nat": 0.125, "router": 0.0}
     of = cell()

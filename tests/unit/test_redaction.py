@@ -44,6 +44,7 @@ ENVIRONMENT = {
         ('{"password": "open"}\npasswd=sesame', '{"password": "****"}\npasswd=******', {"a password": 2}),
         ("id AKIAABCDEFGHIJKLMNOP", "id ********************", {"a key of AWS": 1}),
         ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END", "-----BEGIN RSA PRIVATE KEY-----*****-----END", {"a private key": 1}),
+        ("-----BEGIN PRIVATE KEY-----\nM-I\n-----BEGIN X", "-----BEGIN PRIVATE KEY-----*****-----BEGIN X", {"a private key": 1}),
     ],
 )
 def test_a_secret_is_covered_in_its_length(text: str, left: str, taken: dict[str, int]) -> None:
@@ -62,6 +63,16 @@ def test_a_secret_is_covered_in_its_length(text: str, left: str, taken: dict[str
 def test_what_is_no_secret_stays(text: str) -> None:
     file, found = Redactor(NAMED, ENVIRONMENT).redacted("raw/x.out", io.BytesIO(text.encode()))
     assert (file.read().decode(), found) == (text, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"a", b"TOKEN", b"-----BEGIN PRIVATE KEY", b"-----BEGIN PRIVATE KEY-----\n", b"a://b:c", b"password=a,", b"authorization: ", b"ghp_a"],
+)
+def test_a_text_that_repeats_one_part_is_searched_in_a_time_that_grows_as_it_does(text: bytes) -> None:
+    file, _ = Redactor(NAMED, ENVIRONMENT).redacted("raw/x.out", io.BytesIO(text * (2_000_000 // len(text))))
+    with file:
+        assert len(file.read()) == 2_000_000 // len(text) * len(text)
 
 
 @pytest.mark.parametrize(("text", "left"), [("mqtt://bob:s3cret@h's", "mqtt://bob:******@h's"), ("tok-of-pages", "*" * 12), ("dut", "dut")])

@@ -17,8 +17,8 @@ from dutlab.spec.loader import SpecRefused, load_experiment
 from dutlab.stats.repeats import RepeatRule, decide
 from dutlab.store import needed
 from dutlab.store.needed import Repeats, needed_cells, needless, repeat_rule
-from dutlab.store.record import TrialRecord
 from refusal import refusals
+from run_records import trial_record
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RULE = RepeatRule(0.02, 10)
@@ -47,7 +47,7 @@ def cells(modes="ab", repeats=10):
 
 def record(number, cell, value, status="measured"):
     figures = {} if value is None else {"a": {"offered_pps": 9.0, "received_pps": value}}
-    return TrialRecord(trial=number, status=status, cell=cell, started=NOW, ended=NOW, figures=figures)
+    return trial_record(number, cell, figures, status=status)
 
 
 def test_the_rule_goes_from_the_file_into_the_plan_and_back(tmp_path):

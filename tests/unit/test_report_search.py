@@ -19,8 +19,9 @@ from dutlab.report.gather import gather, read_run
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.sections.rescored import ramps, rescored
 from dutlab.report.write import write_report
-from dutlab.store.record import DoubtRecord, FlowRecord, TrialRecord
+from dutlab.store.record import DoubtRecord, FlowRecord
 from dutlab.store.run_folder import RunFolder
+from run_records import new_run, trial_record
 from simulated import Dut, Simulation
 
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
@@ -38,24 +39,14 @@ def run_of(tmp_path):
     """A run folder of (cell, simulation) pairs, measured by their methods."""
 
     async def make(pairs, token="3f2a"):
-        cells = [c for c, _ in pairs]
-        plan = {"seed": 1, "trials": [{"number": n, "cell": c.model_dump(mode="json"), "group": 1} for n, c in enumerate(cells, 1)]}
-        modes = list(dict.fromkeys(c.mode for c in cells))
-        resolved = {
-            "experiment": {"name": "limits", "factors": {"mode": modes}},
-            "testbed": {"name": "sim"},
-            "command": ["dutlab", "search"],
-        }
-        run = RunFolder.create(
-            tmp_path, experiment="limits", experiment_yaml=b"", testbed_yaml=None, resolved=resolved, plan=plan, now=NOW, token=token
-        )
+        run = new_run(tmp_path, (c for c, _ in pairs), experiment="limits", token=token)
         for number, (c, simulation) in enumerate(pairs, 1):
             method = search if c.workload == "search" else sweep
-            record = {"trial": number, "cell": c, "started": NOW, "ended": NOW + timedelta(seconds=60), "ceilings": CEILINGS}
+            record = {"trial": number, "cell": c, "ended": NOW + timedelta(seconds=60), "ceilings": CEILINGS}
             try:
                 measured = await method.measure(Bench(simulation, SPEEDS), c)
             except ToolFailed as error:
-                run.write_trial(TrialRecord(**record, status="failed", why=str(error), figures={}), {}, [])
+                run.write_trial(trial_record(**record, status="failed", why=str(error)), {}, [])
                 continue
             record |= {
                 "figures": measured.figures,
@@ -64,7 +55,7 @@ def run_of(tmp_path):
                 "notes": list(measured.notes),
                 "tables": {name: [dict(row) for row in rows] for name, rows in measured.tables.items()},
             }
-            run.write_trial(TrialRecord(**record, status="measured"), {}, [])
+            run.write_trial(trial_record(**record), {}, [])
         run.write_manifest()
         return run.path
 
@@ -187,8 +178,7 @@ async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of
         {"direction": "a", "at_s": n, "offered_pps": sent, "received_pps": sent, "lost_pps": 0.0, "backpressure_pps": refused}
         for n, (sent, refused) in enumerate(taken, 1)
     ]
-    record = TrialRecord(trial=1, cell=of, started=NOW, ended=NOW, status="measured", figures={}, tables={"seconds": rows})
-    RunFolder.open(path).write_trial(record, {}, [])
+    RunFolder.open(path).write_trial(trial_record(1, of, tables={"seconds": rows}), {}, [])
     (ramp,) = ramps(read_run(path).groups)
     assert (ramp.direction, ramp.trial, ramp.saturation.saturated.at_s, ramp.saturation.last_clean.at_s) == ("a", 1, 6, 5)
     said = CliRunner().invoke(rescore, [str(path)]).output

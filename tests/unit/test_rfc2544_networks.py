@@ -22,9 +22,8 @@ from dutlab.spec.generators import ENGINE, GENERATORS
 from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
-from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.units import BpsL1
+from run_records import new_run, trial_record
 from simulated import Dut, Simulation
 from simulated_tables import Routes
 
@@ -119,16 +118,10 @@ def test_what_departs_from_section_12_depends_on_what_was_asked():
 
 async def test_the_report_has_what_was_found_over_the_networks_beside_what_was_found_before(tmp_path):
     made = cells(frame_sizes=[64])
-    plan = {"seed": 1, "trials": [{"number": n, "cell": c.model_dump(mode="json"), "group": 1} for n, c in enumerate(made, 1)]}
-    resolved = {"experiment": {"name": "x", "factors": {"mode": ["router"]}}, "testbed": {"name": "sim"}, "command": ["dutlab", "rfc2544"]}
-    run = RunFolder.create(
-        tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved=resolved, plan=plan, now=NOW, token="a"
-    )
+    run = new_run(tmp_path, made)
     for number, (cell, capacity) in enumerate(zip(made, (400_000, 300_000), strict=True), 1):
         found = await suite.measure(bench(Routes(), capacity), cell, sleep=no_sleep)
-        said = {"figures": found.figures, "tables": found.tables, "notes": found.notes}
-        record = TrialRecord(trial=number, cell=cell, started=NOW, ended=NOW, status="measured", **said)
-        run.write_trial(record, {}, [])
+        run.write_trial(trial_record(number, cell, found.figures, tables=found.tables, notes=found.notes), {}, [])
     (section,) = gather(run.path, tmp_path).sections
     grid = next(g for g in section.tables if g.slug == "rfc2544-variants")
     assert "one source and one destination address" in grid.caption and "durations × 0.05" in grid.caption

@@ -19,10 +19,9 @@ from dutlab.spec.shape import LinkBounds
 from dutlab.spec.traffic import EXTENSION_SETS, Traffic
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.sweep import SweepWorkload
-from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import BpsL1, Pps, Seconds
+from run_records import new_run, trial_record
 from simulated import Dut, Simulation
 from simulated_tables import Routes
 
@@ -88,11 +87,7 @@ async def test_each_set_of_headers_has_its_trials_and_hop_by_hop_a_test_of_its_o
     assert [(c.params["extension_headers"], c.params["networks"]) for c in made] == [
         (headers, count) for headers in ("none", "chain", "hop-by-hop") for count in (1, 256)
     ]
-    plan = {"seed": 1, "trials": [{"number": n, "cell": c.model_dump(mode="json"), "group": 1} for n, c in enumerate(made, 1)]}
-    resolved = {"experiment": {"name": "x", "factors": {"mode": ["router"]}}, "testbed": {"name": "sim"}, "command": ["dutlab", "rfc2544"]}
-    run = RunFolder.create(
-        tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved=resolved, plan=plan, now=NOW, token="a"
-    )
+    run = new_run(tmp_path, made)
     for number, cell in enumerate(made, 1):
         at = bench()
         found = await suite.measure(at, cell, sleep=no_sleep)
@@ -107,8 +102,7 @@ async def test_each_set_of_headers_has_its_trials_and_hop_by_hop_a_test_of_its_o
             # 128 bytes at 1 Gbit/s: 844 594 frames a second (RFC 5180 appendix A); the DUT forwards 400 000.
             assert found.figures["a"]["50%/loss_ratio"] == pytest.approx(1 - 400_000 / 422_297, rel=1e-3)
             assert found.figures["a"]["10%/loss_ratio"] == 0
-        said = {"figures": found.figures, "tables": found.tables}
-        run.write_trial(TrialRecord(trial=number, cell=cell, started=NOW, ended=NOW, status="measured", **said), {}, [])
+        run.write_trial(trial_record(number, cell, found.figures, tables=found.tables), {}, [])
     (section,) = gather(run.path, tmp_path).sections
     grids = {grid.slug: grid for grid in section.tables}
     named = ["a", "a, 256 networks", "a, headers chain", "a, 256 networks, headers chain"]

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.trust import NotOurs, insist_on_resume, insist_on_undo
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.seal import is_ours, own_key
+from run_records import new_run
 
 STEP = {"host": "here", "argv": ["sh", "-c", "touch MARK"], "stdin": "", "why": "leaves a mark"}
 
@@ -37,10 +37,7 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def made(tmp_path: Path) -> RunFolder:
     """A run on this machine that was cut in a mode whose undo makes a file."""
     (tmp_path / "runs").mkdir()
-    folder = RunFolder.create(
-        tmp_path / "runs", experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={"hosts": {"here": None}},
-        plan={"trials": []}, now=datetime.now(UTC),
-    )  # fmt: skip
+    folder = new_run(tmp_path / "runs", resolved={"hosts": {"here": None}}, plan={"trials": []})
     journal = Journal(folder.journal)
     step = json.loads(json.dumps(STEP).replace("MARK", str(tmp_path / "mark")))
     journal.write("run-started", experiment="größe")

@@ -13,7 +13,6 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ports import Bench, Outcome
 from dutlab.methods.search.method import measure
-from dutlab.spec.goals import Goal
 from dutlab.spec.mixes import frame_mix
 from dutlab.stats.rescore import RFC2544, answer, points_of
 from dutlab.store.record import TrialRecord
@@ -172,24 +171,6 @@ async def test_what_cannot_be_searched_is_refused_before_anything_is_sent(params
     with pytest.raises(InputError, match=words):
         await measure(Bench(simulation, SPEEDS), cell(**params))
     assert not simulation.offers
-
-
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"preset": None}, "goals"),
-        ({"goals": ()}, "no goal"),
-        ({"goals": (Goal("a b", 0.0, 0.0, 1.0, 1.0),)}, "letters, digits"),
-        ({"highest_pps": 0}, "highest_pps"),
-        ({"highest_pps": -5.0}, "highest_pps"),
-        ({"lowest_pps": 0}, "lowest_pps"),
-        ({"frame_size": 63}, "not a frame size"),
-        ({"early_stop": "later"}, "early_stop"),
-    ],
-)
-def test_a_setting_that_is_no_search_cannot_be_made(params, words):
-    with pytest.raises(ValueError, match=words):
-        cell(**params)
 
 
 async def test_goals_of_the_users_own_and_links_of_any_speed_are_searched():

@@ -106,7 +106,7 @@ OF_WORKLOAD = {
     },
     "exact": {
         "frames": st.integers(100, 10**6), "flow_count": st.integers(1, 50_000), "rules": st.integers(0, 50_000), "mtu": st.integers(1500, 9000),
-        "routes": st.integers(0, 50_000), "kernel": st.none() | st.just("/boot/vmlinuz"), "limit_s": counts, "cpu": st.just("max"), "modules": st.none(),
+        "routes": st.integers(0, 50_000), "kernel": st.none() | st.just("/boot/vmlinuz"), "limit_s": counts, "cpu": st.just("max"), "modules": st.none(), "profile": st.booleans(),
     },
     "generators": {"sender": st.just("s1")}, "generation": {"duration_s": st.integers(1, 600), "work": st.sampled_from(FrameWork)},
     "multi-stream": {
@@ -144,6 +144,24 @@ def test_every_setting_is_a_frozen_one_of_its_own_that_the_schema_knows_and_this
     assert defined[model.__name__]["properties"]["kind"]["const"] == workload
     known = {*FIELDS, *OF_WORKLOAD.get(workload, {}), "kind", "network", "all_networks", "all_extension_headers"}
     assert set(model.model_fields) <= known, "a field that FIELDS does not draw would go untested"
+
+
+IMPOSSIBLE = {
+    "latency": [{"shares_percent": "0,x"}, {"shares_percent": "-5"}, {"shares_percent": ""}, {"duration_s": 0.0}, {"idle_pps": None}],
+    "search": [{"highest_pps": 0}, {"highest_pps": -5.0}, {"lowest_pps": 0}, {"early_stop": "later"}, {"frame_size": 63}, {"goals": None}, {"goals": ()},
+               {"goals": (Goal("a b", 0.0, 0.0, 1.0, 1.0),)}],
+    "loadtest": [{"rampup_s": 0.0}, {"target_percent": 0.0}, {"target_percent": None}, {"threshold_percent": 100.0}],
+    # iperf3 itself would silently read these as something else.
+    "iperf3": [{"duration_s": 1.5}, {"omit_s": 0.5}, {"duration_s": 0}, {"duration_s": None}, {"streams": 0}, {"streams": 129}, {"omit_s": 61}],
+    "reconf": [{"rate_pps": 0.0}, {"changes": 0}, {"after_s": 0.0}, {"rate_pps": "much"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("workload", "given"), [(workload, given) for workload, of in IMPOSSIBLE.items() for given in of])
+def test_a_setting_that_cannot_be_measured_cannot_be_made(workload, given):
+    usual = {"preset": "csit"} if workload == "search" else {}
+    with pytest.raises(ValueError, match=next(iter(given))):
+        cell_of(workload, **(usual | given))
 
 
 def test_a_copy_has_words_of_its_own_and_the_first_is_frozen():

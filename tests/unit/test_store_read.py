@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
@@ -27,6 +26,7 @@ from dutlab.store.read import read_json, reading
 from dutlab.store.record import found_of
 from dutlab.store.run_folder import RunFolder
 from processes import LIMIT_S
+from run_records import new_run
 
 GOOD = "2026-11-22T0801Z-firewall-modes-77c0"
 
@@ -173,7 +173,7 @@ def test_half_made_runs_of_killed_writers_are_swept_and_those_of_living_ones_sta
     dead, living = tmp_path / ".2026-11-21T0801Z-x-3f2a.999999999.part", tmp_path / f".2026-11-21T0801Z-x-77c0.{os.getpid()}.part"
     for folder in (dead, living):
         folder.mkdir()
-    RunFolder.create(tmp_path, experiment="x", experiment_yaml=b"", testbed_yaml=None, resolved={}, plan={}, now=datetime.now(UTC))
+    new_run(tmp_path)
     assert not dead.exists() and living.exists()
 
 

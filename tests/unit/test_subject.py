@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +34,7 @@ from dutlab.subject import (
     way_figure,
     whole_of,
 )
+from run_records import trial_record
 
 _NAMES = st.text(min_size=1, max_size=8).map(plain_place)
 _PARTS = st.text("abz09_%./- ", max_size=8)
@@ -69,8 +68,7 @@ def test_what_a_step_prints_of_the_other_direction_is_of_the_way_back() -> None:
 @given(st.dictionaries(_SUBJECTS, _VALUES, max_size=4))
 def test_a_record_keeps_every_figure_with_its_subject(values: dict[Subject, dict[str, float]]) -> None:
     figures = Figures.of(values.items())
-    now = datetime(2026, 11, 26, tzinfo=UTC)
-    record = TrialRecord(trial=1, status="measured", cell=cell_of("sweep", frame_size=64), started=now, ended=now, figures=figures)
+    record = trial_record(1, cell_of("sweep", frame_size=64), figures)
     assert dict(figures.by_subject()) == values
     assert TrialRecord.model_validate_json(record.model_dump_json()) == record
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from dutlab.runner.journal import Journal
 from dutlab.runner.records import MOST_KILLED, TrialOutput
 from dutlab.runner.run import Work, to_go_on_with
 from dutlab.spec.loader import given_experiment
-from dutlab.store.record import TrialRecord
+from run_records import trial_record
 
 FILE = b"""\
 experiment: x
@@ -48,10 +47,10 @@ def execution(tmp_path, monkeypatch):
     work = Work.planned(given_experiment(FILE, Path("e.yaml")), unattended=True)
     folder = work.new_folder(RunOptions(runs=tmp_path, engine_binary=Path("/absent"), command=("dutlab",)))
     execution = work.started(folder, Journal(folder.journal), Silent())
-    at = datetime(2026, 1, 1, tzinfo=UTC)
     for trial in work.plan.trials[:ENOUGH]:
-        figures = {"a": {"offered_pps": 2000.0, "received_pps": 1000.0 + trial.number % 2}}
-        folder.write_trial(TrialRecord(trial=trial.number, status="measured", cell=trial.cell, started=at, ended=at, figures=figures), {})
+        folder.write_trial(
+            trial_record(trial.number, trial.cell, {"a": {"offered_pps": 2000.0, "received_pps": 1000.0 + trial.number % 2}}), {}
+        )
     assert execution.records.left() == []
     yield execution
     execution.journal.close()
@@ -71,11 +70,9 @@ def test_trials_that_were_needless_are_needed_again_once_one_before_proves_to_ha
 
 def test_what_a_host_said_last_is_kept_with_the_trial_that_waited_where_none_had_begun(execution):
     (waits,) = execution.records.void([execution.plan.trials[2]], "mode router is not in force", None)
-    at = datetime(2026, 1, 1, tzinfo=UTC)
 
     def made(trial, why):
-        record = TrialRecord(trial=trial.number, status="failed", why=why, cell=trial.cell, started=at, ended=at, figures={})
-        return TrialOutput(record, {"console-dut.txt": b"Kernel panic"}, [])
+        return TrialOutput(trial_record(trial.number, trial.cell, status="failed", why=why), {"console-dut.txt": b"Kernel panic"}, [])
 
     assert execution.records.void_lost("dut: its kernel has ended", execution.plan.trials, made) == waits
     (console,) = execution.folder.path.glob("trials/0003.host-lost-*/raw/console-dut.txt")
@@ -85,8 +82,7 @@ def test_what_a_host_said_last_is_kept_with_the_trial_that_waited_where_none_had
 
 def killed(execution, trial):
     """A trial whose engine somebody killed."""
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    record = TrialRecord(trial=trial.number, status="failed", why="engine", cell=trial.cell, started=at, ended=at, figures={})
+    record = trial_record(trial.number, trial.cell, status="failed", why="engine")
     return execution.records.once_more(TrialOutput(record, {}, [], ("source: dutlab-engine",)))
 
 

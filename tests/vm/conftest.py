@@ -1,4 +1,4 @@
-"""What tests with a kernel of their own share: the command, and labs that boot once for all tests and are found as they were after each."""
+"""What tests with a kernel of their own share: the command, and labs that boot once for a module and are found as they were after each test."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def dutlab(python_env: dict[str, str], tmp_path: Path) -> Dutlab:
     return Dutlab(python_env, tmp_path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_lab(python_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., SharedLab]]:
-    """Labs by their names, each built when the first test asks for it; in the end nothing is left of them."""
+    """Labs of a module by their names, each built when the first test asks for it; its guests end with the module."""
     labs, command = dict[str, SharedLab](), Dutlab(python_env, tmp_path_factory.mktemp("labs"))
 
     def of(name: str, *guests: str, state: str) -> SharedLab:
@@ -101,6 +101,11 @@ def need_uml() -> None:
     """User-mode Linux can be a guest here."""
     need("netns", have_netns())
     need("uml", bool(shutil.which("linux.uml")) and MODULES.is_dir())
+
+
+def need_clang() -> None:
+    """It comes with what builds the engine, whose programs it compiles."""
+    need("cargo", bool(shutil.which("clang")))
 
 
 def need_qemu() -> None:

@@ -13,6 +13,10 @@ from dutlab.labs import drives
 from dutlab.labs.lost_guests import Guests
 from dutlab.labs.state import StateFolder
 from guests import in_guest, kernels
+from processes import eventually
+
+_SETTLES_S = 120.0
+"""A boot takes 3 s on an idle machine. A test that changes a lab for good costs this once more."""
 
 
 def unified(before: list[str], after: list[str]) -> list[str]:
@@ -39,8 +43,8 @@ class SharedLab:
         before = self._state()
         try:
             yield self.label
-            asyncio.run(self._start_ended())
-            changed = {guest: unified(before[guest], now) for guest, now in self._state().items() if now != before[guest]}
+            # A guest may still boot, and a program that was ended may take its time.
+            changed = {} if eventually(lambda: not self._changed(before), _SETTLES_S) else self._changed(before)
             assert not changed, f"a test leaves a lab as it was: {changed}"
         except BaseException:
             self.down()
@@ -54,6 +58,11 @@ class SharedLab:
             assert done.returncode == 0, done.stderr
             assert not drives.folder_of(self.label).exists() and not StateFolder().ssh_folder(self.label).exists()
             assert not kernels(self.label) and not list(NAMESPACES.glob(f"dutlab-{self.label}-*"))
+
+    def _changed(self, before: dict[str, list[str]]) -> dict[str, list[str]]:
+        """What each guest has otherwise than `before`, once those that ended are started again."""
+        asyncio.run(self._start_ended())
+        return {guest: unified(before[guest], now) for guest, now in self._state().items() if now != before[guest]}
 
     def _state(self) -> dict[str, list[str]]:
         """The lines of each guest: kernels list some things in no order."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,13 @@ import pytest
 from dutlab.hosts.kernels import newest_kernel
 from main_job import only_run, records
 from processes import LIMIT_S, eventually
-from vm.conftest import Dutlab
+from vm.conftest import Dutlab, need_clang
 
 TESTBED = "testbed: guest\nhosts: {dut: {local: true, family: linux-exact}}\n"
 EXPERIMENT = """
 experiment: exact
 testbed: bed.yaml
-factors: {mode: [router, filter-default, flowtable, bridge, refused, lost, late]}
+factors: {mode: [router, filter-default, flowtable, bridge, two-routers, ipsec, wireguard, refused, lost, late]}
 modes:
   refused: {apply: ["nft -f - <<'end'\\ntable inet t {\\n  chan x { }\\n}\\nend"], restore: ["true"]}
   lost: {apply: ["nft add table inet t; nft 'add chain inet t f { type filter hook forward priority 0; policy drop; }'"], restore: ["true"]}
@@ -29,6 +31,15 @@ order: as-written
 watch: []
 """
 FIGURE = "exact_instructions_per_frame"
+XDP = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("xdp") int passes(struct xdp_md *frame) { return XDP_PASS; }
+SEC("sends") int to_sink(struct xdp_md *frame) { return bpf_redirect(3, 0); }
+SEC("drops") int to_nobody(struct xdp_md *frame) { return XDP_DROP; }
+char _license[] SEC("license") = "GPL";
+"""
+"""The port to the sink is the third in the router's namespace."""
 
 
 @pytest.fixture
@@ -64,6 +75,9 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     found = {r["cell"]["mode"]: r for r in records(only_run(tmp_path))}
     cost = {mode: r["figures"]["dut"][FIGURE] for mode, r in found.items() if r["status"] == "measured"}
     assert cost["bridge"] < cost["router"] < cost["flowtable"] < cost["filter-default"], cost  # the second frame of a flow makes it fast
+    assert cost["router"] < cost["two-routers"] < cost["ipsec"] < cost["wireguard"], cost
+    assert "rfc4106-gcm-aesni" in found["ipsec"]["tool_facts"]["ciphers"].split()
+    assert "ciphers" not in found["two-routers"]["tool_facts"] and "aes" in found["router"]["tool_facts"]["processor_instructions"].split()
     new = {mode: found[mode]["figures"]["dut"]["exact_first_instructions_per_frame"] - cost[mode] for mode in ("router", "filter-default")}
     assert abs(new["router"]) < 500 < new["filter-default"], new
     facts = found["router"]["tool_facts"]
@@ -93,9 +107,26 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     assert broken.returncode == 1 and "System halted" in broken.stderr, broken.stderr
 
 
-def test_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, cache: Path) -> None:
+def test_runs_go_at_once_and_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, cache: Path) -> None:
     running = command.begin("exact", "--modes", "router", "--size", "1518", "frames=1000000")
     assert eventually(lambda: bool(guests_below(cache)))
+    meanwhile = command("exact", "--modes", "router", "--size", "64", "frames=100", "--runs", "others")
+    assert meanwhile.returncode == 0, meanwhile.stderr
     os.kill(running.pid, signal.SIGKILL)
     assert running.wait(LIMIT_S) == -signal.SIGKILL
     assert eventually(lambda: not guests_below(cache))
+
+
+def test_an_xdp_program_of_the_user_is_a_mode(command: Dutlab, tmp_path: Path) -> None:
+    need_clang()
+    (tmp_path / "x.c").write_text(XDP)
+    flags = ["-O2", "-g", "-target", "bpf", f"-I/usr/include/{platform.machine()}-linux-gnu"]
+    for name in ("goes-on", "sends", "drops", "absent"):
+        subprocess.run(["clang", *flags, "-c", "x.c", "-o", f"{name}.o"], cwd=tmp_path, check=True)
+    programs = ("--xdp", "goes-on.o", "--xdp", "sends.o:sends", "--xdp", "drops.o:drops", "--xdp", "absent.o:none")
+    done = command("exact", "--modes", "router", *programs, "--size", "64", "frames=200", "limit_s=15")
+    assert done.returncode == 1, done.stderr
+    found = {r["cell"]["mode"]: r for r in records(only_run(tmp_path))}
+    cost = {mode: r["figures"]["dut"][FIGURE] for mode, r in found.items() if r["status"] == "measured"}
+    assert cost["router"] < cost["sends"] < cost["goes-on"], cost  # veth copies a frame that pktgen holds before it shows it to a program
+    assert "were lost" in found["drops"]["why"] and "refuses the mode" in found["absent"]["why"], found

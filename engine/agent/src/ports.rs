@@ -67,7 +67,7 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     let taken = take(ask.backend, &iface, threads).map_err(|e| port_fault(&e))?;
     let mut opened = opened(&ask.port, &iface, taken.backend);
     opened.notes = taken.notes;
-    opened.notes.extend(taken.times.or_else(|| times::used(taken.backend).map(Into::into)));
+    opened.notes.push(taken.times);
     Ok((OpenPort { reach, ..port(ask, iface, taken.sender, taken.receiver) }, opened))
 }
 
@@ -91,8 +91,8 @@ struct Taken {
     sender: Option<Sender>,
     receiver: Option<Receiver>,
     notes: Vec<String>,
-    /// Where its times come from, if not from where those of its back end do.
-    times: Option<String>,
+    /// Where its times come from, for those who read its latencies.
+    times: String,
 }
 
 /// Takes an interface with the back end that was asked for; `auto`: with the first that can both send and receive.
@@ -144,7 +144,7 @@ fn xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
         sender: halves.sender,
         receiver: Some(halves.receiver),
         notes: halves.notes,
-        times: None,
+        times: "times are software's: as a program in the kernel writes a frame, and as one sees it arrive".into(),
     })
 }
 
@@ -160,7 +160,11 @@ fn af_xdp(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
         }
     };
     let sender = Some(Sender::Burst(opened.senders.into_iter().map(|tx| Box::new(tx) as _).collect()));
-    Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes, times: opened.times })
+    let times = opened.times.unwrap_or_else(|| {
+        "times are software's: before the engine hands a frame over, and as a program in the kernel sees it arrive"
+            .into()
+    });
+    Ok(Taken { backend: Backend::AfXdp, sender, receiver, notes, times })
 }
 
 fn af_packet(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
@@ -173,6 +177,9 @@ fn af_packet(iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError
         Ok(times) => (Vec::new(), times),
         Err(why) => (vec![format!("times of the card are not used: {why}")], None),
     };
+    let times = times.unwrap_or_else(|| {
+        "times are software's: before the engine hands a frame over, and as the kernel's stack takes it in".into()
+    });
     Ok(Taken { backend: Backend::AfPacket, sender, receiver, notes, times })
 }
 

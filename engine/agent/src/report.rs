@@ -186,94 +186,41 @@ fn arrivals(s: Stamped) -> Option<ArrivalTimes> {
     (s.card + s.kernel + s.engine > 0).then_some(times)
 }
 
-/// What was counted of the order of arrival.
-struct Counts {
-    reordered: u64,
-    /// On the same way through this host.
-    at_least: u64,
-    extent_max: u64,
-    extent_sum: u64,
-    /// Extents in that sum.
-    extents: u64,
-    by_three: Option<u64>,
-}
-
-impl Counts {
-    /// Enters them, as far as they are of the link: `is_link` says whether the order of arrival is. Without an order of sending nothing is.
-    fn enter(&self, r: &mut ReceivedStream, is_link: bool, sent: Option<&StreamSent>) {
-        let unordered = sent.is_some_and(|s| s.unordered);
-        r.reordered_at_least = if unordered { 0 } else { self.at_least };
-        if unordered || !is_link {
-            return;
-        }
-        r.reordered = Some(self.reordered);
-        r.reordered_at_least = self.reordered;
-        r.reorder_extent_max = Some(self.extent_max);
-        r.reordered_ratio = ratio(self.reordered, r.received.saturating_sub(r.duplicated));
-        r.reorder_extents_unknown = self.reordered.saturating_sub(self.extents);
-        r.reorder_extent_mean = ratio(self.extent_sum, self.extents);
-        r.reordered_by_three = self.by_three;
-    }
-}
-
 /// Frames that were sent of a stream, and the number below which all of theirs are.
 fn sent_and_numbered(sent: Option<&StreamSent>) -> (u64, u64) {
     sent.map_or((0, 0), |s| (s.frames, s.numbered.unwrap_or(s.frames)))
 }
 
+/// A stream that the agent counted, in the words of what the kernel counts.
 fn here(s: &StreamAccount, told: Option<&StreamSent>) -> ReceivedStream {
     let (sent, numbered) = sent_and_numbered(told);
     let settled = s.ledger.settle_numbered(sent, numbered);
-    let frames = settled.frames;
-    let l = &s.latency;
-    let mut r = ReceivedStream {
-        stream: s.stream,
-        sent,
-        received: frames.received,
-        received_bytes: s.bytes,
-        lost: frames.lost(),
-        duplicated: frames.duplicated,
-        reordered: None,
-        reordered_at_least: 0,
-        reorder_extent_max: None,
-        reordered_ratio: None,
-        reorder_extents_unknown: 0,
-        reorder_extent_mean: None,
-        reordered_by_three: None,
-        late: Some(s.late),
-        next_sequence: Some(s.ledger.next()),
+    let (first, last) = s.span.unwrap_or_default();
+    let counted = CountedStream {
+        received: settled.frames.received,
+        bytes: s.bytes,
+        duplicated: settled.frames.duplicated,
+        reordered: settled.reordered,
+        reordered_in_queue: s.ways.reordered(),
+        several_queues: !s.ways.is_one(),
+        reorder_extent_max: settled.extent_max,
+        reorder_extent_sum: settled.extent_sum,
+        reorder_extents: settled.reordered,
+        reordered_by_three: Some(settled.by_three),
+        next: s.ledger.next(),
         guessed: settled.guessed,
         corrupted: s.corrupted,
-        balances: frames.balances(),
-        first_monotonic_ns: s.span.map(|(first, _)| first.0),
-        last_monotonic_ns: s.span.map(|(_, last)| last.0),
-        latency: (l.count() + l.negative() > 0).then(|| Latency {
-            count: l.count(),
-            negative: l.negative(),
-            min_ns: l.min().unwrap_or_default().0,
-            p50_ns: l.quantile(0.5).0,
-            p90_ns: l.quantile(0.9).0,
-            p99_ns: l.quantile(0.99).0,
-            p999_ns: l.quantile(0.999).0,
-            max_ns: l.max().0,
-            mean_ns: l.mean_ns(),
-            pdv_p99_ns: l.min().map(|min| l.quantile(0.99).since(min).0),
-            pdv_p999_ns: l.min().map(|min| l.quantile(0.999).since(min).0),
-            ipdv: ipdv(s.ipdv.sizes()),
-            histogram: l.buckets(),
-        }),
-        sources: s.senders.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
+        first,
+        last,
+        negative: s.latency.negative(),
+        latency_min: s.latency.min().unwrap_or_default(),
+        latency_max: s.latency.max(),
+        latency_sum: s.latency.sum_ns(),
+        latency: s.latency.buckets(),
+        sources: s.senders.clone(),
+        ..CountedStream::default()
     };
-    let order = Counts {
-        reordered: settled.reordered,
-        at_least: s.ways.reordered(),
-        extent_max: settled.extent_max,
-        extent_sum: settled.extent_sum,
-        extents: settled.reordered,
-        by_three: Some(settled.by_three),
-    };
-    order.enter(&mut r, s.ways.is_one(), told);
-    r
+    of_stream(s.stream, &counted, Some(s.late), ipdv(s.ipdv.sizes()), told)
 }
 
 fn in_kernel(
@@ -282,58 +229,69 @@ fn in_kernel(
     before_late: Option<&CountedStream>,
     told: Option<&StreamSent>,
 ) -> ReceivedStream {
+    of_stream(stream, s, before_late.map(|b| s.received - b.received), variation(&s.ipdv), told)
+}
+
+fn of_stream(
+    stream: u16,
+    s: &CountedStream,
+    late: Option<u64>,
+    ipdv: Option<Ipdv>,
+    told: Option<&StreamSent>,
+) -> ReceivedStream {
     let (sent, numbered) = sent_and_numbered(told);
     let frames = Settlement { sent, numbered, received: s.received, duplicated: s.duplicated, next: s.next };
-    let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
-    let quantile = |share| quantile(&s.latency, count, s.latency_max, share);
-    let mut r = ReceivedStream {
+    let unordered = told.is_some_and(|t| t.unordered);
+    let is_link = !unordered && !s.several_queues; // the order of arrival is that of the link
+    ReceivedStream {
         stream,
         sent,
         received: s.received,
         received_bytes: s.bytes,
         lost: frames.lost(),
         duplicated: s.duplicated,
-        reordered: None,
-        reordered_at_least: 0,
-        reorder_extent_max: None,
-        reordered_ratio: None,
-        reorder_extents_unknown: 0,
-        reorder_extent_mean: None,
-        reordered_by_three: None,
-        late: before_late.map(|b| s.received - b.received),
+        reordered: is_link.then_some(s.reordered),
+        reordered_at_least: match (unordered, is_link) {
+            (true, _) => 0,
+            (_, true) => s.reordered,
+            (_, false) => s.reordered_in_queue,
+        },
+        reorder_extent_max: is_link.then_some(s.reorder_extent_max),
+        reordered_ratio: ratio(s.reordered, frames.unique()).filter(|_| is_link),
+        reorder_extents_unknown: if is_link { s.reordered.saturating_sub(s.reorder_extents) } else { 0 },
+        reorder_extent_mean: ratio(s.reorder_extent_sum, s.reorder_extents).filter(|_| is_link),
+        reordered_by_three: s.reordered_by_three.filter(|_| is_link),
+        late,
         next_sequence: Some(s.next),
         guessed: s.guessed,
         corrupted: s.corrupted,
         balances: frames.balances(),
         first_monotonic_ns: (s.received > 0).then_some(s.first.0),
         last_monotonic_ns: (s.received > 0).then_some(s.last.0),
-        latency: (count + s.negative > 0).then(|| Latency {
-            count,
-            negative: s.negative,
-            min_ns: s.latency_min.0,
-            p50_ns: quantile(0.5),
-            p90_ns: quantile(0.9),
-            p99_ns: quantile(0.99),
-            p999_ns: quantile(0.999),
-            max_ns: s.latency_max.0,
-            mean_ns: if count > 0 { s.latency_sum as f64 / count as f64 } else { 0.0 },
-            pdv_p99_ns: (count > 0).then(|| quantile(0.99).saturating_sub(s.latency_min.0)),
-            pdv_p999_ns: (count > 0).then(|| quantile(0.999).saturating_sub(s.latency_min.0)),
-            ipdv: variation(&s.ipdv),
-            histogram: s.latency.clone(),
-        }),
+        latency: latency(s, ipdv),
         sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
-    };
-    let order = Counts {
-        reordered: s.reordered,
-        at_least: s.reordered_in_queue,
-        extent_max: s.reorder_extent_max,
-        extent_sum: s.reorder_extent_sum,
-        extents: s.reorder_extents,
-        by_three: s.reordered_by_three,
-    };
-    order.enter(&mut r, !s.several_queues, told);
-    r
+    }
+}
+
+fn latency(s: &CountedStream, ipdv: Option<Ipdv>) -> Option<Latency> {
+    let count: u64 = s.latency.iter().map(|(_, n)| n).sum();
+    let quantile = |share| quantile(&s.latency, count, s.latency_max, share);
+    let above_least = |share| (count > 0).then(|| quantile(share).saturating_sub(s.latency_min.0));
+    (count + s.negative > 0).then(|| Latency {
+        count,
+        negative: s.negative,
+        min_ns: s.latency_min.0,
+        p50_ns: quantile(0.5),
+        p90_ns: quantile(0.9),
+        p99_ns: quantile(0.99),
+        p999_ns: quantile(0.999),
+        max_ns: s.latency_max.0,
+        mean_ns: if count > 0 { s.latency_sum as f64 / count as f64 } else { 0.0 },
+        pdv_p99_ns: above_least(0.99),
+        pdv_p999_ns: above_least(0.999),
+        ipdv,
+        histogram: s.latency.clone(),
+    })
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! Who tells when a frame passes: what the driver offers, and what each back end uses.
+//! Who tells when a frame passes: what the driver offers.
 
 use dutlab_port::card_clock::CardClock;
 use dutlab_port::ethtool;
 use dutlab_port::iface::Interface;
 use dutlab_port::link;
 use dutlab_protocol::reply::{self, TimeOf};
-use dutlab_protocol::request::Backend;
 
 /// What the driver of an interface offers, and the card's clock. What a driver cannot be asked it does not offer.
 pub fn offered(iface: &Interface) -> (Vec<TimeOf>, Option<reply::CardClock>) {
@@ -29,22 +28,6 @@ fn read(number: u32) -> reply::CardClock {
     match CardClock::open(number).and_then(|clock| clock.ahead()) {
         Ok(a) => reply::CardClock { number, ahead_ns: Some(a.ns), error_ns: Some(a.error.0), reason: None },
         Err(e) => reply::CardClock { number, ahead_ns: None, error_ns: None, reason: Some(e.to_string()) },
-    }
-}
-
-/// Where the times of a back end come from, for those who read its latencies; `None` where it has none.
-pub const fn used(backend: Backend) -> Option<&'static str> {
-    match backend {
-        Backend::Xdp => {
-            Some("times are software's: as a program in the kernel writes a frame, and as one sees it arrive")
-        }
-        Backend::AfXdp => Some(
-            "times are software's: before the engine hands a frame over, and as a program in the kernel sees it arrive",
-        ),
-        Backend::AfPacket => {
-            Some("times are software's: before the engine hands a frame over, and as the kernel's stack takes it in")
-        }
-        Backend::Auto | Backend::Memory | Backend::Pcap => None,
     }
 }
 

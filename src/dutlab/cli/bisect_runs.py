@@ -318,7 +318,7 @@ class BisectRuns:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
 
     def _write_counted(self, at: int, path: Path, only: Cell | None = None) -> None:
-        """Of one cell alone, with the functions that take its instructions."""
+        """Of every cell, or of one alone, with the functions that take its instructions."""
         with self._made(at) as version:
             of, row = path.parent, self.row
             modes, sizes, settings = row.modes, row.sizes, row.settings

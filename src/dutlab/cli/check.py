@@ -14,7 +14,6 @@ from dutlab.cli.limits_told import computed
 from dutlab.cli.options import FORMAT
 from dutlab.cli.quantities import DURATION, SHARE
 from dutlab.cli.told import say, say_words
-from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,17 +98,12 @@ def check(
 
 def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:
     """The check with what a second measurement says of what fails it."""
-    from dutlab.cli.gate_runs import GateRuns
-    from dutlab.runner.recovery import builds_its_lab
-    from dutlab.tools.engine.binary import find_engine
+    from dutlab.cli.gate_runs import measured_again
 
     least = {(c.pair.label, c.pair.figure): c.least for c in found.worse if c.second is not None}
     if not least:
         return found
-    if True in {builds_its_lab(path) for path in paths}:
-        become_root()
-    making = GateRuns(paths[1].parent, 0.0, 0.0, within_s, find_engine())
-    return replace(found, again=making.again(paths, least))
+    return replace(found, again=measured_again(paths, least, within_s, paths[1].parent))
 
 
 @dataclass(frozen=True)

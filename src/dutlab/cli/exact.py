@@ -13,7 +13,7 @@ import click
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import SETTINGS
 from dutlab.cli.options import NAME, RUNS
-from dutlab.cli.versions import EXACT_MODES, VersionKind, given_in_guest, version_of
+from dutlab.cli.versions import EXACT_MODES, VersionKind, given_in_guest, version_of, xdp_mode
 from dutlab.errors import InputError
 
 
@@ -30,6 +30,10 @@ def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...])
     "--ruleset", "rulesets", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
     help="A file for nft, as a mode of its own behind those of --modes; repeatable.",
 )  # fmt: skip
+@click.option(
+    "--xdp", "programs", multiple=True, metavar="FILE[:SECTION]",
+    help="An object file with an XDP program for the receiving port of a router, as a mode of its own; repeatable.  [section xdp]",
+)  # fmt: skip
 @click.option("--profile", is_flag=True, help="Say which functions take the instructions: a table and a flame graph in the report.")
 @click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
 @click.option("--modules", type=click.Path(path_type=Path, file_okay=False), help="Folder of its modules.  [/lib/modules/RELEASE]")
@@ -42,6 +46,7 @@ def exact(
     modes: list[str],
     sizes: list[str],
     rulesets: tuple[Path, ...],
+    programs: tuple[str, ...],
     kernel: Path | None,
     modules: Path | None,
     profile: bool,
@@ -50,16 +55,18 @@ def exact(
     manner: Manner,
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
-    bridge, flowtable. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, frames=20000.
+    bridge, flowtable; two-routers, and with a tunnel between these ipsec, ipsec-cbc and the other suites, wireguard. KEY=VALUE is any other
+    setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, offload=gro, frames=20000.
 
     \b
     Example:
       dutlab exact --modes router,filter-default,nat --size 64,1518,imix
       dutlab exact --ruleset old.nft --ruleset new.nft --size 64
+      dutlab exact --modes router --xdp filter.o:xdp_filter --size 64
     """
     from dutlab.runner.execution import RunOptions
 
-    own = _own_modes(rulesets)
+    own = _own_modes(rulesets, programs)
     chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
         given = given_in_guest(
@@ -71,11 +78,18 @@ def exact(
     manner.finish([result])
 
 
-def _own_modes(rulesets: tuple[Path, ...]) -> Mapping[str, Any]:
-    """A mode a file, which has the rules in it, so that the run needs the file no more. Raises InputError."""
+def _own_modes(rulesets: tuple[Path, ...], programs: tuple[str, ...]) -> Mapping[str, Any]:
+    """A mode a file, which has what is in it, so that the run needs the file no more. Raises InputError."""
     found = dict[str, Any]()
+    for word in programs:
+        path, section = (Path(word), "") if Path(word).exists() else (Path(word.partition(":")[0]), word.partition(":")[2])
+        _add(found, path, xdp_mode(version_of(str(path), VersionKind.XDP).program, section or "xdp"))
     for path in rulesets:
-        if path.stem in found:
-            raise InputError(f"two rule sets are called {path.stem}", remedy="give them file names of their own")
-        found[path.stem] = version_of(str(path), VersionKind.RULES).own_modes["rules"]
+        _add(found, path, version_of(str(path), VersionKind.RULES).own_modes["rules"])
     return found
+
+
+def _add(modes: dict[str, Any], path: Path, mode: Mapping[str, Any]) -> None:
+    if path.stem in modes:
+        raise InputError(f"two files are called {path.stem}", remedy="give them different names")
+    modes[path.stem] = mode

@@ -76,9 +76,9 @@ def gate(
     name: str | None,
     runs: Path,
 ) -> None:
-    """For CI. Instructions of rule sets for nft, kernels and commands are counted in a simulated guest. Experiment files are measured by
-    their own workloads, those by time in rounds of both until it can tell. Runs are compared as they are. Whatever is worse is measured
-    again before this fails.
+    """For CI. Instructions of rule sets for nft, kernels, XDP programs and commands are counted in a simulated guest. Experiment files are
+    measured by their own workloads, those by time in rounds of both until it can tell. Runs are compared as they are. Whatever is worse
+    is measured again before this fails.
 
     Exit 0: not worse by more than is allowed; 1: worse; 2: cannot tell. KEY=VALUE is a setting of the workload exact.
 

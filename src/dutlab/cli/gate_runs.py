@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.manner import Manner
+from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,6 +153,16 @@ class GateRuns:
         absent, failures = (sides.absent, sides.failures) if sides is not None else ((), ())
         functions = tuple((c.label, found) for c in cells if c.kind is CheckKind.FAIL and (found := self._grown.get(c.label)))
         return GatePart(what, (*cells, *absent), allowed, failures, runs, functions if what == "instructions" else ())
+
+
+def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], within_s: float, runs: Path) -> dict[CellName, CheckKind]:
+    """What a second measurement of an older and a newer run, kept in `runs`, says of results that seem worse by their least."""
+    from dutlab.runner.recovery import builds_its_lab
+    from dutlab.tools.engine.binary import find_engine
+
+    if any(builds_its_lab(path) for path in paths):
+        become_root()
+    return GateRuns(runs, 0.0, 0.0, within_s, find_engine()).again(paths, least)
 
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:

@@ -32,7 +32,8 @@ def _insist_on_root() -> None:
 def up(*, name: str, label: str | None) -> None:
     """Build a lab and keep it; prints its label.
 
-    NAME is three-node (without it), three-node-rfc2544, three-node-rfc5180, three-node-ssh, uml-router, qemu-router or two-port.
+    NAME is three-node (without it), three-node-rfc2544, three-node-rfc5180, three-node-ssh, four-queues, uml-router, qemu-router or
+    two-port.
 
     \b
     Example:

@@ -10,7 +10,6 @@ import sys
 from dutlab.cli.told import say
 from dutlab.errors import TestbedError
 
-_INSIDE = "DUTLAB_IN_USERNS"
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private")
 _REFUSED_REMEDY = (
     "run it as root or with sudo; or allow user namespaces: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone "
@@ -34,10 +33,4 @@ def become_root() -> None:
     )
     # iproute2 and the lab keep their state below /run, which only root may write: the namespace gets a /run of its own.
     inner = 'mount -t tmpfs tmpfs /run && mkdir -p /run/netns && exec "$@"'
-    os.environ[_INSIDE] = "1"
     os.execvp(_UNSHARE[0], [*_UNSHARE, "sh", "-c", inner, "dutlab", sys.executable, *sys.argv])  # noqa: S606 -- no shell is wanted
-
-
-def in_user_namespace() -> bool:
-    """Whether become_root() made the namespace that this process runs in."""
-    return _INSIDE in os.environ

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import shlex
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dutlab import outside
-from dutlab.bounds import RULES
+from dutlab.bounds import RULES, XDP_OBJECT
 from dutlab.cli.one_workload import as_yaml, given_workload
 from dutlab.errors import InputError
 from dutlab.outside import AtLink, UnfitFile
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 EXACT_MODES = ("router", "filter-default", "nat")
 """What a guest is measured as where nothing else is asked."""
 _MAGIC_AT, _MAGIC = 0x202, b"HdrS"
+_ELF, _MACHINE, _BPF = b"\x7fELF", slice(0x12, 0x14), (247).to_bytes(2, "little")
+"""e_machine of an ELF file, and EM_BPF (elf.h)."""
 
 
 class VersionKind(StrEnum):
@@ -32,6 +37,8 @@ class VersionKind(StrEnum):
     """A bzImage, measured in each mode."""
     COMMANDS = "commands"
     """Words of the guest's shell, in the router's namespace."""
+    XDP = "xdp"
+    """An object file with an XDP program in section `xdp`, for the receiving port of a router."""
     EXPERIMENT = "experiment"
     """A file of an experiment, measured by exact where its testbed is such a guest, else by time."""
     RUN = "run"
@@ -47,6 +54,8 @@ class Version:
     """As it was given."""
     text: str = ""
     """The rules or the commands."""
+    program: bytes = b""
+    """The object file."""
 
     @property
     def path(self) -> Path:
@@ -61,6 +70,8 @@ class Version:
                 return {"rules": rules_mode(self.text)}
             case VersionKind.COMMANDS:
                 return {"commands": {"apply": [self.text], "restore": ["true"]}}
+            case VersionKind.XDP:
+                return {"xdp": xdp_mode(self.program, "xdp")}
         return {}
 
 
@@ -73,6 +84,8 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
         found = kind or _looks_like(path)
         if found is VersionKind.RULES:
             return Version(found, word, outside.read(path, RULES, AtLink.FOLLOWED).decode().replace("\r\n", "\n"))
+        if found is VersionKind.XDP:
+            return Version(found, word, program=outside.read(path, XDP_OBJECT, AtLink.FOLLOWED))
     except UnfitFile as error:
         raise InputError(error.what, remedy=error.remedy) from error
     except OSError as error:
@@ -98,6 +111,17 @@ def rules_mode(text: str) -> Mapping[str, Any]:
     while end in lines:
         end += "-"
     return {"apply": [f"nft -f - <<'{end}'\n{text}\n{end}"], "restore": ["true"]}
+
+
+def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
+    """A mode of a router whose receiving port has an XDP program. The sink's port takes frames that the program sends there itself."""
+    packed = b64encode(gzip.compress(program, mtime=0)).decode()
+    apply = [
+        "ip netns exec sink ethtool -K v3 gro on",
+        f"base64 -d <<'end' | gunzip >/tmp/xdp.o\n{packed}\nend",
+        f"ip link set dev v1 xdp obj /tmp/xdp.o sec {shlex.quote(section)}",
+    ]
+    return {"apply": apply, "restore": ["true"]}
 
 
 def given_in_guest(
@@ -166,5 +190,7 @@ def _looks_like(path: Path) -> VersionKind:
     if path.suffix in {".yaml", ".yml"}:
         return VersionKind.EXPERIMENT
     with outside.opened(path, AtLink.FOLLOWED) as file:
-        file.seek(_MAGIC_AT)
-        return VersionKind.KERNEL if file.read(len(_MAGIC)) == _MAGIC else VersionKind.RULES
+        head = file.read(_MAGIC_AT + len(_MAGIC))
+    if head.startswith(_ELF) and head[_MACHINE] == _BPF:
+        return VersionKind.XDP
+    return VersionKind.KERNEL if head[_MAGIC_AT:] == _MAGIC else VersionKind.RULES

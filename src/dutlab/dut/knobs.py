@@ -106,6 +106,11 @@ def _line_of_rings(name: str) -> str:
     return rf"/^Current/,$ s/^{title}:[[:space:]]*//p"
 
 
+def _line_of_queues(name: str) -> str:
+    title = {"rx": "RX", "tx": "TX", "combined": "Combined"}[name]
+    return rf"/^Current/,$ s/^{title}:[[:space:]]*//p"
+
+
 def _line_of_coalescing(name: str) -> str:
     if name in {"adaptive-rx", "adaptive-tx"}:
         return rf"s/^Adaptive.*{name[-2:].upper()}: *\([a-z/]*\).*/\1/p"
@@ -206,6 +211,7 @@ _OF_PORT: Mapping[str, Callable[[str, str], Iterator[KnobSetting]]] = {
     "mtu": _mtu,
     "offloads": _offloads,
     "rings": _by_ethtool("-g", "-G", _line_of_rings),
+    "queues": _by_ethtool("-l", "-L", _line_of_queues),
     "coalescing": _by_ethtool("-c", "-C", _line_of_coalescing),
     "rps": _rps,
     "irq-affinity": _irq_affinity,

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.dut.linux import ruleset_of
+from dutlab.dut.linux_exact_tunnels import GATEWAYS
+from dutlab.dut.linux_exact_words import SINK_IP, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
 from dutlab.dut.mode import Check, Family, OfRecord, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import EXACT, FAMILY_MODES
 from dutlab.spec.testbed import Testbed
 
-SOURCE_IP, SINK_IP = "10.0.0.1", "10.1.0.1"
-SOURCE_MAC = "02:00:00:00:00:00"
-_IN_MAC, _SINK_MAC = "02:00:00:00:00:01", "02:00:00:00:00:03"
 GUEST = Testbed.model_validate(
     {
         "testbed": "guest",
@@ -33,7 +32,7 @@ GUEST = Testbed.model_validate(
 _ROUTER = (
     "ip addr add 10.0.0.2/24 dev v1",
     "ip addr add 10.1.0.2/16 dev v2",
-    f"ip neigh add {SINK_IP} lladdr {_SINK_MAC} dev v2 nud permanent",
+    f"ip neigh add {SINK_IP} lladdr {SINK_MAC} dev v2 nud permanent",
     f"ip neigh add {SOURCE_IP} lladdr {SOURCE_MAC} dev v1 nud permanent",
     "echo 1 >/proc/sys/net/ipv4/ip_forward",
 )
@@ -50,24 +49,15 @@ _FLOWTABLE = """table inet dutlab {
 }"""
 
 
-@dataclass(frozen=True)
-class GuestWords:
-    """How the guest is put into a mode."""
-
-    commands: tuple[str, ...]
-    """For `sh -e` in the router's namespace."""
-    to_mac: str
-    """Where frames are sent to."""
-
-
 def in_words(mode: str, own: Sequence[str] | None) -> GuestWords:
     """`own` are the commands of a mode of the experiment's own, which come behind those that make a router."""
     if own is not None:
-        return GuestWords((*_ROUTER, *own), _IN_MAC)
+        return GuestWords((*_ROUTER, *own))
     if mode == "bridge":
-        return GuestWords(_BRIDGE, _SINK_MAC)
-    ruleset = _FLOWTABLE if mode == "flowtable" else ruleset_of(mode, GUEST)
-    return GuestWords((*_ROUTER, nft_words(ruleset)), _IN_MAC)
+        return GuestWords(_BRIDGE, SINK_MAC, modules={"bridge": "BRIDGE"})
+    if mode == "flowtable":
+        return GuestWords((*_ROUTER, nft_words(_FLOWTABLE)), modules={"nft_flow_offload": "NFT_FLOW_OFFLOAD"})
+    return GATEWAYS.get(mode) or GuestWords((*_ROUTER, nft_words(ruleset_of(mode, GUEST))))
 
 
 def nft_words(ruleset: str) -> str:

@@ -27,6 +27,7 @@ class Program:
 
 
 CHARON = Program("charon-systemd", "charon-systemd")
+CHRT = Program("chrt", "util-linux")
 ETHTOOL = Program("ethtool", "ethtool")
 IP = Program("ip", "iproute2")
 IPERF3 = Program("iperf3", "iperf3")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,9 @@ Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
 """(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
 _TRIED_BYTES = 4 << 20
 """A file is tried with the other importers up to this size: a larger one takes them seconds each."""
+_QUOTED = re.compile(rb"^(?:> ?)+", re.MULTILINE)
+_BLOCK = re.compile(rb"(?:^[ \t]+[^\n]*\n?|^\r?\n)+", re.MULTILINE)
+"""Lines that are indented, with blank ones between."""
 
 
 class WrongKind(InputError):
@@ -81,11 +86,33 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
     """An exception that is none of ours is a fault of the file: no importer foresees all that a file may hold. Raises InputError."""
     read: Importer = IMPORTS[kind].importer
     try:
-        return read(name, data, options)
+        try:
+            return read(name, data, options)
+        except InputError:
+            for bare in _laid_bare(data):
+                with suppress(InputError):
+                    return read(name, bare, options)
+            raise
     except (DutlabError, MemoryError):
         raise
     except Exception as error:
         raise InputError(f"{name}: cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _laid_bare(data: bytes) -> Iterator[bytes]:
+    """Text as it was printed: without the marks of a quotation before its lines, then without what indents all lines of a block."""
+    if len(data) > _TRIED_BYTES or b"\0" in data:
+        return
+    if (unquoted := _QUOTED.sub(b"", data)) != data:
+        yield unquoted
+    if (bare := _BLOCK.sub(_outdented, unquoted)) != unquoted:
+        yield bare
+
+
+def _outdented(block: re.Match[bytes]) -> bytes:
+    lines = block[0].splitlines(keepends=True)
+    least = min((len(line) - len(line.lstrip(b" \t")) for line in lines if line.strip()), default=0)
+    return b"".join(line[least:] if line.strip() else line for line in lines)
 
 
 def _kinds_of(kind: str, name: str, data: bytes) -> list[str]:

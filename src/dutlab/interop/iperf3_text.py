@@ -77,6 +77,8 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
     early = _ERROR.match(text)  # standard error of the one test of a file is before its lines where both went into the file
     begins = [found.start() for found in _TEST.finditer(text)]
     begins = [0, *begins] if not begins or begins[0] > 0 else begins
+    begins += [b + more for b, end in zip(begins, [*begins[1:], len(text)], strict=True) for more in _further(text[b:end])]
+    begins.sort()
     parts = [(before, begin, text[begin:end]) for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False)]
     whole = {begin for _, begin, part in parts if any(lines_of(part))}
     found, faults = list[Iperf3Report](), list[str]()
@@ -92,6 +94,19 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
         except UnreadableError as unreadable:
             faults.append(str(unreadable))
     return found, faults
+
+
+def _further(text: str) -> Iterator[int]:
+    """Where tests begin of which only lines are left, without what iperf3 says before: behind the sums of another test."""
+    sums, end = set[tuple[str, str, str]](), 0
+    for line in lines_of(text):
+        own, head = (line.stream, line.role, line.side), text.find("[ ID]", end, line.at)
+        if sums and (head >= 0 or not line.side or own in sums):
+            yield head if head >= 0 else line.at
+            sums = set()
+        if line.side:
+            sums.add(own)
+            end = line.at + 1
 
 
 def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None) -> Iperf3Report:

@@ -296,7 +296,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     """Returns notes, and the kernel threads that serve its ports. Raises HostError."""
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
-    await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces).encode())
+    await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces, plan.settings.queues).encode())
     if plan.testbed.drives and not plan.settings.guests:
         await drives.up(state.label, plan.testbed.drives)
     hosts = {name: NetnsHost(name, state.namespaces[name]) for name in plan.testbed.hosts}

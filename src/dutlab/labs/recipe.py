@@ -47,12 +47,13 @@ def macs_of(testbed: Testbed) -> dict[Port, str]:
     return found
 
 
-def veth_batch(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
-    """For `ip -batch -`: every pair, each end where it belongs. One queue, so that each port has one NAPI thread."""
+def veth_batch(testbed: Testbed, namespaces: Mapping[str, str], queues: int = 1) -> str:
+    """For `ip -batch -`: every pair, each end where it belongs. One queue in use, so that each port has one NAPI thread."""
     lines, macs = [], macs_of(testbed)
     for link in testbed.links.values():
         ends = [
-            f"name {port.interface} netns {namespaces[port.host]} numrxqueues 1 numtxqueues 1 mtu {link.mtu} address {macs[port]}"
+            f"name {port.interface} netns {namespaces[port.host]} numrxqueues {queues} numtxqueues {queues} mtu {link.mtu} "
+            f"address {macs[port]}"
             for port in link.ports
         ]
         if link.segment:
@@ -99,6 +100,7 @@ def setup_script(description: LabDescription, role: str) -> str:
         ports += _port_commands(macs, link, role) if not settings.box else _bare_port_commands(link, role)
     lines += ["link set dev lo up", *dict.fromkeys(ports), "END"]
     for port in ports_of(testbed, role):
+        lines += [f"ethtool -L {port} rx 1 tx 1"] if settings.queues > 1 else []
         lines.append(f"ethtool -K {port} gro {_on(settings.gro)} tso {_on(settings.tso)} tx-udp-segmentation {_on(settings.tso)}")
     return "\n".join(lines) + "\n"
 

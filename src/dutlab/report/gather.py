@@ -47,6 +47,7 @@ from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.subject import Way, subject_of
 from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *imported_section(groups),
             *drives,
         ),
-        findings=read.findings,
+        findings=_findings(read),
         limits=found_limits,
         watched=RunWatch(losses(groups), cpus(means, groups, order, dut), counters(groups, order)),
         conditions=Conditions(
@@ -246,6 +247,16 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     except (KeyError, TypeError, ValueError) as error:
         faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
     return ()
+
+
+def _findings(read: ReadRun) -> tuple[Finding, ...]:
+    """Those of the testbed, and what the run itself shows of directions that slow one another, which tells more than a guess of it."""
+    if not any(group.main[1] and subject_of(group.main[1]).way is Way.BOTH for group in read.groups):
+        return read.findings
+    from dutlab.report.sections.both_directions import KIND, both_directions_slower  # noqa: PLC0415 -- most runs have one direction
+
+    measured = both_directions_slower(read.groups)
+    return (*measured, *(of for of in read.findings if not measured or of.kind != KIND))
 
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: NoteBook) -> TrialLine:

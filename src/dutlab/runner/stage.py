@@ -144,7 +144,7 @@ async def open_stage(
             hosts = hosts_of(testbed, log)
             await undo.enter_async_context(closing(*hosts.values()))
             said = await revived(hosts, testbed, journal.write)
-            await undo.enter_async_context(lease(hosts))
+            await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a guest of its own for each trial
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
             if not standing:

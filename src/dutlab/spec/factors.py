@@ -52,6 +52,7 @@ KNOBS: Mapping[str, KnobKind] = {
     MTU: KnobKind(r"[0-9]{1,5}", f"{IPV6_LEAST_MTU} to 65535, as 9000; below {IPV6_LEAST_MTU} Linux removes a port's IPv6 addresses"),
     "offloads": KnobKind(rf"{_WORD} (on|off)(, {_WORD} (on|off))*", "gro off, tso off"),
     "rings": KnobKind(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*", "rx 512, tx 512"),
+    "queues": KnobKind(r"(rx|tx|combined) [0-9]+(, (rx|tx|combined) [0-9]+)*", "combined 4"),
     "coalescing": KnobKind(rf"{_WORD} ([0-9]+|on|off)(, {_WORD} ([0-9]+|on|off))*", "adaptive-rx off, rx-usecs 50"),
     "rps": KnobKind(rf"off|{_CORES}", "off, or cores as 0-3"),
     "irq-affinity": KnobKind(_CORES, "cores, as 0-3"),

@@ -82,7 +82,7 @@ _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
 )
 _ONE_KERNEL = dict.fromkeys((mode.name for mode in TUNNELS), "source and sink are one namespace, whose kernel reaches both: use three-node")
 LABS: Mapping[str, KnownLab] = MappingProxyType(
-    {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "three-node-rfc2544", "three-node-ssh")}
+    {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "four-queues", "three-node-rfc2544", "three-node-ssh")}
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
         "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),

@@ -77,6 +77,8 @@ class LabSettings(_Strict):
     """Whose these are: user-mode Linux, or Debian's kernel for clouds in QEMU."""
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
     """What the ports of a guest in QEMU are."""
+    queues: Annotated[int, Field(ge=1, le=64)] = 1
+    """How many receive and transmit queues each port has, of which one is in use until somebody asks for more (`ethtool -L`)."""
     box: bool = False
     """The DUT is as a box from a shop: it forwards by itself, neighbours find one another, and source and sink are one host, the tester."""
     layout: str

@@ -35,15 +35,15 @@ _SHORTEST = 5
 _SECRET_NAME = re.compile(r"PASSW(?:OR)?D|SECRET|TOKEN|ACCESS_KEY|PRIVATE_KEY|API_?KEY|CREDENTIAL")
 _NAMED_BY = ("password_from", "privacy_from", "community_from")
 _VALUE = rb"""[^\s"'\\,;&*][^\s"'\\,;&]*"""
-_NAME = rb"(?<![A-Za-z0-9_])[A-Z0-9_]*(?:PASSW(?:OR)?D|SECRET|TOKEN|ACCESS_KEY|PRIVATE_KEY|API_?KEY)[A-Z0-9_]*"
-_WRITTEN = {
+_NAME = rb"(?<![A-Za-z0-9_])(?=[A-Z0-9_]*(?:PASSW(?:OR)?D|SECRET|TOKEN|ACCESS_KEY|PRIVATE_KEY|API_?KEY))[A-Z0-9_]+"
+_WRITTEN = {  # each takes a time that grows as the text does, whatever the text is
     "a variable": re.compile(_NAME + rb"=(" + _VALUE + rb")"),
     "a password": re.compile(rb"[Pp]assw(?:or)?d\"?[ \t]*[=:][ \t]*\"?(" + _VALUE + rb")"),
-    "a login in an address": re.compile(rb"""[a-z][a-z0-9+.-]*://[^\s/@:"'\\]*:([^\s/@"'\\*][^\s/"'\\]*)@"""),
+    "a login in an address": re.compile(rb"""(?<=[a-z0-9+.-])://[^\s/@:"'\\]*:([^\s/@"'\\*][^\s/"'\\]*)@"""),
     "an authorization": re.compile(rb"[Aa]uthorization:[ \t]*[A-Za-z]+[ \t]+(" + _VALUE + rb")"),
     "a key of AWS": re.compile(rb"\b((?:AKIA|ASIA)[0-9A-Z]{16})\b"),
     "a token of GitHub": re.compile(rb"\b(gh[opsur]_[A-Za-z0-9]{36,})\b"),
-    "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----([^*].*?)-----END", re.DOTALL),
+    "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----([^*-](?:[^-]++|-(?!----))*+)-----"),
 }
 _TABLE = ".parquet"
 _BARE = re.compile(r"(?:U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIME.*|INTERVAL)")
@@ -159,10 +159,11 @@ class Redactor:
         if self._values is not None:
             data = self._values.sub(value, data)
         for what, pattern in _WRITTEN.items():
-            found = list(pattern.finditer(data))
-            taken[what] += len(found)
-            for m in reversed(found):
-                data = data[: m.start(1)] + b"*" * (m.end(1) - m.start(1)) + data[m.end(1) :]
+            covered = bytearray(data)  # in place: a line may have a million of them
+            for m in pattern.finditer(data):
+                covered[m.start(1) : m.end(1)] = b"*" * (m.end(1) - m.start(1))
+                taken[what] += 1
+            data = bytes(covered)
         taken += Counter()
         return data
 

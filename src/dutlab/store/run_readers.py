@@ -169,9 +169,10 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
 def read() -> None:
     """What the readers do, until their pipes end. The arguments are those of _readers()."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
+    import dutlab.store.run_rows  # noqa: F401, PLC0415 -- once, and not in each
     from dutlab.store.record_reader import prepare  # noqa: PLC0415 -- as above
 
-    prepare()  # once, and not in each
+    prepare()
     runs, descriptors = Path(sys.argv[1]), [int(word) for word in sys.argv[2:]]
     pairs = list(zip(descriptors[::2], descriptors[1::2], strict=True))
     own = next((pair for pair in pairs[1:] if os.fork() == 0), pairs[0])

@@ -98,8 +98,9 @@ FILTER_OWN = DeclaredMode("filter-own", TRACKS)
 """Keeps the ruleset that the system loads by itself."""
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
 """`nat-open` translates and filters nothing."""
-BRIDGE, FLOWTABLE = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS)
-"""Of a guest that counts its instructions: ports joined below IP, and a router that hands flows to the kernel's fast path."""
+BRIDGE, FLOWTABLE, TWO_ROUTERS = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
+"""Of a guest that counts its instructions: ports joined below IP, a router that hands flows to the kernel's fast path, and two one
+behind the other, as the ends of its tunnels are."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )
@@ -124,6 +125,8 @@ IKEV2_HOST = DeclaredMode("ikev2-host", tunnel=ModeTunnel("esp-aes-gcm", between
 GRE, IPIP, VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "vxlan", "wireguard"))
 TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD)
 """All of Linux."""
+GUEST_TUNNELS = tuple(replace(mode, tunnel=None) for mode in (*XFRM, WIREGUARD))
+"""Of a guest that has both ends of its tunnel, so that none begins on a source."""
 
 _LEVELS = (
     ModeArray(MD, "raid0", 2, raid=0, redundant=False), ModeArray(MD, "raid1", 2, raid=1), ModeArray(MD, "raid10", 4, raid=10),

@@ -18,14 +18,14 @@ pub fn run(a: &args::Probe) -> Result<Exit, Refused> {
             .iter()
             .map(|b| {
                 let longest = b.max_frame_bytes.map_or_else(|| "–".into(), |n| n.to_string());
-                vec![words::backend(b.backend).to_owned(), yes(b.can_send), yes(b.can_receive), longest]
+                vec![words::backend(b.backend), yes(b.can_send), yes(b.can_receive), longest]
             })
             .collect();
         let mut text =
             format!("{}\n{}", probed.iface, table(&["back end", "sends", "receives", "longest frame"], &rows));
         for b in &probed.backends {
             if let Some(reason) = &b.reason {
-                text.extend([words::backend(b.backend), ": ", reason, "\n"]);
+                text.extend([words::backend(b.backend).as_str(), ": ", reason, "\n"]);
             }
             if let Some(remedy) = &b.remedy {
                 text.extend(["  remedy: ", remedy, "\n"]);

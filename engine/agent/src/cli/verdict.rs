@@ -1,4 +1,7 @@
 //! What a result is worth: reasons to distrust it, and how the command ends.
+//!
+//! A command has no dutlab behind it and doubts its port as a whole; dutlab doubts each link and asks what only it knows (its offer, the
+//! path between). Both are held to the same kinds, bounds and conditions by tests/data/engine-doubts.json.
 
 use super::drive::Why;
 use super::exit::Exit;
@@ -179,23 +182,49 @@ pub fn of_ledger(received: &Received) -> Vec<Doubt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
+
+    /// Replies and what is doubted of them, which tests/contract/test_engine_doubts.py also gives to dutlab.
+    const TABLE: &str = include_str!("../../../../tests/data/engine-doubts.json");
+
+    /// The table's usual reply `part`, but for what `case` changes of it.
+    fn changed(table: &Value, case: &Value, part: &str) -> Value {
+        let mut of = table[part].clone();
+        for (key, value) in case[part].as_object().into_iter().flatten() {
+            of[key] = value.clone();
+        }
+        of
+    }
+
+    fn sent(table: &Value, case: &Value) -> Sent {
+        let mut of = changed(table, case, "sent");
+        of["streams"] = Value::Array(vec![changed(table, case, "sent_stream")]);
+        serde_json::from_value(of).unwrap()
+    }
+
+    fn received(table: &Value, case: &Value) -> Received {
+        let mut of = changed(table, case, "received");
+        of["streams"] = Value::Array(vec![changed(table, case, "received_stream")]);
+        serde_json::from_value(of).unwrap()
+    }
 
     #[test]
-    fn a_slow_generator_and_a_peer_without_room_are_different_doubts() {
-        use DoubtKind::{HeldBack, TxStarved};
-        let kinds = |intended: u64, refused: u64, by_peer: u64, at_maximum: bool| {
-            let sent = serde_json::json!({"port": "p", "ended": "finished", "streams": [{
-                "stream": 1, "intended": intended, "sent": intended - refused, "refused": refused, "backpressure": by_peer,
-                "sent_bytes": 0, "late_max_ns": 0, "seconds": 1.0, "achieved_pps": 0.0, "achieved_bps_l1": 0.0,
-                "achieved_bps_l2": 0.0}]});
-            let sent = serde_json::from_value::<Sent>(sent).unwrap();
-            of_sender(&sent, at_maximum).iter().map(|d| d.kind).collect::<Vec<_>>()
-        };
-        assert_eq!(kinds(10_000, 500, 0, false), [TxStarved]);
-        assert_eq!(kinds(10_000, 500, 495, false), [HeldBack]);
-        assert_eq!(kinds(10_000, 500, 250, false), [TxStarved, HeldBack]);
-        assert_eq!(kinds(10_000, 10, 5, false), Vec::new(), "below the share that is a doubt");
-        assert_eq!(kinds(10_000, 500, 250, true), Vec::new(), "the maximum is what was taken");
+    fn each_reply_of_the_table_raises_its_doubts() {
+        let table: Value = serde_json::from_str(TABLE).unwrap();
+        for case in table["cases"].as_array().unwrap() {
+            let (sent, received) = (sent(&table, case), received(&table, case));
+            let doubts =
+                of_sender(&sent, false).into_iter().chain(of_receiver(&received, true)).chain(of_ledger(&received));
+            let mut kinds: Vec<_> =
+                doubts.map(|d| serde_json::to_value(d.kind).unwrap().as_str().unwrap().to_owned()).collect();
+            kinds.sort_unstable();
+            assert_eq!(Value::from(kinds), case["doubts"], "{case}");
+            let rate: Vec<_> = of_sender(&sent, true).iter().map(|d| d.kind).collect();
+            assert!(
+                !rate.contains(&DoubtKind::TxStarved) && !rate.contains(&DoubtKind::HeldBack),
+                "the maximum is what was taken"
+            );
+        }
     }
 
     #[test]
@@ -207,32 +236,5 @@ mod tests {
         assert_eq!(Verdict::of(Why::Sent, false, &[]).exit(), Exit::Done);
         let note = [doubt(DoubtKind::ForeignFrames, String::new())];
         assert_eq!(Verdict::of(Why::Sent, false, &note).exit(), Exit::Done, "only what the user should know");
-    }
-
-    #[test]
-    fn copies_a_link_that_went_down_and_an_order_that_nobody_knows_are_said_of_what_was_received() {
-        let kinds = |of_stream: serde_json::Value, of_port: serde_json::Value| {
-            let mut stream = serde_json::json!({"stream": 1, "sent": 10_000, "received": 10_000, "received_bytes": 0, "lost": 0,
-                "duplicated": 0, "reordered": 0, "reordered_at_least": 0, "reorder_extent_max": 0, "guessed": 0, "corrupted": 0,
-                "balances": true, "sources": []});
-            stream.as_object_mut().unwrap().extend(of_stream.as_object().unwrap().clone());
-            let mut port =
-                serde_json::json!({"port": "p", "streams": [stream], "foreign": 0, "stale": 0, "kernel_dropped": 0});
-            port.as_object_mut().unwrap().extend(of_port.as_object().unwrap().clone());
-            let received = serde_json::from_value::<Received>(port).unwrap();
-            of_receiver(&received, true).iter().map(|d| d.kind).collect::<Vec<_>>()
-        };
-        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        for (stream, port, expected) in [
-            ("{}", "{}", vec![]),
-            (r#"{"duplicated": 10, "received": 10010}"#, "{}", vec![]),
-            (r#"{"duplicated": 11, "received": 10011}"#, "{}", vec![DoubtKind::Duplicates]),
-            (r#"{"reordered": null, "reorder_extent_max": null}"#, "{}", vec![DoubtKind::ReorderingUnknown]),
-            (r#"{"reordered": null, "reorder_extent_max": null, "received": 0}"#, "{}", vec![]),
-            ("{}", r#"{"foreign": 3}"#, vec![DoubtKind::ForeignFrames]),
-            ("{}", r#"{"link_lost": {"times": 1, "set_down": false}}"#, vec![DoubtKind::LinkWentDown]),
-        ] {
-            assert_eq!(kinds(json(stream), json(port)), expected, "{stream} {port}");
-        }
     }
 }

@@ -4,6 +4,7 @@ use super::drive::Clocks;
 use super::quantity::{si, span};
 use super::table::table;
 use super::verdict::{Doubt, Verdict};
+use clap::ValueEnum as _;
 use dutlab_protocol::reply::{CardClock, Probed, TimeOf};
 use dutlab_protocol::request::Backend;
 use dutlab_protocol::totals::{ArrivalTimes, ReceivedStream, Sent, TimedBy};
@@ -19,15 +20,8 @@ fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
 }
 
 /// A back end, as `--backend` names it.
-pub const fn backend(backend: Backend) -> &'static str {
-    match backend {
-        Backend::Auto => "auto",
-        Backend::Xdp => "xdp",
-        Backend::AfXdp => "af_xdp",
-        Backend::AfPacket => "af_packet",
-        Backend::Memory => "memory",
-        Backend::Pcap => "pcap",
-    }
+pub fn backend(backend: Backend) -> String {
+    backend.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
 /// Who can tell when a frame passes an interface.

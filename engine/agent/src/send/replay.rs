@@ -1,6 +1,7 @@
 //! Sends the frames of a capture in their own time or another: as they are, or with a probe in those that have room for it.
 
-use super::{Closing, Job, LOOK, rest};
+use super::bursts::{Closing, rest};
+use super::{Job, LOOK};
 use crate::handed::Handed;
 use crate::lower::Capture;
 use dutlab_port::{BurstSender, PortError, StreamTotals, clock};

@@ -1,6 +1,7 @@
 //! A plan that several threads send, each some of its streams through a queue of its own.
 
-use super::{Account, Change, Job, LOOK, Loop};
+use super::bursts::Loop;
+use super::{Account, Change, Job, LOOK};
 use crate::share::Share;
 use dutlab_port::{BurstSender, Gaps, StreamTotals, clock, cpu};
 use std::sync::Arc;

@@ -32,7 +32,9 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
         now, most = (_queues(card, which) for which in ("now", "most"))
         cores, speed = whole(p.fact(port.host, "cpu", "cores")) or 1, p.speed(port)
         off = is_windows(p, port.host) and card.get("rss") is False
-        if (now != 1 and not off) or cores == 1 or (speed is not None and speed < SLOW_BPS) or card.get("kind") not in (None, "physical"):
+        if (now != 1 and not off) or cores == 1 or (speed is not None and speed < SLOW_BPS):
+            continue
+        if card.get("kind") not in (None, "physical") and not _has_napi(card):
             continue
         can = min(cores, most or cores)
         computed = Price(
@@ -70,6 +72,13 @@ def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
             (CureStep(host, "by hand: take both lines out again, then reboot"),)
             if rss else (CureStep(host, shell("sysctl", f"net.isr.dispatch={dispatch}")),),
         )  # fmt: skip
+
+
+def _has_napi(card: Mapping[str, Any]) -> bool:
+    """Of a virtual port, whether a queue is served by one core: a veth(4) with GRO, else whoever sends carries its frames (veth.c)."""
+    offloads = card.get("offloads")
+    gro = isinstance(offloads, Mapping) and offloads.get("generic-receive-offload") is True
+    return card.get("kind") == "veth" and gro and (_queues(card, "most") or 1) > 1
 
 
 def _queues(card: Mapping[str, Any], which: str) -> int | None:

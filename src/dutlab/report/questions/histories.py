@@ -31,6 +31,17 @@ _DIGITS = 9
 
 
 @dataclass(frozen=True)
+class NightAlarm:
+    """The newest run is worse than those before it."""
+
+    before: str
+    """The newest of these."""
+    newest: str
+    worse: float
+    """By this share of what they have."""
+
+
+@dataclass(frozen=True)
 class CellHistory:
     """One cell's figure over runs."""
 
@@ -58,6 +69,29 @@ class CellHistory:
         if self.found.changes and not self.better:
             said.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")
         return (*said, self.found.why) if self.found.why else tuple(said)
+
+    @property
+    def alarm(self) -> NightAlarm | None:
+        """Where the newest run is apart and worse, or shows a step for the worse that is not known without it; None elsewhere."""
+        of = self.found
+        if not of.points or not of.levels:
+            return None
+        newest = of.points[-1]
+        if newest.run in of.apart and of.levels[-1].value > 0:
+            before = next((p.run for p in reversed(of.points) if p.run not in of.apart), "")
+            worse = _worse(newest.median / of.levels[-1].value, self.better)
+        elif of.changes and len(history(of.points[:-1]).changes) < len(of.changes):
+            before, worse = of.changes[-1].before, _worse(of.changes[-1].ratio, self.better)
+        else:
+            return None
+        return NightAlarm(before, newest.run, worse) if before and worse > 0 else None
+
+
+def _worse(ratio: float | None, better: Better) -> float:
+    """By which share; not above 0 where it is not, and where that is not known."""
+    if ratio is None or not better:
+        return 0.0
+    return 1 - ratio if better == "higher" else ratio - 1
 
 
 def histories(

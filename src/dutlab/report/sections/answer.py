@@ -20,7 +20,7 @@ from dutlab.report.model.words import SIZES, alike_names, asked_of_all, better_o
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
-from dutlab.subject import figure_name, joined, share_of
+from dutlab.subject import Way, figure_name, joined, share_of, subject_of
 from dutlab.systems.modes import AS_FOUND
 from dutlab.workloads import main_figures, plug_of, settable
 
@@ -42,6 +42,9 @@ _PAIRS = " from the host of the row to the host of the column"
 _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
 """Measures at a share of the load."""
 _COUNTED = "Instructions are counted: the same guest gives the same figures, so one trial is enough."
+_GOODPUT = "goodput_bps"
+_OF_WHICH, _WAYS = "of which", {Way.FORWARD: "forward", Way.BACK: "backward"}
+"""What is above the columns of single directions, and their heads."""
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -174,16 +177,31 @@ class _Cells:
 
     def _long(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> tuple[list[Column], list[Row]]:
         limits = {(row.label, trial): row for row in report.limits for trial in row.trials}
-        rows = []
+        ways, rows = self._ways(figures), list[Row]()
         for label, place in ((label, place) for label in self.labels for place in self.places if (label, place) in self.by_place):
             group = self.by_place[label, place]
             own, words = _judged_by(group), tuple(words(place) for words in self.heads.values())
             cells = ("" if group.measured and own and name not in own else self._value(label, place, name, book) for name in figures)
+            each = (value_of(group, flow, figures[0], book) if (flow := _flow(group, way)) else "" for way in ways)
             limit = next((limits[label, r.trial].verdict for r in group.measured if (label, r.trial) in limits), "")
-            rows.append(Row(label, (*words, *cells, limit), links=joined(place.links), link=group.main[1], size=place.size))
+            rows.append(Row(label, (*words, *cells, *each, limit), links=joined(place.links), link=group.main[1], size=place.size))
         told = {row.verdict for row in report.limits}  # of a single one the sentence below tells
         known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
-        return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), known], rows
+        parts = [Column(_WAYS[way], figures[0], group=_OF_WHICH) for way in ways]
+        return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), *parts, known], rows
+
+    def _ways(self, figures: Sequence[str]) -> list[Way]:
+        """The directions that a column each is for, where a load went in both and each end counted what it got."""
+        if figures[0] != _GOODPUT or not any(subject_of(g.main[1]).way is Way.BOTH for g in self.by_place.values() if g.measured):
+            return []
+        return [Way.FORWARD, Way.BACK]
+
+
+def _flow(group: Group, way: Way) -> str:
+    """The place of one direction of a load that went in both; empty where there is none."""
+    whole = subject_of(group.main[1])
+    place = replace(whole, way=way).place
+    return place if whole.way is Way.BOTH and any(place in r.figures for r in group.measured) else ""
 
 
 def figure_words(name: str) -> str:
@@ -222,6 +240,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
         elif workload not in spoken:
             yield from _ranges(table)
     yield from _without_rank(tables)
+    yield from (f"{of.what}." for of in report.findings if of.kind == "both-ways" and of.price.percent)
     greyed = any(isinstance(c, Missing) and c.greyed is not None for _, t in tables for r in t.rows for c in r.cells)
     if (cost := report.cpu_cost) is not None and (greyed or cost.at_equal_speed):
         yield cost.words
@@ -262,7 +281,7 @@ def _is_of_load(figure: str) -> bool:
 
 def _ranges(table: Table) -> Iterator[str]:
     """Of the table's first figure; of latencies over the load, without load and at the full one."""
-    places = [i for i, c in enumerate(table.columns) if c.figure]
+    places = [i for i, c in enumerate(table.columns) if c.figure and (c.group != _OF_WHICH or len(table.rows) == 1)]
     loads = [i for i in places if _is_of_load(table.columns[i].figure)]
     if len(loads) > 1 and len(table.rows) > 1:
         yield from filter(None, (_range(table, [i]) for i in (loads[0], loads[-1])))
@@ -284,7 +303,7 @@ def _range(table: Table, places: Sequence[int]) -> str:
     if len({id(row) for row, _, _ in found}) == 1:
         said = [f"{table.columns[i].head} {text(i, cell)}" for row, i, cell in found]
         return ": ".join(filter(None, (_row_words(table, found[0][0]), ", ".join(said)))) + "."
-    first = places[0] if not table.same_figure else None
+    first = places[0] if not table.same_figure or len(places) == 1 else None
     of = [f for f in found if first is None or f[1] == first]
     low, high = min(of, key=lambda f: f[2].median), max(of, key=lambda f: f[2].median)
     words = [_row_words(table, row, i) for row, i, _ in (low, high)]
@@ -318,7 +337,8 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
         for c, cell in zip(table.columns, row.cells, strict=True)
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
-    at = [table.columns[place].head] if place is not None and table.same_figure else []
+    by_column = table.same_figure and not any(c.group == _OF_WHICH for c in table.columns)
+    at = [table.columns[place].head] if place is not None and by_column else []
     if at and said and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
         said, at = said[:-1], [f"{said[-1]} {at[0]}"]
     sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]

@@ -17,15 +17,15 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 TOP = 20
-LEAD = """Of some frames each instruction was counted, those of interrupts left out. `Own` is what a function takes with the router less
+LEAD = """Of some frames each instruction was counted, those of interrupts left out. `Router` is what a function takes with the router less
 without it. Functions, the others together and the rest add up to the figures above; the rest is what begins and ends a pass, and what
 interrupts it."""
 _COLUMNS = (
     Column("function"),
-    Column("own", "own_instructions_per_frame"),
+    Column("router", "own_instructions_per_frame"),
     Column("share", "own_ratio"),
-    Column("with the router", "whole_instructions_per_frame"),
-    Column("without it", "rig_instructions_per_frame"),
+    Column("all together", "whole_instructions_per_frame"),
+    Column("generator and sink", "rig_instructions_per_frame"),
 )
 
 

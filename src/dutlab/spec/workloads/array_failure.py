@@ -24,7 +24,7 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.known import mode_of
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import DEFAULTS, OPTIONS_SAID, FioSetting, Levels, option_faults, params_of_options, writes
+from dutlab.spec.workloads.fio import DEFAULTS, OPTIONS_SAID, FioSetting, Levels, faults_of_options, params_of_options, writes
 from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload
 from dutlab.spec.workloads.setting import ELSEWHERE, Params, RampSaid, SecondsLong, Setting, Words
 from dutlab.systems.modes import ARRAYS, AS_FOUND, MD
@@ -101,14 +101,7 @@ class ArrayFailureWorkload(DriveWorkload):
             yield fault(("drives",), "an array is all drives of its host: write together, or leave it out", FaultKind.CONFLICT)
         if "rw" not in self.options:
             yield fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}", FaultKind.MISSING)
-        for name, given in self.options.items():
-            yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level)))
-            if len(set(given)) < len(given) or not given:
-                yield fault(
-                    ("options", name),
-                    "a value is written twice" if given else "empty; write a value",
-                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
-                )
+        yield from faults_of_options(self.options)
 
     def settings(self) -> Iterator[tuple[ArrayFailureSetting, float]]:
         """Each combination of the options. For the estimate a rebuild takes as long as a phase."""

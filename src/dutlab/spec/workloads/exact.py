@@ -35,6 +35,8 @@ _Frames = Annotated[int, Strict(), Field(ge=100, le=MOST_FRAMES)]
 _Flows = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 _Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
 _Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]
+Offload = Literal["none", "gro"]
+"""What the router's receiving port does before its kernel has the frame."""
 
 
 class ExactSetting(Setting):
@@ -49,6 +51,7 @@ class ExactSetting(Setting):
     rules: Annotated[_Count, Words("{} rules before those of the mode", {0: ""})]
     routes: Annotated[_Count, Words("{} routes", {0: ""})]
     mtu: Annotated[_Mtu, Words("MTU {}", {1500: ""})]
+    offload: Annotated[Offload, Words("{} on", {"none": ""})] = "none"
     cpu: Annotated[str, Words("processor {}", {"max": ""})] = "max"
     kernel: Annotated[str | None, Words("kernel {}")] = None
     """Its file; None is the newest of Debian's for clouds."""
@@ -93,6 +96,7 @@ class ExactWorkload(WorkloadModel):
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
     mtu: tuple[_Mtu, ...] = (1500,)
+    offload: tuple[Offload, ...] = ("none",)
     cpu: Annotated[str, Field(pattern=r"^[\w.,+=-]+$")] = "max"
     """A processor of QEMU (`qemu-system-x86_64 -cpu help`), which decides how the kernel copies, sums and encrypts."""
     kernel: str | None = None
@@ -110,7 +114,7 @@ class ExactWorkload(WorkloadModel):
         if made is None:
             return
         yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
-        for key in ("flows", "rules", "routes", "mtu"):
+        for key in ("flows", "rules", "routes", "mtu", "offload"):
             yield from each_once(key, [str(n) for n in getattr(made, key)])
         least = min(made.mtu, default=_LONGEST)
         for i, mix in enumerate(made.frame_sizes):
@@ -141,9 +145,11 @@ class ExactWorkload(WorkloadModel):
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
         """Each combination."""
         del every_link
-        for mtu, routes, rules, flows, mix in product(self.mtu, self.routes, self.rules, self.flows, self.frame_sizes):
+        for offload, mtu, routes, rules, flows, mix in product(
+            self.offload, self.mtu, self.routes, self.rules, self.flows, self.frame_sizes
+        ):
             setting = ExactSetting(
-                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, mtu=mtu, cpu=self.cpu,
-                kernel=self.kernel, modules=self.modules, limit_s=self.limit_s, profile=self.profile,
+                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, mtu=mtu, offload=offload,
+                cpu=self.cpu, kernel=self.kernel, modules=self.modules, limit_s=self.limit_s, profile=self.profile,
             )  # fmt: skip
             yield WorkloadDrive((DUT,), setting, Seconds(_TRIAL_S + (_PROFILE_S if self.profile else 0.0)))

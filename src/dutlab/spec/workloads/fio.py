@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal
@@ -170,14 +170,7 @@ class FioWorkload(DriveWorkload):
             )
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
-        for name, given in self.options.items():
-            yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in option_faults(name, level)))
-            if len(set(given)) < len(given) or not given:
-                yield fault(
-                    ("options", name),
-                    "a value is written twice" if given else "empty; write a value",
-                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
-                )
+        yield from faults_of_options(self.options)
         if not self.job and self.options and "rw" not in self.options:
             yield fault(("options", "rw"), f"missing; one of {', '.join(sorted(READS | WRITES))}", FaultKind.MISSING)
         yield from (fault(("job",), what) for what in _job_faults(self.job, self))
@@ -212,7 +205,16 @@ def writes(options: Mapping[str, str], job: str = "") -> bool:
     return any(of.get("rw", of.get("readwrite", "read")).partition(":")[0] not in READS for of in sections(job).values())
 
 
-def option_faults(name: str, value: str) -> Iterator[str]:
+def faults_of_options(options: Mapping[str, Sequence[str]]) -> Iterator[InitErrorDetails]:
+    """What is wrong with options and the levels of each."""
+    for name, given in options.items():
+        yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in _option_faults(name, level)))
+        if len(set(given)) < len(given) or not given:
+            what, kind = ("a value is written twice", FaultKind.DUPLICATE) if given else ("empty; write a value", FaultKind.MISSING)
+            yield fault(("options", name), what, kind)
+
+
+def _option_faults(name: str, value: str) -> Iterator[str]:
     """Why an option is not given to fio."""
     if not _KEY.fullmatch(name):
         yield "not an option of fio; write it as fio's manual does, as in iodepth"
@@ -245,5 +247,5 @@ def _job_faults(job: str, made: FioWorkload) -> Iterator[str]:
     for name, of in found.items():
         for key, value in of.items():
             if key not in PASSED_OVER | ORDER | {"startdelay"}:
-                yield from (f"[{name}] {key}: {what}" for what in option_faults(key, value))
+                yield from (f"[{name}] {key}: {what}" for what in _option_faults(key, value))
     yield from order_faults(job, duration_s=made.duration, ramp_s=made.ramp)

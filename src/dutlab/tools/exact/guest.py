@@ -9,11 +9,12 @@ carries a frame to its end before pktgen makes the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dutlab.dut.linux_exact import SINK_IP, SOURCE_MAC, in_words
+from dutlab.dut.linux_exact_tunnels import CIPHERS
+from dutlab.dut.linux_exact_words import SINK_IP, SOURCE_MAC, GuestWords
 from dutlab.errors import LabError
 from dutlab.hosts.initramfs import (
     BUSYBOX,
@@ -27,7 +28,7 @@ from dutlab.hosts.initramfs import (
     unpacked,
     with_what_they_need,
 )
-from dutlab.hosts.programs import IP, NFT, Program
+from dutlab.hosts.programs import ETHTOOL, IP, NFT, TC, Program
 from dutlab.spec.named_mixes import FCS_BYTES
 from dutlab.spec.workloads.exact import ExactSetting
 
@@ -35,15 +36,22 @@ MARK = "dutlab:"
 """Begins each line of the console that is ours."""
 SCRIPT = "opt/dutlab/trial"
 """The file of QEMU's firmware that is the script of a trial."""
+PROGRAMS = (BUSYBOX, IP, NFT, TC, ETHTOOL)
+"""Of this machine, which every guest gets."""
 PAUSE = "pause"
 """What the guest says before it pauses itself."""
 SYMBOLS_BEGIN, SYMBOLS_END = "symbols", "symbols end"
 """What it says around the functions of its kernel."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
-_OTHERS = ("nft_", "nf_", "x_tables", "bridge", "llc", "stp", "8021q", "ipip", "ip_gre", "gre", "udp_tunnel", "ip6_udp_tunnel")
+_OTHERS = (
+    "nft_", "nf_", "x_tables", "bridge", "llc", "stp", "8021q", "ipip", "ip_gre", "gre", "udp_tunnel", "ip6_udp_tunnel",
+    "act_", "cls_", "sch_", "esp4", "xfrm_user", "wireguard", "vxlan",
+)  # fmt: skip
 _ETHER_BYTES = 14
 _PORT = 5001
+INSTRUCTIONS = ("aes", "avx", "avx2", "avx512f", "bmi2", "erms", "fsrm", "pclmulqdq", "sha_ni", "ssse3", "vaes", "vpclmulqdq")
+"""Of a processor, as /proc/cpuinfo has them, that the record tells."""
 _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
 TRACED, TRACED_RIG = "traced", "traced-rig"
@@ -102,6 +110,9 @@ _SINK = """table netdev sink {
   chain g1 { type filter hook ingress device "g1" priority 0; policy drop; goto plain; }
 }
 """
+# Instructions that decide how the kernel copies, sums and encrypts; and the ciphers that something uses (crypto/proc.c).
+_HAS = f"""say has $(sed -n '/^flags/{{s/.*://p;q}}' /proc/cpuinfo | tr ' ' '\\n' | grep -xE '{"|".join(INSTRUCTIONS)}' | sort)
+say ciphers $(awk '$1 == "driver" {{ name = $3 }} $1 == "refcnt" && $3 > 1 {{ print name }}' /proc/crypto 2>/dev/null | sort)"""
 _PLAIN = "flush chain netdev sink v3; add rule netdev sink v3 goto plain"
 _TRIAL = """(sleep {limit_s}; say late; poweroff -f) & late=$!
 pg() {{ echo "$2" >/proc/net/pktgen/$1 || fail "pktgen does not take $2"; }}
@@ -111,10 +122,12 @@ nft_in() {{ ip netns exec $1 nft "$2"; }}
 for port in v0 g0; do ip link set $port mtu {mtu}; done
 for port in v1 v2; do ip -n dut link set $port mtu {mtu}; done
 for port in v3 g1; do ip -n sink link set $port mtu {mtu}; done
+{outside}
 cat >/tmp/mode <<'dutlab-end-of-mode'
 {mode}
 dutlab-end-of-mode
 dut sh -e /tmp/mode >/tmp/said 2>&1 || {{ sed 's/^/{mark} said /' /tmp/said; fail mode; }}
+{offload}
 {routes}
 cat >/tmp/sink <<'dutlab-end-of-sink'
 {sink}
@@ -139,6 +152,7 @@ ip netns exec sink nft list set netdev sink seen | tr ',' '\\n' | grep -c 0x | s
 ip netns exec sink nft '{plain}' || fail sink
 {passes}
 say tracked $(dut cat /proc/sys/net/netfilter/nf_conntrack_count 2>/dev/null || echo 0)
+{has}
 dut nft list ruleset | sed 's/^/{mark} ruleset /'
 {traced}
 say done
@@ -180,13 +194,13 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
     return found
 
 
+_OFFLOADS = {"none": "", "gro": "dut ethtool -K v1 gro on rx-udp-gro-forwarding on || fail gro"}
 FEWEST_NEW = 100
 """Of fewer flows the first frames are too few to be told from what it takes to begin."""
 
 
-def trial_script(setting: ExactSetting, mode: str, commands: Sequence[str] | None, passes: Sequence[Pass]) -> bytes:
-    """`commands` are those of a mode of the experiment's own; None for one of the family's."""
-    words = in_words(mode, commands)
+def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass]) -> bytes:
+    """How one guest is put into its mode and measured."""
     ends = _FIRST_SOURCE_PORT + setting.flow_count
     routes = setting.routes
     first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
@@ -200,9 +214,12 @@ def trial_script(setting: ExactSetting, mode: str, commands: Sequence[str] | Non
     text = _TRIAL.format(
         limit_s=setting.limit_s,
         mtu=setting.mtu,
+        outside=_outside(words.outside),
+        offload=_OFFLOADS[setting.offload],
+        has=_HAS,
         mode="\n".join([*words.commands, *_rules(setting.rules)]),
         mark=MARK,
-        routes=_routes(routes),
+        routes=_routes(routes, words.hop),
         sink=_SINK % {"port": _PORT},
         to_mac=words.to_mac,
         dst_min=_FIRST_DESTINATION if routes else SINK_IP,
@@ -234,11 +251,20 @@ def _rules(count: int) -> list[str]:
     return [f"printf 'table inet rules {{\\n{chain}{body}\\n}}\\n}}\\n' | nft -f -"]
 
 
-def _routes(count: int) -> str:
-    """A route for each destination, all by the sink's own address."""
+def _outside(commands: Sequence[str]) -> str:
+    """A guest that refuses one says what it says of its mode."""
+    if not commands:
+        return ""
+    lines = "\n".join(commands)
+    refused = f"{{ sed 's/^/{MARK} said /' /tmp/said; fail mode; }}"
+    return f"cat >/tmp/outside <<'dutlab-end-of-outside'\n{lines}\ndutlab-end-of-outside\nsh -e /tmp/outside >/tmp/said 2>&1 || {refused}"
+
+
+def _routes(count: int, hop: str) -> str:
+    """A route for each destination, all by one hop."""
     if not count:
         return ""
-    line = 'printf "route add 10.1.%d.%d via ' + SINK_IP + '\\n", n / 256, n % 256'
+    line = 'printf "route add 10.1.%d.%d ' + hop + '\\n", n / 256, n % 256'
     step = f"awk 'BEGIN {{ for (n = 4096; n < {4096 + count}; n++) {line} }}'"
     return f"{step} >/tmp/routes\nip -n dut -batch /tmp/routes || fail routes"
 
@@ -246,7 +272,7 @@ def _routes(count: int) -> str:
 def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) -> bytes:
     """Everything that the guest has, and `more` programs. Raises LabError where a program or a module is not there, OSError."""
     entries: Entries = dict.fromkeys(("proc", "sys", "dev", "run", "tmp", "sbin", "lib", "lib/modules"), (FOLDER, b""))
-    for program in (BUSYBOX, IP, NFT, *more):
+    for program in (*PROGRAMS, *more):
         entries |= program_entries(program)
     here = modules / "modules.dep"
     if (modules / "kernel").is_dir() and not here.exists():
@@ -259,21 +285,35 @@ def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) ->
     return archive(entries)
 
 
+def insist_on_modules(modules: Path, release: str, needed: Mapping[str, str]) -> None:
+    """`needed`: module → option of the kernel's configuration. Where nothing says what the kernel has, the guest will. Raises LabError."""
+    there = {*_modules_by_name(modules), *(_module_name(line) for line in _lines(modules / "modules.builtin"))}
+    if there and (absent := [f"{name} (CONFIG_{option})" for name, option in needed.items() if name not in there]):
+        raise LabError(f"the kernel {release} lacks {', '.join(absent)}", remedy="take a kernel with these, as linux-image-cloud-amd64")
+
+
+def _modules_by_name(modules: Path) -> dict[str, str]:
+    return {_module_name(path): path for path in (line.partition(":")[0] for line in _lines(modules / "modules.dep"))}
+
+
+def _module_name(path: str) -> str:
+    return Path(path).name.partition(".")[0].replace("-", "_")
+
+
 def _modules(modules: Path, release: str) -> Entries:
     """The kernel's modules that routers and firewalls use, in the folder where its programs look for them."""
-    listed = [line.partition(":")[0] for line in (modules / "modules.dep").read_text(encoding="ascii").splitlines()]
-    by_name = {Path(path).name.partition(".")[0].replace("-", "_"): path for path in listed}
-    built_in = {Path(line).name.partition(".")[0].replace("-", "_") for line in _lines(modules / "modules.builtin")}
-    if absent := [f"{name} (CONFIG_{option})" for name, option in _NEEDED.items() if name not in by_name and name not in built_in]:
-        raise LabError(f"the kernel {release} lacks {', '.join(absent)}", remedy="take a kernel with these, as linux-image-cloud-amd64")
-    wanted = [Path(p).name.partition(".")[0] for name, p in by_name.items() if name in _NEEDED or name.startswith(_OTHERS)]
+    insist_on_modules(modules, release, _NEEDED)
+    by_name = _modules_by_name(modules)
+    wanted = [
+        Path(p).name.partition(".")[0] for name, p in by_name.items() if name in _NEEDED or name in CIPHERS or name.startswith(_OTHERS)
+    ]
     paths = with_what_they_need(modules, wanted)
     entries: Entries = {}
     for path in paths:
         place = f"lib/modules/{release}/{_plain(path.relative_to(modules))}"
         entries |= folders_above(place) | {place: (DATA, unpacked(path))}
     kept = {_plain(path.relative_to(modules)) for path in paths}
-    names = {Path(path).name.partition(".")[0].replace("-", "_") for path in kept}
+    names = set(map(_module_name, kept))
     depends = "".join(
         f"{_plain(path)}: {' '.join(map(_plain, on.split()))}\n"
         for path, _, on in (line.partition(":") for line in _lines(modules / "modules.dep"))

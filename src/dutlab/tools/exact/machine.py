@@ -14,6 +14,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -92,6 +93,8 @@ class Monitor:
         self._process = process
         self._told = deque[dict[str, Any]]()
         """Events that came before an answer."""
+        self.is_spent = False
+        """QEMU has had all its processor time; known once it has ended."""
 
     async def ask(self, execute: str, **arguments: Any) -> Any:  # noqa: ANN401 JSON
         """Raises GuestEnded; ToolFailed for what QEMU does not do."""
@@ -202,12 +205,12 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes, p
                 while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
                     said = _console(Path(place))
                     if paused is None or not said.endswith(f"{MARK} {PAUSE}\n"):
-                        raise ended(host, said)
+                        raise ended(host, said, is_booted=True)
                     await paused(monitor, said)
                     await monitor.ask("cont")
         said = _console(Path(place))
         if f"{MARK} done" not in said:
-            raise ended(host, said)
+            raise ended(host, said, is_spent=monitor.is_spent, is_booted=True)
         return said
 
 
@@ -217,19 +220,19 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
     (place / "script").write_bytes(script.ljust(_SCRIPT_BYTES, b"\n"))
     serial = ["-serial", f"file:{place}/console", "-fw_cfg", f"name={SCRIPT},file={place}/script", "-kernel", str(machine.kernel)]
     command = [*machine.argv, *serial, *more]
-    process = await host.spawn(["sh", "-c", f'ulimit -t {CPU_LIMIT_S}; exec "$@"', "sh", *command])
+    process = await host.spawn(["sh", "-c", f'ulimit -c 0; ulimit -S -t {CPU_LIMIT_S}; exec "$@"', "sh", *command])
+    monitor = Monitor(process)
     try:
         async with asyncio.timeout(_WALL_LIMIT_S):
-            monitor = Monitor(process)
             await monitor.ask("qmp_capabilities")
             yield monitor
     except TimeoutError:
         raise ToolFailed(f"the guest takes longer than {_WALL_LIMIT_S:g} s", tool=QEMU.name, host=host.name) from None
     except GuestEnded:
         done = await process.end()
-        raise ended(host, _console(place), done.errors) from None
+        raise ended(host, _console(place), done.errors, is_spent=done.status == -signal.SIGXCPU, is_booted="-incoming" in more) from None
     finally:
-        await process.end()
+        monitor.is_spent = (await process.end()).status == -signal.SIGXCPU
 
 
 class GuestEnd(StrEnum):
@@ -240,7 +243,7 @@ class GuestEnd(StrEnum):
     PART = "part"
     """Its kernel lacks something."""
     LATE = "late"
-    """Its own clock says that it takes too long."""
+    """Its own clock, or the processor time that QEMU took, says that it takes too long."""
     NO_ICOUNT = "no-icount"
     """QEMU cannot count instructions."""
     NO_START = "no-start"
@@ -276,7 +279,7 @@ class GuestFailed(ToolFailed):
 _WORDS = {
     GuestEnd.MODE: "the guest refuses the mode",
     GuestEnd.PART: "the guest lacks a part",
-    GuestEnd.LATE: "the guest was not done in the time that its own clock had for it",
+    GuestEnd.LATE: "the guest was not done in the time that it had",
     GuestEnd.NO_ICOUNT: "this QEMU does not count instructions",
     GuestEnd.NO_START: "QEMU does not start",
     GuestEnd.NO_BOOT: "the kernel does not boot",
@@ -285,8 +288,11 @@ _WORDS = {
 }
 
 
-def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
-    """Why a guest ended before it was done, as its console or QEMU says."""
+def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False, is_booted: bool = False) -> GuestFailed:
+    """Why a guest ended before it was done, as its console or QEMU says.
+
+    `is_spent`: QEMU has had all its processor time; `is_booted`: it began with a guest that had booted.
+    """
     ours = [line.removeprefix(f"{MARK} ") for line in console.splitlines() if line.startswith(MARK)]
     tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())
     complaint = " ".join(qemu.split())
@@ -295,13 +301,15 @@ def ended(host: Host, console: str, qemu: str = "") -> GuestFailed:
             kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
         case "":
             kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
-            if "late" in ours:
+            if is_spent:
+                kind, said = GuestEnd.LATE, f"QEMU has taken {CPU_LIMIT_S} s of processor time. {tail}".strip()
+            elif "late" in ours:
                 kind, said = GuestEnd.LATE, tail
             elif "icount" in complaint or "tcg" in complaint:
                 kind, said = GuestEnd.NO_ICOUNT, complaint
             elif complaint and not tail:
                 kind, said = GuestEnd.NO_START, complaint
-            elif not ours:
+            elif not ours and not is_booted:
                 kind, said = GuestEnd.NO_BOOT, tail or "its console is empty"
         case failed:
             kind, said = GuestEnd.PART, failed

@@ -10,18 +10,33 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 from pathlib import Path
 
+from dutlab.dut.linux_exact import in_words
+from dutlab.dut.linux_exact_words import GuestWords
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, OnThisMachine
 from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
+from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.exact import ExactSetting
 from dutlab.stats.functions import FUNCTIONS, REST, WITH, WITHOUT, FunctionCost
-from dutlab.tools.exact.guest import MARK, PROOF_FRAMES, TRACED, TRACED_RIG, Pass, guest_image, layer3_bytes, passes_of, trial_script
+from dutlab.tools.exact.guest import (
+    MARK,
+    PROGRAMS,
+    PROOF_FRAMES,
+    TRACED,
+    TRACED_RIG,
+    Pass,
+    guest_image,
+    insist_on_modules,
+    layer3_bytes,
+    passes_of,
+    trial_script,
+)
 from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
 from dutlab.tools.exact.traced import Count, PassProfile, tracer, weighed, without_symbols
 from dutlab.tools.generator_tool import GeneratorSite
@@ -33,6 +48,7 @@ _PASS = re.compile(rf"^{MARK} pass (\S+) \S+ \d+ \d+ \d+ \d+ .*?OK: (\d+)\(.*?\)
 _COUNTED = re.compile(rf"^{MARK} counted .*counter ours {{\s*packets (\d+) bytes (\d+).*counter foreign {{\s*packets (\d+)", re.MULTILINE)
 _DISTINCT = re.compile(rf"^{MARK} distinct (\d+)", re.MULTILINE)
 _TRACKED = re.compile(rf"^{MARK} tracked (\d+)", re.MULTILINE)
+_HAS = re.compile(rf"^{MARK} (has|ciphers) (.*\S)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -131,21 +147,29 @@ def folded(profile: PassProfile) -> bytes:
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """QEMU's version. Raises ToolMissing where a program is not there, LabError for a kernel without what is needed, HostError."""
     host = _host(site)
-    version = await version_of(host)
+    words = [_words(site, mode) for mode in dict.fromkeys(cell.mode for cell in cells)]
+    insist(await missing_on(host, [QEMU, *PROGRAMS, *(program for of in words for program in of.programs)]))
+    version, modules = await version_of(host), {name: option for of in words for name, option in of.modules.items()}
     for setting in dict.fromkeys(cell.setting_as(ExactSetting) for cell in cells):
-        await _machine(setting, version)
+        for of in words:
+            await _machine(setting, replace(of, modules=modules), version)
     return version
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One trial. Raises ToolFailed, LabError, HostError."""
     setting, host = cell.setting_as(ExactSetting), _host(site)
-    own = site.modes.get(cell.mode)
+    words = _words(site, cell.mode)
     planned = passes_of(setting)
-    script = trial_script(setting, cell.mode, None if own is None else (*own.apply, *own.verify), planned)
+    script = trial_script(setting, words, planned)
     version = await version_of(host)
-    machine = await _machine(setting, version)
-    state = await saved(host, machine, user_cache() / "exact")
+    machine = await _machine(setting, words, version)
+    folder = user_cache() / "exact"
+    try:
+        state = await saved(host, machine, folder)
+    except OSError as error:
+        why = f"the booted guest cannot be kept in {folder}: {error.strerror}"
+        raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make room there, or set XDG_CACHE_HOME") from error
     async with tracer(state.parent) as log:
         console = without_symbols(await run_script(host, machine, state, script, log.paused))
     raw = {"console.txt": console.encode(), "script.sh": script}
@@ -167,10 +191,16 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         facts={
             **await asyncio.to_thread(_facts, machine, setting),
             "tracked_flows": str(tracked),
+            **_had(console),
             **({"no_profile": log.why} if log.why else {}),
         },
         tables=tables,
     )
+
+
+def _words(site: GeneratorSite, mode: str) -> GuestWords:
+    own = site.modes.get(mode)
+    return in_words(mode, None if own is None else (*own.apply, *own.verify))
 
 
 def _host(site: GeneratorSite) -> Host:
@@ -180,21 +210,23 @@ def _host(site: GeneratorSite) -> Host:
     return host
 
 
-async def _machine(setting: ExactSetting, version: str) -> Machine:
+async def _machine(setting: ExactSetting, words: GuestWords, version: str) -> Machine:
     kernel = newest_kernel() if setting.kernel is None else Path(setting.kernel)
     release = release_of(kernel)
     modules = MODULES / release if setting.modules is None else Path(setting.modules)
-    image = await asyncio.to_thread(_image, modules, release)
+    image = await asyncio.to_thread(_image, modules, release, words)
     return Machine(kernel, image, setting.cpu, version)
 
 
-_IMAGES: dict[tuple[Path, str], bytes] = {}
+_IMAGES: dict[tuple[Path, str, tuple[Program, ...]], bytes] = {}
 
 
-def _image(modules: Path, release: str) -> bytes:
+def _image(modules: Path, release: str, words: GuestWords) -> bytes:
     """Made once a process: it is the same as long as nobody installs anything. Raises LabError."""
-    if (made := _IMAGES.get((modules, release))) is None:
-        made = _IMAGES[modules, release] = guest_image(modules, release)
+    insist_on_modules(modules, release, words.modules)
+    key = (modules, release, words.programs)
+    if (made := _IMAGES.get(key)) is None:
+        made = _IMAGES[key] = guest_image(modules, release, more=words.programs)
     return made
 
 
@@ -213,6 +245,12 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
         "memory_mb": str(MEMORY_MB),
         "machine_sha256": machine.digest,
     }
+
+
+def _had(console: str) -> dict[str, str]:
+    """Instructions of the processor that the record tells, and the ciphers that the mode uses."""
+    names = {"has": "processor_instructions", "ciphers": "ciphers"}
+    return {names[what]: listed for what, listed in _HAS.findall(console)}
 
 
 def _sha256(data: bytes) -> str:

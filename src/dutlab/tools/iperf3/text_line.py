@@ -23,6 +23,7 @@ _STAMP = re.compile(
     r"|Time: |Cookie: |Starting Test: |Test Complete|Target Bitrate: |CPU Utilization: |snd_tcp_congestion )",
     re.MULTILINE,
 )
+_QUOTE = re.compile(r'" *$', re.MULTILINE)
 _DATAGRAMS = re.compile(r"(?<![\d.,])(?P<jitter>\d{1,18}(?:[.,]\d{1,18})?) ms +(?P<lost>-?\d{1,18})/ *(?P<total>\d{1,18}) +\(")
 _RETRANSMITS = re.compile(r"^ +(\d{1,18})(?= |$)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
@@ -82,8 +83,8 @@ class TextLine:
 
 
 def unstamped(text: str) -> str:
-    """Without what stands before the lines: times (`--timestamps`, ts), names of a log."""
-    return _STAMP.sub("", text)
+    """Without what stands before the lines: times (`--timestamps`, ts), names of a log, which may put each in quotes."""
+    return _STAMP.sub("", _QUOTE.sub("", text))
 
 
 def _number(digits: str) -> float:

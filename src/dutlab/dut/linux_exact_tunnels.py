@@ -1,0 +1,108 @@
+"""Two gateways of family `linux-exact` with a tunnel between them: what each ends, and the same way in the clear.
+
+    v0 → v1 [namespace dut: the near gateway] v2 → f1 [namespace far: the other one] f2 → v3
+
+Keys are set and always the same, so that figures are. WireGuard encrypts in separate threads; the generator gets the processor only when
+they have nothing to do (SCHED_IDLE), so that a frame is carried to its end before the next one, as in all other modes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from dutlab.dut.ipsec_rules import XFRM_SUITES, Suite
+from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
+from dutlab.hosts.programs import CHRT, WG
+from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
+
+_NEAR, _FAR, _NEAR_INSIDE, _FAR_INSIDE = "10.2.0.1", "10.2.0.2", "10.4.0.1", "10.4.0.2"
+_SOURCES, _SINKS = "10.0.0.0/24", "10.1.0.0/16"
+_AROUND_BYTES = 200
+"""By so much the frames between the gateways may be longer: more than any tunnel here adds."""
+_PORT = 51820
+_FAR_MAC, _BEYOND_MAC = "02:00:00:00:00:11", "02:00:00:00:00:12"
+_OUTSIDE = (
+    "ip netns add far",
+    "ip netns exec far sh -c 'for all in all default; do echo 1 >/proc/sys/net/ipv6/conf/$all/disable_ipv6; done'",
+    "ip -n dut link del v2",
+    f"ip -n dut link add v2 address {OUT_MAC} type veth peer name f1 address {_FAR_MAC} netns far",
+    f"ip -n far link add f2 address {_BEYOND_MAC} type veth peer name v3 address {SINK_MAC} netns sink",
+    "mtu=$(cat /sys/class/net/v0/mtu)",
+    f"longer=$((mtu + {_AROUND_BYTES}))",
+    "ip -n dut link set v2 mtu $longer up",
+    "ip -n far link set f1 mtu $longer up",
+    "ip -n far link set f2 mtu $mtu up",
+    "ip -n sink link set v3 mtu $mtu up",
+    f"ip -n far addr add {_FAR}/24 dev f1",
+    "ip -n far addr add 10.3.0.2/24 dev f2",
+    f"ip -n far neigh add {_NEAR} lladdr {OUT_MAC} dev f1 nud permanent",
+    f"ip -n far neigh add 10.3.0.1 lladdr {SINK_MAC} dev f2 nud permanent",
+    f"ip -n far route add {_SINKS} via 10.3.0.1",
+    f"ip -n far route add {_SOURCES} via {_NEAR}",
+    "ip netns exec far sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'",
+)
+"""The other gateway, put between the router and the sink by the guest's first namespace, where ports are up and have their MTU."""
+_GATEWAY = (
+    "ip addr add 10.0.0.2/24 dev v1",
+    f"ip addr add {_NEAR}/24 dev v2",
+    f"ip neigh add {_FAR} lladdr {_FAR_MAC} dev v2 nud permanent",
+    f"ip neigh add {SOURCE_IP} lladdr {SOURCE_MAC} dev v1 nud permanent",
+    "echo 1 >/proc/sys/net/ipv4/ip_forward",
+)
+_OF_THIS_PROCESSOR = (
+    "aesni_intel", "ghash_clmulni_intel", "chacha_x86_64", "poly1305_x86_64", "curve25519_x86_64", "libblake2s_x86_64", "sha1_ssse3",
+    "sha256_ssse3", "sha512_ssse3", "des3_ede_x86_64",
+)  # fmt: skip
+"""Ciphers for instructions that a processor may have: udev loads them where it has, and others refuse to be loaded."""
+_LOADED = f"for module in {' '.join(_OF_THIS_PROCESSOR)}; do modprobe $module 2>/dev/null || true; done"
+CIPHERS = (
+    *_OF_THIS_PROCESSOR, "authenc", "echainiv", "seqiv", "gcm", "ghash_generic", "ctr", "cbc", "ecb", "hmac", "md5", "sha1_generic",
+    "sha256_generic", "sha512_generic", "drbg", "des_generic", "crypto_null", "chacha20poly1305", "chacha_generic", "poly1305_generic",
+    "aes_generic",
+)  # fmt: skip
+"""Modules of ciphers, as far as the kernel has them."""
+
+
+def _ipsec(suite: Suite) -> GuestWords:
+    keys = (bytes(range(1, n + 1)).hex() for n in suite.key_bytes)
+    state = f"xfrm state add src {_NEAR} dst {_FAR} proto esp spi 0x1000 reqid 1 mode tunnel {suite.xfrm.format(*keys)}"
+    selector = f"xfrm policy add src {_SOURCES} dst {_SINKS}"
+    template = f"tmpl src {_NEAR} dst {_FAR} proto esp reqid 1 mode tunnel"
+    ends = {"ip": ("out",), "ip -n far": ("in", "fwd")}
+    batches = (
+        f"{ip} -batch - <<'end'\n{state}\n" + "".join(f"{selector} dir {way} {template}\n" for way in ways) + "end"
+        for ip, ways in ends.items()
+    )
+    commands = (*_GATEWAY, f"ip route add {_SINKS} via {_FAR}", "modprobe -a xfrm_user esp4", _LOADED, *batches)
+    return GuestWords(commands, outside=_OUTSIDE, hop=f"via {_FAR}", modules={"xfrm_user": "XFRM_USER", "esp4": "INET_ESP"})
+
+
+def _wireguard() -> GuestWords:
+    commands = [*_GATEWAY, _LOADED]
+    for number in (1, 2):  # clamped as RFC 7748 section 5 has it, so that what wg shows is what it was given
+        key = bytes([8 * number, *[number] * 30, 64])
+        commands.append(f"echo {b64encode(key).decode()} >/tmp/key{number}")
+    ends = (
+        ("", 1, 2, _NEAR_INSIDE, _FAR_INSIDE, f"{_FAR_INSIDE}/32,{_SINKS}", _FAR),
+        ("ip netns exec far ", 2, 1, _FAR_INSIDE, _NEAR_INSIDE, f"{_NEAR_INSIDE}/32,{_SOURCES}", _NEAR),
+    )
+    for inside, own, other, address, beyond, allowed, endpoint in ends:
+        peer = f"peer $(wg pubkey </tmp/key{other}) allowed-ips {allowed} endpoint {endpoint}:{_PORT}"
+        commands += [
+            f"{inside}ip link add wg0 type wireguard",
+            f"{inside}wg set wg0 listen-port {_PORT} private-key /tmp/key{own} {peer}",
+            f"{inside}ip link set wg0 mtu $(cat /sys/class/net/v1/mtu) up",
+            f"{inside}ip addr add {address} peer {beyond} dev wg0",
+        ]
+    commands += [
+        f"ip route add {_SINKS} dev wg0",
+        f"ip netns exec far ip route replace {_SOURCES} dev wg0",
+        f"ping -c 1 -W 5 {_FAR_INSIDE} || {{ echo 'the ends do not agree on keys'; exit 1; }}",
+        "chrt -i -p 0 $(pidof kpktgend_0)",
+    ]
+    return GuestWords(tuple(commands), outside=_OUTSIDE, hop="dev wg0", modules={"wireguard": "WIREGUARD"}, programs=(CHRT, WG))
+
+
+_CLEAR = GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
+GATEWAYS = {TWO_ROUTERS.name: _CLEAR, **{suite.mode.name: _ipsec(suite) for suite in XFRM_SUITES}, WIREGUARD.name: _wireguard()}
+"""By mode."""
