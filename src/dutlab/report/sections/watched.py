@@ -57,8 +57,8 @@ def core_means(means: SampleMeans) -> CoreMeans:
     cores = {w: ((w.where, of_core[0]), _AS.get(of_core[1])) for w in _names(means) if (of_core := core_of(w.name)) is not None}
     for trial, of in means.items():
         for watched, mean in of.items():
-            if (of_core := cores.get(watched)) is not None:
-                place, kind = of_core
+            if (known := cores.get(watched)) is not None:
+                place, kind = known
                 shares = found[trial][place]
                 if kind:
                     shares[kind] = shares.get(kind, 0.0) + mean
