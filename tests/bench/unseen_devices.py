@@ -16,7 +16,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from dutlab.analysis.answers import Contest, Entrant, Standing, decide
+from dutlab.analysis.answers import Contest, ContestResult, Entrant, decide
 from dutlab.analysis.compare import compare
 from dutlab.analysis.comparison import Comparison, Pair
 from dutlab.analysis.design import RunOrder
@@ -54,7 +54,7 @@ def orders(rounds: int, seed: int) -> Iterator[str]:
             yield f"| 4, {runs} | 1 %, one mode {step - 1:+.0%} | found: {found / (rounds // 2):.0%} of its pairs |"
 
 
-def order(dice: Dice, spreads: Sequence[float], runs: int, *, steps: Sequence[float] = ()) -> Standing:
+def order(dice: Dice, spreads: Sequence[float], runs: int, *, steps: Sequence[float] = ()) -> ContestResult:
     """The standing of modes that are equal, but for `steps`; 6 repeats of 0.5 % in each run, of which each has a level too."""
     common = dice.normal(0, 0.02, runs)
     entrants = []

@@ -16,7 +16,7 @@ from capability import have_esp, have_strongswan, need, need_engine
 from dutlab import labs
 from dutlab.cli.console import Console
 from dutlab.dut import family
-from dutlab.dut.ipsec import Held
+from dutlab.dut.ipsec import TunnelEndState
 from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, LinkTunnel, Suite
 from dutlab.dut.linux_ike import IkeEnd
 from dutlab.dut.linux_ipsec import XfrmEnd, away, held
@@ -34,7 +34,7 @@ from dutlab.systems.modes import DeclaredMode
 from dutlab.tools.engine.engine import Engine
 from processes import LIMIT_S
 
-NOTHING = Held({}, 0)
+NOTHING = TunnelEndState({}, 0)
 
 
 @pytest.mark.parametrize("mode", ["ipsec", "ipsec-cbc"])
@@ -86,7 +86,7 @@ async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab:
     assert (await prober.probe(["a"]))[0].received == 10
     policies = "".join(f"{line}\n" for t in LinkTunnel.all_of(lab.testbed, AES_GCM) for line in end.words(t) if " policy " in line)
     await dut.run(["ip", "-batch", "-"], stdin=policies.encode())
-    assert await end.held(dut) == Held({}, end.policies(lab.testbed))
+    assert await end.held(dut) == TunnelEndState({}, end.policies(lab.testbed))
     assert (await prober.probe(["a"]))[0].received == 0
     with pytest.raises(HostError, match="dut: it has IPsec of its own"):
         await end.undo(dut, lab.testbed)
@@ -230,6 +230,6 @@ def as_vyos_writes(lines: Sequence[str]) -> str:
     return f"connections {{ {connections} }}\nsecrets {{ {secrets} }}\n"
 
 
-async def of_dut(dut: Host) -> tuple[Held, str]:
+async def of_dut(dut: Host) -> tuple[TunnelEndState, str]:
     """Tunnels, forwarding and rules."""
     return await held(dut), (await dut.run(["sh", "-c", "cat /proc/sys/net/ipv4/ip_forward; nft list ruleset"])).text

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dutlab.cli.main import main
 from dutlab.cli.run import plan
-from dutlab.cli.told import answer, say, say_shaded, tell, terminal
+from dutlab.cli.terminal import answer, say, say_shaded, tell, terminal
 from dutlab.printable import printable, printable_lines
 
 CLI = Path(__file__).parents[2] / "src" / "dutlab" / "cli"
@@ -31,7 +31,7 @@ def obeyed(text: str) -> set[str]:
 
 def test_everything_is_printed_by_one_function() -> None:
     for path in CLI.glob("*.py"):
-        if path.name != "told.py":
+        if path.name != "terminal.py":
             assert "click.echo(" not in path.read_text(), f"{path.name}: say() takes out what a terminal would obey"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dut_families import E302
-from dutlab.dut.ipsec import Held, fed
+from dutlab.dut.ipsec import TunnelEndState, fed
 from dutlab.dut.ipsec_rules import AES_CBC_SHA256, AES_GCM, LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import XfrmEnd
 from dutlab.dut.vpp_ipsec import VppEnd
@@ -53,7 +53,7 @@ async def test_a_linux_router_passes_on_what_comes_out_of_the_tunnel_and_goes_ba
     dut, end = Keyed.of("linux-router-ipsec"), XfrmEnd(suite, "router")
     before = dict(dut.state)
     steps = await end.undo(dut, E302)
-    assert await end.held(dut) == Held({}, 0), "policies of sockets are nobody's tunnels"
+    assert await end.held(dut) == TunnelEndState({}, 0), "policies of sockets are nobody's tunnels"
     await end.apply(dut, LinkTunnel.all_of(E302, suite))
     assert lengths(dut.tunnels).splitlines()[4:7] == [
         f"xfrm policy add src {near} dst {far} dir {way} tmpl src {start} dst {stop} proto esp reqid 4096 mode tunnel"

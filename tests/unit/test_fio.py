@@ -21,7 +21,7 @@ from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
 from dutlab.tools.fio.drives import FoundDrive, find, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
 from dutlab.tools.fio.output import cached_reads, jobs_of, rates_now, readings, total
-from dutlab.tools.fio.program import Ran, _jobs_of, doubts_of, job_file
+from dutlab.tools.fio.program import FioResult, _jobs_of, doubts_of, job_file
 
 RECORDED = Path(__file__).parents[1] / "data" / "fio"
 
@@ -392,10 +392,10 @@ def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():
     def on(host, bins):
         clat = {"clat_ns": {"N": sum(bins.values()), "mean": 1.0, "max": 9, "bins": {str(k): v for k, v in bins.items()}}}
         (job,) = jobs_of({"jobs": [{"jobname": f"{host}:d1", "read": {"total_ios": sum(bins.values()), "iops": 100.0, **clat}}]})
-        return Ran({host: "3.33"}, {f"{host}:d1": job}, (), {}, (), {})
+        return FioResult({host: "3.33"}, {f"{host}:d1": job}, (), {}, (), {})
 
     quick, slow = {1000: 99_000}, {1000: 500, 8_000_000: 500}
-    whole = Ran.of([on("a", quick), on("b", slow)]).whole.figures
+    whole = FioResult.of([on("a", quick), on("b", slow)]).whole.figures
     assert (whole["iops.read"], whole["clat_p99_ns.read"], whole["clat_p999_ns.read"]) == (200.0, 1000, 8_000_000)
     alone = [on("a", quick).whole.figures["clat_p99_ns.read"], on("b", slow).whole.figures["clat_p99_ns.read"]]
     assert sum(alone) / 2 > 4e6, "an average of the hosts' percentiles is nobody's"

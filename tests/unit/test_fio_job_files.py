@@ -22,7 +22,7 @@ from dutlab.tools.fio import program
 from dutlab.tools.fio.again import fio_again
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.output import jobs_of, total
-from dutlab.tools.fio.program import Ran, job_file, measure
+from dutlab.tools.fio.program import FioResult, job_file, measure
 from dutlab.tools.raw_figures import KeptTrial
 
 FOUR = """[global]
@@ -117,8 +117,8 @@ def test_results_of_stages_are_never_added_up(monkeypatch: pytest.MonkeyPatch) -
     raw = {"fio-server.json": json.dumps(REPORT).encode()}
     jobs = jobs_of(REPORT)
 
-    async def ran(*_: object) -> Ran:
-        return Ran({"server": "3.33"}, {DRIVE: total(jobs)}, (), raw, (), {}, {DRIVE: jobs})
+    async def ran(*_: object) -> FioResult:
+        return FioResult({"server": "3.33"}, {DRIVE: total(jobs)}, (), raw, (), {}, {DRIVE: jobs})
 
     async def drives(*_: object) -> dict[str, dict[str, FoundDrive]]:
         return {"server": {"d1": FoundDrive(DRIVE, "/dev/nvme0n1", 1 << 30)}}

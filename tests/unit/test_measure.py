@@ -19,7 +19,7 @@ from dutlab.cli.one_workload import default_mode, given_workload, lab_of
 from dutlab.cli.two_ports import split_words
 from dutlab.errors import InputError
 from dutlab.labs import StandingLab
-from dutlab.spec.loader import Given
+from dutlab.spec.loader import LoadedExperiment
 from dutlab.workloads import settable
 
 BED = {"experiment": "x", "testbed": {"lab": "three-node"}, "factors": {"mode": ["router"]}}
@@ -117,7 +117,7 @@ def test_a_lab_is_one_that_stands_by_its_label_or_one_to_build_by_its_name(monke
 
 
 def test_a_run_takes_the_lab_of_its_option_in_place_of_the_files(monkeypatch: pytest.MonkeyPatch, said: Callable[..., Said]) -> None:
-    taken: list[Given] = []
+    taken: list[LoadedExperiment] = []
     monkeypatch.setattr("dutlab.cli.run.become_root", lambda: None)
     monkeypatch.setattr(Manner, "carry_out", lambda _, given, __: taken.append(given))
     monkeypatch.setattr(Manner, "finish", lambda _, __: None)

@@ -29,7 +29,7 @@ from dutlab.serve import served_runs
 from dutlab.serve.app import application
 from dutlab.serve.control import LOG, Control, LogRefused
 from dutlab.serve.guard import Guard, Logins
-from dutlab.serve.live import Following, Lives
+from dutlab.serve.live import FollowedRuns, Following
 from dutlab.serve.pages import Pages, together
 from dutlab.serve.served_runs import FolderRuns
 from dutlab.serve.server import ServeRequest
@@ -470,7 +470,7 @@ async def test_many_look_at_one_run_which_is_read_once_and_no_more_when_they_hav
     run.mkdir()
     (run / EVENTS).write_text(BEGUN + TRIAL)
     drawn: list[int] = []
-    lives = Lives(lambda s, _now, _fault: (drawn.append(1), f"{s.trial} {len(drawn)}")[1], most=3)
+    lives = FollowedRuns(lambda s, _now, _fault: (drawn.append(1), f"{s.trial} {len(drawn)}")[1], most=3)
     looking = [lives.parts(run) for _ in range(3)]
     assert len({await anext(parts) for parts in looking}) == 1 and len(drawn) == 1
     assert lives.is_full

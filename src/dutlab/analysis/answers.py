@@ -91,7 +91,7 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Placed:
+class RankedCell:
     """A cell with its place, 1 for the best."""
 
     label: str
@@ -103,7 +103,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class PlacedPair:
+class RankedPair:
     """Two cells, the better first: by what is proven, else by more pairs of repeats."""
 
     better: str
@@ -125,14 +125,14 @@ class PlacedPair:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ContestResult:
     """What may be said of a contest."""
 
     contest: Contest
     kind: AnswerKind
-    places: tuple[Placed, ...]
+    places: tuple[RankedCell, ...]
     """The best first."""
-    pairs: tuple[PlacedPair, ...]
+    pairs: tuple[RankedPair, ...]
     unranked: tuple[tuple[str, str, Comparison], ...]
     """Labels and comparison of pairs of which one side has no value."""
     least: float
@@ -146,17 +146,17 @@ class Standing:
         return any(pair.comparison.could_prove for pair in self.pairs)
 
     @property
-    def proven(self) -> tuple[PlacedPair, ...]:
+    def proven(self) -> tuple[RankedPair, ...]:
         """Pairs of which one is proven better."""
         return tuple(pair for pair in self.pairs if pair.proven)
 
     @property
-    def ties(self) -> tuple[PlacedPair, ...]:
+    def ties(self) -> tuple[RankedPair, ...]:
         """Pairs between which no difference is proven."""
         return tuple(pair for pair in self.pairs if not pair.proven)
 
     @property
-    def exceptions(self) -> tuple[PlacedPair, ...]:
+    def exceptions(self) -> tuple[RankedPair, ...]:
         """Proven pairs that lie the other way round in a run."""
         return tuple(pair for pair in self.proven if pair.against)
 
@@ -182,7 +182,7 @@ class Standing:
         order = [e.label for e in self.contest.entrants]
         return found if found is None or order.index(first) < order.index(second) else turned(found)
 
-    def among(self, labels: Collection[str]) -> Standing:
+    def among(self, labels: Collection[str]) -> ContestResult:
         """What the same comparisons say of some of the cells."""
         kept = tuple(e for e in self.contest.entrants if e.label in labels)
         pairs = tuple(pair for pair in self.pairs if pair.better in labels and pair.worse in labels)
@@ -190,7 +190,7 @@ class Standing:
         return _standing(replace(self.contest, entrants=kept), pairs, unranked, self.least, self.tests)
 
 
-def decide(contests: Sequence[Contest], *, least: float | None = None, margin: float | Margin | None = None) -> tuple[Standing, ...]:
+def decide(contests: Sequence[Contest], *, least: float | None = None, margin: float | Margin | None = None) -> tuple[ContestResult, ...]:
     """One standing a contest, in their order; `least` and `margin` are as of `compare`. Values that are not numbers are left out.
 
     Raises ValueError for a least difference or a margin that is none, UnknownDirection.
@@ -200,7 +200,7 @@ def decide(contests: Sequence[Contest], *, least: float | None = None, margin: f
     couples = [(n, a, b) for n, contest in enumerate(contests) for a, b in combinations(contest.entrants, 2)]
     found = compare([_pair(contests[n], a, b) for n, a, b in couples], margin=margin, least=least)
     tests = sum(c.p is not None for c in found)
-    made: list[list[PlacedPair]] = [[] for _ in contests]
+    made: list[list[RankedPair]] = [[] for _ in contests]
     unranked: list[list[tuple[str, str, Comparison]]] = [[] for _ in contests]
     for (n, a, b), comparison in zip(couples, found, strict=True):
         if comparison.p is None:
@@ -212,7 +212,7 @@ def decide(contests: Sequence[Contest], *, least: float | None = None, margin: f
     )
 
 
-def _least(pairs: Sequence[PlacedPair], asked: float | None) -> float:
+def _least(pairs: Sequence[RankedPair], asked: float | None) -> float:
     return max((pair.comparison.least for pair in pairs), default=asked or 0.0)
 
 
@@ -234,7 +234,7 @@ def _at(entrant: Entrant, design: RunOrder) -> tuple[int, ...]:
     return tuple(n for of in entrant.blocks for n in of)
 
 
-def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> PlacedPair:
+def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> RankedPair:
     """The better is the proven one, else that of more pairs of repeats."""
     sign = -1 if less else 1
     strata = [(x, y) for x, y in zip(a.runs, b.runs, strict=True) if x and y]
@@ -247,7 +247,7 @@ def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> Pl
         for n, (x, y) in enumerate(zip(better.runs, worse.runs, strict=True))
         if x and y and sign * median(x) < sign * median(y)
     )  # fmt: skip
-    return PlacedPair(better.label, worse.label, comparison, against)
+    return RankedPair(better.label, worse.label, comparison, against)
 
 
 def _pairs_above(first: Sequence[float], second: Sequence[float]) -> int:
@@ -257,13 +257,13 @@ def _pairs_above(first: Sequence[float], second: Sequence[float]) -> int:
 
 
 def _standing(
-    contest: Contest, pairs: tuple[PlacedPair, ...], unranked: tuple[tuple[str, str, Comparison], ...], least: float, tests: int
-) -> Standing:
+    contest: Contest, pairs: tuple[RankedPair, ...], unranked: tuple[tuple[str, str, Comparison], ...], least: float, tests: int
+) -> ContestResult:
     ranked = [e for e in contest.entrants if any(isfinite(v) for v in e.values)]
     proven = [pair for pair in pairs if pair.proven]
     wins = {e.label: sum(pair.better == e.label for pair in pairs) for e in ranked}
     places = [
-        Placed(
+        RankedCell(
             e.label,
             1 + sum(pair.worse == e.label for pair in proven),
             len(ranked) - sum(pair.better == e.label for pair in proven),
@@ -272,10 +272,10 @@ def _standing(
         for e in ranked
     ]
     ordered = tuple(sorted(places, key=lambda p: (p.first, p.last, -wins[p.label])))
-    return Standing(contest, _kind(ordered, pairs), ordered, pairs, unranked, least, tests)
+    return ContestResult(contest, _kind(ordered, pairs), ordered, pairs, unranked, least, tests)
 
 
-def _kind(places: Sequence[Placed], pairs: Sequence[PlacedPair]) -> AnswerKind:
+def _kind(places: Sequence[RankedCell], pairs: Sequence[RankedPair]) -> AnswerKind:
     if len(places) < 2 or not pairs:  # noqa: PLR2004 -- one cell is compared with nothing
         return AnswerKind.ALONE
     if all(pair.comparison.verdict is Verdict.EQUIVALENT for pair in pairs):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 
 _RUN = click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 _BY = click.option("--by", default="", metavar="NAME", help="Who says so: the report names it.")

@@ -8,7 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from dutlab.cli.told import tell
+from dutlab.cli.terminal import tell
 
 _rest = bytearray()
 """Read already, and nobody's answer yet: answers may come through a pipe, several at once."""

@@ -12,7 +12,7 @@ import click
 
 from dutlab.cli.gate import AS, MODES, SIZES
 from dutlab.cli.options import NAME
-from dutlab.cli.told import say, say_words, table, tell
+from dutlab.cli.terminal import say, say_words, table, tell
 from dutlab.cli.userns import become_root
 from dutlab.cli.versions import VersionKind, versions_of
 from dutlab.errors import InputError

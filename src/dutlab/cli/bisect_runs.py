@@ -21,7 +21,7 @@ from dutlab.analysis.gate import EXACT_ALLOWED
 from dutlab.bounds import BUILD_BYTES, BUILD_KEPT_BYTES, BUILD_S, COMMIT_FILE, GIT_S, INPUT
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.one_workload import as_yaml
-from dutlab.cli.told import tell
+from dutlab.cli.terminal import tell
 from dutlab.cli.versions import Version, VersionKind, given_of, version_of
 from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.hosts.bounded import run_bounded

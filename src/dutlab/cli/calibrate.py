@@ -14,7 +14,7 @@ from dutlab.choices import Rig
 from dutlab.cli.one_workload import DEFAULT_LAB, lab_of
 from dutlab.cli.options import LAB_WORDS, LINK_WORDS, TESTBED_WORDS
 from dutlab.cli.quantities import DURATION
-from dutlab.cli.told import say, table
+from dutlab.cli.terminal import say, table
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.subject import apart, joined

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.told import say, table, tell
+from dutlab.cli.terminal import say, table, tell
 from dutlab.errors import InputError, TestbedError
 from dutlab.printable import printable
 

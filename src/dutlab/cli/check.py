@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.compare import BETTER, FIGURE, JSON, LEAST, MARGIN, MATCH_MODES, lines_of, margin_of, matched, plain, sides_of
-from dutlab.cli.limits_told import computed
+from dutlab.cli.limits_text import computed
 from dutlab.cli.options import FORMAT
 from dutlab.cli.quantities import DURATION, SHARE
-from dutlab.cli.told import say, say_words
+from dutlab.cli.terminal import say, say_words
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:

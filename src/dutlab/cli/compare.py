@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.limits_told import computed
+from dutlab.cli.limits_text import computed
 from dutlab.cli.quantities import SHARE
-from dutlab.cli.told import say, say_words, table, wrapped
+from dutlab.cli.terminal import say, say_words, table, wrapped
 from dutlab.errors import InputError
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
-    from dutlab.analysis.answers import Standing
+    from dutlab.analysis.answers import ContestResult
     from dutlab.analysis.comparison import Comparison, Pair
     from dutlab.measures import Better
     from dutlab.report.model.contests import CompareRequest
@@ -157,7 +157,7 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
         say_words(f"note: {printable(fault)}")
 
 
-def _plain_order(order: Standing) -> dict[str, object]:
+def _plain_order(order: ContestResult) -> dict[str, object]:
     """For JSON."""
     return {
         "contest": {"label": order.contest.label, "figure": order.contest.figure, "better": order.contest.better},

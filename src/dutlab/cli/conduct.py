@@ -13,7 +13,7 @@ from dutlab.bounds import INPUT
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.manner import Manner
 from dutlab.cli.places import TestPlace, hosts_at, lab_of
-from dutlab.cli.told import say, tell
+from dutlab.cli.terminal import say, tell
 from dutlab.cli.userns import become_root
 from dutlab.interop.conductor import plain_name
 from dutlab.interop.conductor_report import ERROR, SPAWNED, StepRow, TrialRows, conductor_report, conductor_text, timed_out

@@ -12,7 +12,7 @@ import click
 
 from dutlab.cli.manner import Manner, form_options
 from dutlab.cli.options import RUNS
-from dutlab.cli.told import say, tell
+from dutlab.cli.terminal import say, tell
 from dutlab.errors import Fault, FaultKind, InputError, SpecRefused
 
 if TYPE_CHECKING:

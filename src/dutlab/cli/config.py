@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dutlab.cli.config_file import RUNS_FOLDER, Config, colour_of, config_path, defaults_of, read_config
-from dutlab.cli.told import say, table
+from dutlab.cli.terminal import say, table
 from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.printable import printable
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from dutlab.cli.answers import answer_to
-from dutlab.cli.told import tell
+from dutlab.cli.terminal import tell
 from dutlab.errors import InputError
 from dutlab.events import (
     SEARCH,

@@ -13,7 +13,7 @@ import click
 from dutlab.cli.manner import Manner
 from dutlab.cli.one_workload import SETTINGS, as_yaml, default_mode, lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS
-from dutlab.cli.told import say, tell
+from dutlab.cli.terminal import say, tell
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.printable import printable

@@ -10,7 +10,7 @@ import click
 
 from dutlab.cli.compare import BETTER, sides_of
 from dutlab.cli.quantities import AMOUNT
-from dutlab.cli.told import say, say_words, table
+from dutlab.cli.terminal import say, say_words, table
 from dutlab.errors import InputError
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 
 if TYPE_CHECKING:
     from dutlab.store.run_folder import RunFolder

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dutlab.cli.exact import listed
 from dutlab.cli.one_workload import DEFAULT_LAB, SETTINGS, as_yaml
 from dutlab.cli.options import FORMAT, NAME, RUNS
 from dutlab.cli.quantities import DURATION, SHARE
-from dutlab.cli.told import say, say_words, table
+from dutlab.cli.terminal import say, say_words, table
 from dutlab.cli.userns import become_root
 from dutlab.cli.versions import VersionKind, given_of, versions_of
 from dutlab.errors import InputError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dutlab.cli.versions import Version
     from dutlab.report.questions.gated import GatePart, GateResult
     from dutlab.runner.run import Work
-    from dutlab.spec.loader import Given
+    from dutlab.spec.loader import LoadedExperiment
 
 MOST_ROUNDS = 1000
 """Of a measurement by time; its budget ends it sooner."""
@@ -150,20 +150,20 @@ def _of_experiments(making: GateRuns, *paths: Path) -> GatePart:
     return _timed(making, [given_experiment(texts[path], path, [f"repeats={MOST_ROUNDS}"]) for path in paths])
 
 
-def _timed(making: GateRuns, given: Sequence[Given]) -> GatePart:
+def _timed(making: GateRuns, given: Sequence[LoadedExperiment]) -> GatePart:
     from dutlab.tools.engine.binary import find_engine
 
     making.engine = find_engine()
     return making.timed([_work(of) for of in given])
 
 
-def _work(given: Given) -> Work:
+def _work(given: LoadedExperiment) -> Work:
     from dutlab.runner.run import Work
 
     return Work.planned(given, unattended=True)
 
 
-def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> Given:
+def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> LoadedExperiment:
     """A rule set as a mode of a lab's DUT, at full speed."""
     from dutlab.spec.loader import given_experiment
 

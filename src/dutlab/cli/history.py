@@ -14,7 +14,7 @@ import click
 from dutlab.cli.compare import BETTER, sides_of
 from dutlab.cli.quantities import DURATION
 from dutlab.cli.runs import FLEET, FOLDER, note
-from dutlab.cli.told import say, say_words, table
+from dutlab.cli.terminal import say, say_words, table
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import click
 from dutlab.choices import IMPORTS
 from dutlab.cli.manner import Manner
 from dutlab.cli.options import RUNS
-from dutlab.cli.told import say, say_words
+from dutlab.cli.terminal import say, say_words
 from dutlab.errors import InputError
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
 

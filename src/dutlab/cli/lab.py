@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 from dutlab.errors import InputError, TestbedError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import ValidationError
 
-from dutlab.cli.limits_told import computed, say_ceilings, say_ladder
+from dutlab.cli.limits_text import computed, say_ceilings, say_ladder
 from dutlab.cli.quantities import AMOUNT, BIT_RATE, BYTE_RATE, DURATION, SHARE
 from dutlab.errors import InputError
 from dutlab.physics.ceilings.storage import CABLES

@@ -9,7 +9,7 @@ import click
 
 from dutlab.choices import GENERATORS
 from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
 PROFILES: dict[str, str | int] = {"imix": "imix-trex", "64b": 64, "1514b": 1518}

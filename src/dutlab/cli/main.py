@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 from dutlab.errors import DutlabError
 from dutlab.own_folder import not_for_all
 
@@ -218,7 +218,7 @@ class LazyGroup(click.Group):
 def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
     """Gives the command the defaults of the user's config file. Raises InputError, SpecRefused."""
     from dutlab.cli.config_file import colour_of, defaults_of, read_config
-    from dutlab.cli.told import use_colour
+    from dutlab.cli.terminal import use_colour
 
     if (config := read_config()) is not None:
         use_colour(colour_of(config))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from dutlab.cli.quantities import DURATION
-from dutlab.cli.told import answer, say, tell, terminal
+from dutlab.cli.terminal import answer, say, tell, terminal
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.progress import RunResult
     from dutlab.runner.run import Work
-    from dutlab.spec.loader import Given
+    from dutlab.spec.loader import LoadedExperiment
 
 Form = Literal["text", "json", "json-lines"]
 LONG_S = 3600.0
@@ -61,7 +61,7 @@ class Manner:
         elif not click.confirm(f"{text}. Begin?", err=True):
             raise InputError("nothing was measured", remedy="take fewer sizes, modes or repeats, a --scale, or give --budget TIME")
 
-    def carry_out(self, given: Given, options: RunOptions) -> RunResult:
+    def carry_out(self, given: LoadedExperiment, options: RunOptions) -> RunResult:
         """The run of an experiment, to its end or that of the budget. Raises as runner.run() does."""
         from dutlab.runner.run import Work
 
@@ -79,7 +79,7 @@ class Manner:
         self.insist_on_time(work.plan)
         return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
 
-    def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], Given]) -> Given:
+    def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
         """What `make` makes of the settings; a workload that has a budget a trial is given its share of the whole."""
         given = make(settings)
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):

@@ -23,7 +23,7 @@ from dutlab.workloads import plug_of, settable
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from dutlab.spec.loader import Given
+    from dutlab.spec.loader import LoadedExperiment
 
 DEFAULT_LAB = "three-node"
 SETTINGS = click.argument("settings", nargs=-1, metavar="[KEY=VALUE]…")
@@ -131,7 +131,7 @@ def lab_of(said: str) -> tuple[str, str | None]:
 
 def given_workload(
     data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
-) -> Given:
+) -> LoadedExperiment:
     """The experiment `data` with the one workload that the options and settings came to, and every fault of both at once.
 
     `file` is where it is to lie, if it is. A fault of an option has no line in any file of the user's, so only its key is told.

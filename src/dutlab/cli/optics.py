@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.told import say, table
+from dutlab.cli.terminal import say, table
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
 

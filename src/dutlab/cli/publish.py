@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.told import say, say_words
+from dutlab.cli.terminal import say, say_words
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:

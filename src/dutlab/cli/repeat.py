@@ -10,7 +10,7 @@ import click
 
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import RUNS, TESTBED_WORDS
-from dutlab.cli.told import answer, say_words, table
+from dutlab.cli.terminal import answer, say_words, table
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
@@ -46,7 +46,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
       dutlab repeat downloads/2026-11-21T0801Z-firewall-modes-3f2a --dry-run
     """
     from dutlab.cli.compare import lines_of
-    from dutlab.cli.limits_told import computed
+    from dutlab.cli.limits_text import computed
     from dutlab.cli.loop import run_in_order
     from dutlab.cli.run import ask_trust
     from dutlab.report.questions.compared import compare_runs

@@ -9,7 +9,7 @@ import click
 
 from dutlab.choices import FORMATS, STYLES
 from dutlab.cli.manner import print_answers
-from dutlab.cli.told import say, say_shaded, terminal
+from dutlab.cli.terminal import say, say_shaded, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")

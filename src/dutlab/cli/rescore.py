@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.told import say, say_words, table
+from dutlab.cli.terminal import say, say_words, table
 from dutlab.printable import printable
 
 if TYPE_CHECKING:

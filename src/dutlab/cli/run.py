@@ -16,7 +16,7 @@ from dutlab.cli.examples import example
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
-from dutlab.cli.told import say, table, tell, terminal
+from dutlab.cli.terminal import say, table, tell, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.outside import AtPipe

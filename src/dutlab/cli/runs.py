@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.choices import STATUSES
-from dutlab.cli.told import line_width, say, table, tell
+from dutlab.cli.terminal import line_width, say, table, tell
 from dutlab.printable import printable, value_text
 
 if TYPE_CHECKING:

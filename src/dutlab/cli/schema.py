@@ -7,7 +7,7 @@ import json
 import click
 
 from dutlab.choices import FILE_MODELS
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 
 
 @click.command()

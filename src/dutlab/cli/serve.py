@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dutlab.cli.runs import FLEET, FOLDER
-from dutlab.cli.told import say, tell
+from dutlab.cli.terminal import say, tell
 from dutlab.errors import InputError
 from dutlab.extras import how_to_add
 from dutlab.own_folder import private_text

@@ -19,7 +19,7 @@ import click
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import as_yaml, given_workload, lab_of
 from dutlab.cli.options import LAB_WORDS, NAME, REPEATS, RUNS
-from dutlab.cli.told import say_words
+from dutlab.cli.terminal import say_words
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, TestbedError
 from dutlab.units import number_or_text

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from dutlab.cli.told import say
+from dutlab.cli.terminal import say
 from dutlab.errors import TestbedError
 
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private")

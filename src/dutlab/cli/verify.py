@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.choices import METHODS
-from dutlab.cli.told import say, table
+from dutlab.cli.terminal import say, table
 from dutlab.cli.userns import become_root
 from dutlab.measures import MeasureUnit, measure_unit
 

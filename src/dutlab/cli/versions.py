@@ -19,7 +19,7 @@ from dutlab.outside import AtLink, UnfitFile
 from dutlab.units import number_or_text
 
 if TYPE_CHECKING:
-    from dutlab.spec.loader import Given
+    from dutlab.spec.loader import LoadedExperiment
 
 EXACT_MODES = ("router", "filter-default", "nat")
 """What a guest is measured as where nothing else is asked."""
@@ -135,7 +135,7 @@ def given_in_guest(
     kernel: Path | None = None,
     modules: Path | None = None,
     profile: bool = False,
-) -> Given:
+) -> LoadedExperiment:
     """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
     from dutlab.spec.known import EXACT
 
@@ -159,7 +159,9 @@ def given_in_guest(
     return given_workload(data, "exact", body, settings, file=folder / "experiment.yaml")
 
 
-def given_of(version: Version, folder: Path, *, name: str, modes: Sequence[str], sizes: Sequence[str], settings: Sequence[str]) -> Given:
+def given_of(
+    version: Version, folder: Path, *, name: str, modes: Sequence[str], sizes: Sequence[str], settings: Sequence[str]
+) -> LoadedExperiment:
     """The experiment that counts a version's instructions. Raises InputError, SpecRefused, LabError for a file that does not boot."""
     folder.mkdir(parents=True, exist_ok=True)
     if version.kind is VersionKind.KERNEL:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dutlab.dut.ipsec import Held, carried, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, carried, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
@@ -51,11 +51,11 @@ class SetkeyEnd:
         if said := done.text.strip():  # setkey ends with 0 although the kernel refused a line (setkey.c, postproc())
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As setkey tells."""
         root = await Root.on(host)
         associations, policies = (await root.run(["setkey", "-D"])).text, (await root.run(["setkey", "-DP"])).text
-        return Held(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
+        return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
 
     def policies(self, testbed: Testbed) -> int:
         """One each way a pair of networks."""

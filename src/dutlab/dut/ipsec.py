@@ -25,7 +25,7 @@ SOURCE = "source"
 
 
 @dataclass(frozen=True)
-class Held:
+class TunnelEndState:
     """What an end says that it holds."""
 
     bytes_by_spi: Mapping[int, int]
@@ -49,7 +49,7 @@ class TunnelEnd(Protocol):
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """Raises CommandFailed, HostError."""
 
     def policies(self, testbed: Testbed) -> int:
@@ -163,7 +163,7 @@ class IpsecMode(TunnelledMode):
         return checks
 
 
-def _of_end(host: str, held: Held, testbed: Testbed, policies: int) -> list[Check]:
+def _of_end(host: str, held: TunnelEndState, testbed: Testbed, policies: int) -> list[Check]:
     found, links = len(held.bytes_by_spi), len(testbed.links)
     return [
         Check(f"{host}: two associations a link", found == 2 * links, f"{found} for {links} links"),
@@ -188,7 +188,7 @@ async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
     return checks
 
 
-def _used(host: str, before: Held, now: Held) -> Check:
+def _used(host: str, before: TunnelEndState, now: TunnelEndState) -> Check:
     idle = [f"{spi:#x}" for spi, amount in sorted(now.bytes_by_spi.items()) if amount <= before.bytes_by_spi.get(spi, 0)]
     return Check(f"{host}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}")
 
@@ -207,7 +207,7 @@ def ipsec_modes(
     return {s.mode.name: IpsecMode(s.mode, router, hosts.get(SOURCE), s, dut_end(s), source_end(s)) for s in suites}
 
 
-def refuse_own(host: Host, held: Held, remedy: str) -> None:
+def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
     """Raises HostError when an end holds anything: it was there before us."""
     if held.bytes_by_spi or held.policies:
         raise own_ipsec(host, remedy)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dutlab.dut.ipsec import Held, fed, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, fed, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
 from dutlab.dut.mode import Check, UndoStep, network_pairs
@@ -113,7 +113,7 @@ class IkeEnd:
         if self.is_ == "source":
             await initiate(host, tunnels, daemon=_DAEMON)
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As the kernel tells."""
         return await held(host)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import ClassVar, Literal
 
-from dutlab.dut.ipsec import Held, carried, pinged, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, carried, pinged, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.linux_state import Runs
 from dutlab.dut.mode import Check, UndoStep, network_pairs
@@ -54,7 +54,7 @@ class XfrmEnd:
         text = lines(_NONE, *(tuple(self.words(t)) for t in tunnels))
         await host.run(["ip", "-batch", "-"], stdin=text.encode())
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As the kernel tells."""
         return await held(host)
 
@@ -123,10 +123,10 @@ def away(host: Host) -> UndoStep:
     return UndoStep(host.name, ("ip", "-batch", "-"), lines(_NONE), "no tunnel, as it was found")
 
 
-async def held(runs: Runs) -> Held:
+async def held(runs: Runs) -> TunnelEndState:
     """What a Linux kernel holds; keys are not asked for."""
     associations = (await runs.run(["ip", "-s", "xfrm", "state", "list", "nokeys"])).text
-    return Held(carried(associations, _SPI, _BYTES), len(_POLICY.findall((await runs.run(["ip", "xfrm", "policy"])).text)))
+    return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall((await runs.run(["ip", "xfrm", "policy"])).text)))
 
 
 async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:

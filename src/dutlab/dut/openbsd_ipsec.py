@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dutlab.dut.ipsec import Held, carried, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, carried, refuse_own
 from dutlab.dut.ipsec_rules import AES_CBC_SHA256, LinkTunnel, Suite, lines
 from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
@@ -47,11 +47,11 @@ class IpsecctlEnd:
         await root.run(["ipsecctl", "-F"])
         await root.run(["ipsecctl", "-f", "-"], stdin=lines(*(tuple(_words(t)) for t in tunnels)))
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As ipsecctl tells, which shows keys only when it is asked for them (`-k`)."""
         root = await Root.on(host)
         associations, flows = (await root.run(["ipsecctl", "-v", "-s", "sa"])).text, (await root.run(["ipsecctl", "-s", "flow"])).text
-        return Held(carried(associations, _SPI, _BYTES), len(_FLOW.findall(flows)))
+        return TunnelEndState(carried(associations, _SPI, _BYTES), len(_FLOW.findall(flows)))
 
     def policies(self, testbed: Testbed) -> int:
         """One each way a pair of networks."""

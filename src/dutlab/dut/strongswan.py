@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dutlab.dut.ipsec import Held, fed, own_ipsec, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, fed, own_ipsec, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite
 from dutlab.dut.linux_ipsec import held, need_esp
 from dutlab.dut.mode import UndoStep, network_pairs
@@ -64,7 +64,7 @@ class StrongswanEnd:
         await host.run(["sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
         await initiate(host, tunnels)
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As the kernel tells."""
         return await held(host)
 

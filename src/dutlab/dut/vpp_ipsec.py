@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import ClassVar
 
-from dutlab.dut.ipsec import Held, carried, fed, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, carried, fed, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, hidden, lines
 from dutlab.dut.mode import UndoStep, network_pairs
 from dutlab.dut.privilege import Root
@@ -61,11 +61,11 @@ class VppEnd:
         if said or done.status != 0:  # vppctl ends with 0 whatever VPP says
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As VPP tells; `detail` without a number shows no keys."""
         root = await Root.on(host)
         associations, policies = await show(root, "ipsec", "sa", "detail"), await show(root, "ipsec", "spd")
-        return Held(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
+        return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
 
     def policies(self, testbed: Testbed) -> int:
         """A pair of networks is protected each way and discarded otherwise; the DUT's own packets, which are encrypted already, pass."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dutlab.dut.ipsec import Held, own_ipsec, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, own_ipsec, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, hidden
 from dutlab.dut.linux_ipsec import held
 from dutlab.dut.mode import UndoStep, network_pairs
@@ -56,7 +56,7 @@ class VyosEnd:
             said = hidden(done.errors, tunnels)
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
-    async def held(self, host: Host) -> Held:
+    async def held(self, host: Host) -> TunnelEndState:
         """As its Linux kernel tells."""
         return await held(await Root.on(host))
 

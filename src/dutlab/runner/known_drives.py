@@ -27,7 +27,7 @@ from dutlab.spec.workloads.setting import Setting
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.fio import pts
 from dutlab.tools.fio.drives import FoundDrive
-from dutlab.tools.fio.program import FIO, Ran, measure, run
+from dutlab.tools.fio.program import FIO, FioResult, measure, run
 from dutlab.tools.generator_tool import GeneratorSite
 
 DMSETUP = Program("dmsetup", "dmsetup")
@@ -170,7 +170,7 @@ async def _slows(site: GeneratorSite) -> list[Known]:
     ]
 
 
-async def _job(site: GeneratorSite, path: str, size: int, options: dict[str, str], *, ramp_s: float, duration_s: float) -> Ran:
+async def _job(site: GeneratorSite, path: str, size: int, options: dict[str, str], *, ramp_s: float, duration_s: float) -> FioResult:
     setting = FioSetting(options={**DEFAULTS, **options}, writes=False, ramp_s=ramp_s, duration_s=duration_s)
     return await run(site, {HOST: {"known": FoundDrive(f"{HOST}:known", path, size)}}, setting)
 

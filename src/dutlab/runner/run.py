@@ -20,13 +20,13 @@ from dutlab.runner.recovery import STANDING_LAB, put_back, standing_lab_of, test
 from dutlab.runner.rig import disturbed_by_environment
 from dutlab.runner.trust import insist_on_resume
 from dutlab.spec.experiment import Experiment
-from dutlab.spec.loader import Given, testbed_of
+from dutlab.spec.loader import LoadedExperiment, testbed_of
 from dutlab.spec.testbed import Testbed
 from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
 
-async def run(given: Given, options: RunOptions, progress: Progress) -> RunResult:
+async def run(given: LoadedExperiment, options: RunOptions, progress: Progress) -> RunResult:
     """Plans the experiment, makes its run folder with the very bytes that were read, and carries it out. No file of the user is read here.
 
     A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
@@ -80,7 +80,7 @@ class Work:
     testbed_yaml: bytes | None = None
 
     @classmethod
-    def planned(cls, given: Given, *, unattended: bool) -> Work:
+    def planned(cls, given: LoadedExperiment, *, unattended: bool) -> Work:
         """Every trial of an experiment; nothing is touched. Raises InputError, TestbedError."""
         experiment = with_environment(given.experiment)
         testbed = testbed_of(given)

@@ -23,7 +23,7 @@ from dutlab.errors import DutlabError
 from dutlab.report.pages.html import style_sheet
 from dutlab.serve.control import Control
 from dutlab.serve.guard import FILE_POLICY, Guard, Guarded, TooLarge
-from dutlab.serve.live import Lives
+from dutlab.serve.live import FollowedRuns
 from dutlab.serve.pages import Pages
 from dutlab.store.beneath import Beneath, OutsideFolder
 from dutlab.store.fleet_database import FleetDatabaseAway
@@ -58,7 +58,7 @@ class _Site:
 
     def __init__(self, pages: Pages, guard: Guard, control: Control | None) -> None:
         self._pages, self._guard, self._control = pages, guard, control
-        self._lives = Lives(pages.live_part)
+        self._lives = FollowedRuns(pages.live_part)
 
     async def runs(self, request: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(self._pages.run_list, dict(request.query_params)))

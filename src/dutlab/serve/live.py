@@ -244,7 +244,7 @@ class Following:
                 yield ""
 
 
-class Lives:
+class FollowedRuns:
     """All runs that somebody looks at."""
 
     def __init__(self, draw: Callable[[RunState, datetime, str], str], *, most: int = 500) -> None:

@@ -50,7 +50,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path 
 
 
 @dataclass(frozen=True)
-class Given:
+class LoadedExperiment:
     """An experiment with the bytes that it was read from. Each file is read once, so what is archived is what is carried out."""
 
     experiment: Experiment
@@ -61,12 +61,12 @@ class Given:
     testbed_text: bytes | None = None
 
 
-def read_experiment(path: Path, overrides: Sequence[str] = ()) -> Given:
+def read_experiment(path: Path, overrides: Sequence[str] = ()) -> LoadedExperiment:
     """The experiment in `path` and its testbed, as load_experiment reads them, with their bytes. Raises SpecRefused."""
     return given_experiment(read_file(path), path, overrides)
 
 
-def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Given:
+def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> LoadedExperiment:
     """The same of a `text` that was read already, or that a command wrote itself.
 
     Raises SpecRefused with every fault.
@@ -83,7 +83,7 @@ def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, 
         faults += [source.fault(loc, what, FaultKind.UNFIT) for loc, what in incompatibilities(source.data, bed)]
     if experiment is None or faults:
         raise SpecRefused(faults)
-    return Given(experiment, text, *read)
+    return LoadedExperiment(experiment, text, *read)
 
 
 def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
@@ -91,7 +91,7 @@ def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, tes
     return given_experiment(text, path, overrides, testbed=testbed).experiment
 
 
-def testbed_of(given: Given) -> Testbed:
+def testbed_of(given: LoadedExperiment) -> Testbed:
     """The testbed that an experiment names, without touching it. Raises LabError."""
     named = given.experiment.testbed
     if isinstance(named, LabRef):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import combinations
 
-from dutlab.analysis.answers import Contest, Entrant, Standing, decide
+from dutlab.analysis.answers import Contest, ContestResult, Entrant, decide
 from dutlab.analysis.comparison import Comparison, Margin, Pair
 from dutlab.analysis.design import in_turn
 from dutlab.analysis.together import Together, overall
@@ -89,13 +89,15 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
     return found
 
 
-def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tuple[PlacedContest, Standing]]:
+def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tuple[PlacedContest, ContestResult]]:
     """Each contest with its standing. Raises DirectionUnknown, ValueError for a margin or a least change that is none."""
     insist_on_directions(of.contest for of in contests)
     return list(zip(contests, decide([of.contest for of in contests], least=asked.least, margin=asked.margin), strict=True))
 
 
-def between_modes(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRun, first: str, second: str) -> tuple[Comparison, ...]:
+def between_modes(
+    found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, first: str, second: str
+) -> tuple[Comparison, ...]:
     """What the rule says of each cell of the second mode against that of the first with the same levels."""
     out = []
     for placed, standing in found:
@@ -107,7 +109,9 @@ def between_modes(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsO
     return tuple(out)
 
 
-def overall_of(found: Sequence[tuple[PlacedContest, Standing]], cells: CellsOfRun, modes: Sequence[str]) -> dict[tuple[str, str], Together]:
+def overall_of(
+    found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
+) -> dict[tuple[str, str], Together]:
     """What all cells of every two modes say at once, the second against the first, by the names of both in either order."""
     made = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
     return made | {(b, a): of.turned for (a, b), of in made.items()}
@@ -150,7 +154,7 @@ def _with_readings(label: str, readings: Sequence[Sequence[CellFigure]], levels:
     )
 
 
-def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> Standing:
+def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> ContestResult:
     """The standing of what are not modes or levels of one cell, such as generators and drives, by the name of each."""
     moments = {name: [r.started for r in of] for name, of in named.items()}
     stretches = frozenset((a, b) for a, b in combinations(moments, 2) if not in_turn([(moments[a], moments[b])]))

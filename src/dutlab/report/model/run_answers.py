@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from dutlab.analysis.answers import Standing
+from dutlab.analysis.answers import ContestResult
 from dutlab.analysis.together import Together
 from dutlab.report.model.contests import CellsOfRun, CompareRequest, PlacedContest, alone, contests_of, decided, overall_of
 from dutlab.report.model.table import Figure
@@ -21,10 +21,10 @@ class RunAnswers:
 
     def __init__(self, records: Iterable[TrialRecord]) -> None:
         self._records = {r.trial: r for r in records}
-        self._by_trials: dict[tuple[str, ...], Mapping[_Where, tuple[Standing, str]]] = {}
-        self._of_figures: dict[tuple[str, ...], Sequence[tuple[PlacedContest, Standing]]] = {}
+        self._by_trials: dict[tuple[str, ...], Mapping[_Where, tuple[ContestResult, str]]] = {}
+        self._of_figures: dict[tuple[str, ...], Sequence[tuple[PlacedContest, ContestResult]]] = {}
 
-    def standing(self, figure: str, named: Sequence[tuple[str, Figure]]) -> tuple[Standing, Mapping[str, str]]:
+    def standing(self, figure: str, named: Sequence[tuple[str, Figure]]) -> tuple[ContestResult, Mapping[str, str]]:
         """The standing of these cells, and the name of each by the label that it has there.
 
         Where they are modes or levels of one cell, it is the standing that `compare`, and for figures that cells are not judged by
@@ -49,19 +49,19 @@ class RunAnswers:
     def _cells(self) -> CellsOfRun:
         return cells_of(self._records.values())
 
-    def _standings(self, figures: tuple[str, ...]) -> Sequence[tuple[PlacedContest, Standing]]:
+    def _standings(self, figures: tuple[str, ...]) -> Sequence[tuple[PlacedContest, ContestResult]]:
         """By what cells are judged by, or by these figures; those of which it is not known which side is better are left out."""
         if figures not in self._of_figures:
             asked = CompareRequest(figures)
             self._of_figures[figures] = decided([of for of in contests_of([self._cells], asked) if of.contest.better], asked)
         return self._of_figures[figures]
 
-    def _held(self, figures: tuple[str, ...]) -> Mapping[_Where, tuple[Standing, str]]:
+    def _held(self, figures: tuple[str, ...]) -> Mapping[_Where, tuple[ContestResult, str]]:
         if figures not in self._by_trials:
             self._by_trials[figures] = dict(self._where(figures))
         return self._by_trials[figures]
 
-    def _where(self, figures: tuple[str, ...]) -> Iterator[tuple[_Where, tuple[Standing, str]]]:
+    def _where(self, figures: tuple[str, ...]) -> Iterator[tuple[_Where, tuple[ContestResult, str]]]:
         for of, standing in self._standings(figures):
             figure = of.contest.figure
             for key, e in zip(of.keys, of.contest.entrants, strict=True):

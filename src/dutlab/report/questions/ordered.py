@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dutlab.analysis.answers import PlacedPair, Standing
+from dutlab.analysis.answers import ContestResult, RankedPair
 from dutlab.analysis.verdict import Procedure
 from dutlab.errors import InputError
 from dutlab.printable import printable
@@ -18,7 +18,7 @@ _MOST_NAMED = 8
 """Ties of one order that are named one by one."""
 
 
-def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) -> tuple[Standing, ...]:
+def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) -> tuple[ContestResult, ...]:
     """An order for everything that several modes, or levels of factors, were measured with in any of `runs`.
 
     Raises InputError where there is no such thing, and for a figure that no run has; DirectionUnknown; ValueError for a least change that
@@ -32,7 +32,7 @@ def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) ->
     return tuple(standing for _, standing in found)
 
 
-def order_rows(order: Standing) -> tuple[list[str], list[list[str]]]:
+def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of an order's table: place, cell, and the median in each run."""
     unit = unit_for(order.contest.figure, [v for p in order.places for v in p.medians if v is not None])
     heads = ["place", "cell", *(f"run {n}" for n in range(1, len(order.places[0].medians) + 1))]
@@ -47,7 +47,7 @@ def order_rows(order: Standing) -> tuple[list[str], list[list[str]]]:
     return heads, rows
 
 
-def order_words(order: Standing) -> Iterator[str]:
+def order_words(order: ContestResult) -> Iterator[str]:
     """What may be said of the order, in sentences; the first is the answer."""
     runs = len(order.places[0].medians)
     told, pairs = len(order.proven), len(order.pairs)
@@ -74,9 +74,9 @@ def order_words(order: Standing) -> Iterator[str]:
         yield f"So many runs prove a difference of {max(unseen) * 100:.2g} % four times in five; for smaller ones add runs, not repeats."
 
 
-def method_words(orders: Sequence[Standing]) -> str:
+def method_words(orders: Sequence[ContestResult]) -> str:
     """How the orders of one question were found, in sentences; empty where nothing was compared."""
-    said, kinds = list[str](), dict[Procedure, list[Standing]]()
+    said, kinds = list[str](), dict[Procedure, list[ContestResult]]()
     for order in orders:
         for kind in dict.fromkeys(pair.comparison.kind for pair in order.pairs):
             kinds.setdefault(kind, []).append(order)
@@ -91,14 +91,14 @@ def method_words(orders: Sequence[Standing]) -> str:
     return " ".join(said)
 
 
-def _ties(order: Standing, runs: int) -> Iterator[str]:
+def _ties(order: ContestResult, runs: int) -> Iterator[str]:
     for pair in order.ties[:_MOST_NAMED]:
         yield f"{pair.better} and {pair.worse} share a place: no difference is proven{_tie_order(pair) if runs > 1 else ''}."
     if (more := len(order.ties) - _MOST_NAMED) > 0:
         yield f"{more} more pairs share a place (--json has all)."
 
 
-def _tie_order(pair: PlacedPair) -> str:
+def _tie_order(pair: RankedPair) -> str:
     if pair.against:
         return f", and {_numbers(pair.against)} {'has' if len(pair.against) == 1 else 'have'} them the other way round"
     return ", though their medians lie the same way in every run"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dutlab.analysis.answers import AnswerKind, Standing
+from dutlab.analysis.answers import AnswerKind, ContestResult
 from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.together import Together
 from dutlab.analysis.verdict import Reason, Verdict
@@ -99,7 +99,7 @@ def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: 
 class _Values:
     """The values of named cells, and the sentences that a standing of them makes."""
 
-    def __init__(self, have: Mapping[str, Figure], unit: Unit, standing: Standing, names: Mapping[str, str]) -> None:
+    def __init__(self, have: Mapping[str, Figure], unit: Unit, standing: ContestResult, names: Mapping[str, str]) -> None:
         self._have, self._unit, self._standing, self._names = have, unit, standing, names
         self._labels = {name: label for label, name in names.items()}
         self._speed = is_speed(standing.contest.figure)

@@ -70,13 +70,13 @@ def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
     """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
     measured = [g for g in groups if g.measured and measure_unit(g.main[0]) in _LIMITED]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
-    near = _Near.of(measured, bed)
+    near = _CellIndex.of(measured, bed)
     ordered = sorted(measured, key=lambda g: (labels[g.label], g.cell.workload, len(g.cell.links), g.cell.links, size_order(g.size)))
     return tuple(_row(g, near, bed) for g in ordered)
 
 
 @dataclass(frozen=True)
-class _Near:
+class _CellIndex:
     """The cells that tell something of one another, found once: a run has as many cells as files were imported."""
 
     of_label: Mapping[tuple[_Place, str], Sequence[Group]]
@@ -113,12 +113,12 @@ class _Near:
         return cls(of_label, fastest if bed.one else {}, sums, others if bed.one else {}, most)
 
 
-def _row(group: Group, near: _Near, bed: LimitContext) -> LimitRow:
+def _row(group: Group, near: _CellIndex, bed: LimitContext) -> LimitRow:
     found, (figure, link) = what_limited(_facts(group, near, bed)), group.main
     return LimitRow.of(group, found, value=_figure(group, link, figure) or 0.0, size=group.size or _pair(group))
 
 
-def _facts(group: Group, near: _Near, bed: LimitContext) -> Facts:
+def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
     (figure, link), place, size = group.main, _place(group), group.size
     line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
     tcp = figure == "goodput_bps"
@@ -195,7 +195,7 @@ def _cycle_share(group: Group, dut: str) -> float | None:
     return median(shares) if shares else None
 
 
-def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighbour]:
+def _neighbours(group: Group, near: _CellIndex, bed: LimitContext) -> Iterable[Neighbour]:
     """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
     figure, link = group.main
     own = [g for g in near.of_label[_place(group), group.label] if g.size != group.size]
@@ -209,7 +209,7 @@ def _neighbours(group: Group, near: _Near, bed: LimitContext) -> Iterable[Neighb
             )
 
 
-def _together(group: Group, near: _Near) -> float | None:
+def _together(group: Group, near: _CellIndex) -> float | None:
     """The sum over several links of which this one was a part, in the same mode."""
     workload, (link,), params = _place(group)
     return max((value for links, value in near.sums.get((workload, params, group.label, group.size), ()) if link in links), default=None)
@@ -311,7 +311,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
     return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if _is_frames(figure) and pps and bits else None
 
 
-def _generator_best(group: Group, near: _Near) -> float | None:
+def _generator_best(group: Group, near: _CellIndex) -> float | None:
     """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
     figure, link = group.main
     if figure in _ONE_LOAD:

@@ -14,7 +14,7 @@ from dutlab.subject import of_part
 from dutlab.tools.fio.knee import Sweep, sweep
 from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_lines, watched
 from dutlab.tools.fio.output import JobOutput, jobs_of, span_of, total
-from dutlab.tools.fio.program import Ran, doubts_of, drives_of, facts_of, run
+from dutlab.tools.fio.program import FioResult, doubts_of, drives_of, facts_of, run
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import read_object
 
@@ -29,7 +29,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """The sweep of one cell. Raises MeasurementError, HostError."""
     setting = cell.setting_as(StorageLimitSetting)
     found = await drives_of(site, cell)
-    ran: dict[int, Ran] = {}
+    ran: dict[int, FioResult] = {}
 
     async def at(depth: int) -> float:
         ran[depth] = await run(site, found, setting.at(depth))

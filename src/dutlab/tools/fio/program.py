@@ -59,7 +59,7 @@ Found = Mapping[str, Mapping[str, FoundDrive]]
 
 
 @dataclass(frozen=True)
-class Ran:
+class FioResult:
     """What fio did, on all hosts."""
 
     versions: Mapping[str, str]
@@ -173,15 +173,15 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
     return found
 
 
-async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> Ran:
+async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> FioResult:
     """One job on every drive, on all hosts at once. Raises ToolFailed, HostError."""
-    return Ran.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting, site.tell) for host, drives in found.items())))
+    return FioResult.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting, site.tell) for host, drives in found.items())))
 
 
-async def run_during(site: GeneratorSite, found: Found, setting: FioSetting, act: Callable[[], Awaitable[None]]) -> Ran:
+async def run_during(site: GeneratorSite, found: Found, setting: FioSetting, act: Callable[[], Awaitable[None]]) -> FioResult:
     """The same, on one host, until `act` is over, with a histogram of each second. Raises ToolFailed, HostError, and what `act` raises."""
     ((host, drives),) = found.items()
-    return Ran.of([await _one(site.hosts[host], host, drives, setting, site.tell, act=act)])
+    return FioResult.of([await _one(site.hosts[host], host, drives, setting, site.tell, act=act)])
 
 
 def doubts_of(found: Found) -> tuple[Doubt, ...]:
@@ -194,7 +194,7 @@ def doubts_of(found: Found) -> tuple[Doubt, ...]:
     )
 
 
-def facts_of(found: Found, ran: Ran) -> dict[str, str]:
+def facts_of(found: Found, ran: FioResult) -> dict[str, str]:
     """What fio and the drives are."""
     drives = [d for of_host in found.values() for d in of_host.values()]
     return {
@@ -256,7 +256,7 @@ async def _one(
     tell: Tell,
     *,
     act: Callable[[], Awaitable[None]] | None = None,
-) -> Ran:
+) -> FioResult:
     """Raises ToolFailed with what fio said, HostError, and what `act` raises."""
     text = job_file(setting, drives, histograms=act is not None)
     laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file and not d.stays) / LAYOUT_BYTES_PER_S
@@ -286,9 +286,9 @@ async def _one(
     spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
         place = joined(drive.name for drive in drives.values())
-        return Ran({name: version}, {place: total(jobs)}, (), raw, tuple(doubts), spans, {place: jobs})
+        return FioResult({name: version}, {place: total(jobs)}, (), raw, tuple(doubts), spans, {place: jobs})
     read = [r for job in jobs for r in readings(_of(logs, job.name), job.name)]
-    return Ran({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts), spans)
+    return FioResult({name: version}, {job.name: job for job in jobs}, read, raw, tuple(doubts), spans)
 
 
 async def _gone(host: Host, drives: Mapping[str, FoundDrive]) -> list[str]:

@@ -19,7 +19,7 @@ from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.stats.steady import WINDOW, Steadiness, first_steady, steadiness
 from dutlab.subject import part_figure
 from dutlab.tools.fio.output import JobOutput, jobs_of, total
-from dutlab.tools.fio.program import Found, Ran, doubts_of, drives_of, facts_of, run
+from dutlab.tools.fio.program import FioResult, Found, doubts_of, drives_of, facts_of, run
 from dutlab.tools.fio.purge import purge
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import read_object
@@ -43,7 +43,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
                 await purge(site.hosts[host], drive, setting.purge)
     before = await run(site, found, setting.preconditioning) if setting.passes else None
     rounds: list[dict[_Place, JobOutput]] = []
-    every: list[tuple[str, Ran]] = []
+    every: list[tuple[str, FioResult]] = []
     last = 1 if setting.test == "write-saturation" else setting.most_rounds
     while len(rounds) < last and first_steady(_tracked(setting, rounds)) is None:
         rounds.append({})
@@ -57,7 +57,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     return replace(made, readings=[*filled, *made.readings], tables={**made.tables, **({"stages": stages} if stages else {})})
 
 
-def _stages(before: Ran | None, every: Sequence[tuple[str, Ran]]) -> list[Row]:
+def _stages(before: FioResult | None, every: Sequence[tuple[str, FioResult]]) -> list[Row]:
     """When preconditioning and each round began to be read, in seconds since 1970."""
     found: dict[str, float] = {}
     for name, ran in ([] if before is None else [("preconditioning", before)]) + [
@@ -116,7 +116,7 @@ def _window(setting: PtsSetting, rounds: Rounds) -> Steadiness | None:
     return first_steady(tracked) or steadiness(tracked)
 
 
-def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, every: Sequence[tuple[str, Ran]]) -> Measured:
+def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, every: Sequence[tuple[str, FioResult]]) -> Measured:
     state, window = state_of(setting, rounds), _window(setting, rounds)
     doubts = [doubt for _, ran in every for doubt in ran.doubts]
     if state == NOT_REACHED:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
-from dutlab.cli.told import say, say_words, table
+from dutlab.cli.terminal import say, say_words, table
 from dutlab.errors import InputError
 from dutlab.units import si
 
