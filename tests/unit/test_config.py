@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from dutlab.cli import one_workload, search, told
+from dutlab.cli import one_workload, search, terminal
 from dutlab.cli.config import config as config_command
 from dutlab.cli.config_file import ON_THE_COMMAND_LINE, config_path, defaults_of, read_config
 from dutlab.cli.main import COMMANDS, dutlab, main
@@ -26,7 +26,7 @@ Said = tuple[int, str, str]
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(told, "_chosen", {"colour": "auto"})
+    monkeypatch.setattr(terminal, "_chosen", {"colour": "auto"})
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "config" / "dutlab" / "config.toml"
     path.parent.mkdir(parents=True)
@@ -148,7 +148,7 @@ def test_colour_is_as_the_file_says(file: Path, said: Callable[..., Said], monke
     for choice, coloured in (("never", False), ("always", True)):
         file.write_text(f"colour = '{choice}'\n")
         said("runs", "--runs", str(file.parent))
-        assert told.terminal()[1] is coloured
+        assert terminal.terminal()[1] is coloured
 
 
 def test_a_relative_xdg_config_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from dutlab.cli import run as cli
 from dutlab.cli.manner import Manner
+from dutlab.outside import AtPipe
 from dutlab.runner.execution import Execution
 from dutlab.runner.progress import RunResult
 from dutlab.spec import loader, yaml_source
@@ -28,8 +29,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "e.yaml").write_bytes(EXPERIMENT)
     (tmp_path / "bed.yaml").write_bytes(BED)
 
-    def changed_behind_the_reader(path: Path) -> bytes:
-        text = read_file(path)
+    def changed_behind_the_reader(path: Path, *pipes: AtPipe) -> bytes:
+        text = read_file(path, *pipes)
         path.write_bytes(text.replace(b"repeats: 1", b"repeats: 9").replace(b"10G", b"25G"))
         return text
 

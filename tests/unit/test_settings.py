@@ -105,6 +105,7 @@ OF_WORKLOAD = {
         "window_s": seconds, "meter": st.sampled_from([None, "wall"]),
     },
     "exact": {
+        "offload": st.sampled_from(["none", "gro"]),
         "frames": st.integers(100, 10**6), "flow_count": st.integers(1, 50_000), "rules": st.integers(0, 50_000), "mtu": st.integers(1500, 9000),
         "routes": st.integers(0, 50_000), "kernel": st.none() | st.just("/boot/vmlinuz"), "limit_s": counts, "cpu": st.just("max"), "modules": st.none(), "profile": st.booleans(),
     },

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dutlab.cli import told
+from dutlab.cli import terminal
 from dutlab.cli.report import report as report_command
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, word_table
 from dutlab.report.model.words import better_of
@@ -123,17 +123,17 @@ def test_words_are_as_wide_as_they_need_and_a_number_is_not_torn_apart() -> None
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_commands_print_tables_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    monkeypatch.setattr(told, "line_width", lambda: width)
+    monkeypatch.setattr(terminal, "line_width", lambda: width)
     rows = [("iperf3 · link ixl2_ixl0 of ixl2_ixl0+ixl3_ixl1", "17.44 Gb/s", "13.48 Gb/s", "no difference proven " * 3)] * 2
-    lines = list(told.table(("cell", "router", "nat", "verdict"), rows, right={1, 2}))
+    lines = list(terminal.table(("cell", "router", "nat", "verdict"), rows, right={1, 2}))
     assert max(map(len, lines)) <= width and sum("17.44 Gb/s" in line for line in lines) == 2, "no figure is broken"
-    assert max(map(len, told.wrapped("word " * 60))) <= width
+    assert max(map(len, terminal.wrapped("word " * 60))) <= width
 
 
 def test_a_program_gets_a_row_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "line_width", lambda: None)
-    assert len(list(told.table(("cell", "verdict"), [("a b " * 50, "c d " * 50)]))) == 3, "heads, a rule, the row"
-    assert told.wrapped("word " * 60) == ["word " * 60]
+    monkeypatch.setattr(terminal, "line_width", lambda: None)
+    assert len(list(terminal.table(("cell", "verdict"), [("a b " * 50, "c d " * 50)]))) == 3, "heads, a rule, the row"
+    assert terminal.wrapped("word " * 60) == ["word " * 60]
 
 
 def test_reasons_that_differ_in_their_numbers_only_are_told_once() -> None:
