@@ -43,6 +43,11 @@ _KEPT = 4
 """Saved guests that are kept, the newest."""
 _CONSOLE_LINES = 12
 _LEFT_S = 86_400.0
+_ALIKE = 20
+"""Looks, _LOOK_S apart, that find a halted processor unchanged: then it is halted for good."""
+_TRIES = 3
+_STATE_S = 300.0
+"""In which some 100 MB are written or read on the busiest machine."""
 _LOOK_S = 2.0
 """How often a guest that says nothing is looked at."""
 APPEND = (
@@ -86,6 +91,10 @@ class GuestEnded(Exception):
     """QEMU has ended before it answered."""
 
 
+class GuestStuck(ToolFailed):
+    """The guest waits for something that does not come, or its state did not get out or in: the next try mostly does."""
+
+
 class Monitor:
     """QMP, as docs/interop/qmp-spec.rst of QEMU has it: an object a line."""
 
@@ -93,6 +102,8 @@ class Monitor:
         self._process = process
         self._told = deque[dict[str, Any]]()
         """Events that came before an answer."""
+        self._seen, self._alike = "", 0
+        """Registers at the last look, and how many looks in a row found the same."""
         self.is_spent = False
         """QEMU has had all its processor time; known once it has ended."""
 
@@ -126,16 +137,23 @@ class Monitor:
         return str(await self.ask("human-monitor-command", **{"command-line": line})).strip()
 
     async def _is_dead(self) -> bool:
-        """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9)."""
+        """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9). Raises GuestStuck if none will come."""
         said = await self.command("info registers")
         flags, halted = re.search(r"[ER]FL=([0-9a-f]+)", said), re.search(r"HLT=(\d)", said)
+        self._seen, self._alike = said, self._alike + 1 if said == self._seen else 0
+        if halted is not None and halted[1] == "1" and self._alike >= _ALIKE:  # virtual time jumps to the next timer, so there is none
+            raise GuestStuck("the guest waits for an interrupt that does not come", tool=QEMU.name, host=self._process.host_name)
         return flags is not None and halted is not None and halted[1] == "1" and not int(flags[1], 16) & 1 << 9
 
     async def migrated(self) -> None:
-        """Until the state is out, or in. Raises GuestEnded, ToolFailed."""
-        while (status := (await self.event("MIGRATION"))["data"]["status"]) != "completed":
-            if status == "failed":
-                raise ToolFailed("the saved state cannot be written or read", tool=QEMU.name, host=self._process.host_name)
+        """Until the state is out, or in. Raises GuestEnded, GuestStuck."""
+        status = ""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STATE_S):
+                while status not in ("completed", "failed"):
+                    status = (await self.event("MIGRATION"))["data"]["status"]
+        if status != "completed":
+            raise GuestStuck("the saved state cannot be written or read", tool=QEMU.name, host=self._process.host_name)
 
     async def _line(self) -> dict[str, Any]:
         if not (line := await self._process.readline()):
@@ -195,6 +213,16 @@ Paused = Callable[[Monitor, str], Awaitable[None]]
 
 async def run_script(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None = None) -> str:
     """What the guest said on its console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            return await _run_once(host, machine, state, script, paused)
+        except GuestStuck:
+            if not left:
+                raise
+    raise AssertionError
+
+
+async def _run_once(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None) -> str:
     with TemporaryDirectory(prefix=".trial-", dir=state.parent) as place:
         async with _started(host, machine, Path(place), script, ["-incoming", "defer"]) as monitor:
             await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
