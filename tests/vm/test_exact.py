@@ -89,7 +89,7 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     assert (facts["tracked_flows"], found["filter-default"]["tool_facts"]["tracked_flows"]) == ("0", "101")
     assert not any(r["doubts"] or r["interference"] for r in found.values() if r["status"] == "measured")
     why = {mode: found[mode]["why"] for mode in ("refused", "lost", "late")}
-    assert "/dev/stdin:2:" in why["refused"] and "were lost" in why["lost"] and "own clock" in why["late"], why
+    assert "/dev/stdin:2:" in why["refused"] and "were lost" in why["lost"] and "limit_s" in why["late"], why
     again = command(
         "exact", "--modes", "router", "--size", "64", "frames=200", "limit_s=15", "flows=100", "--profile", "--runs", "again/runs"
     )
