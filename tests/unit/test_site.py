@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from capability import need
+from documentation import site
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("mkdocs.yml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "LICENSE")
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "link": "href"}
 READ_ONLY = ("canonical", "next", "prev", "alternate")  # relations that name a page and load nothing
 
@@ -29,20 +26,6 @@ class Loads(HTMLParser):
         of = {k: v or "" for k, v in attrs}
         if tag in LOADS and of.get("rel") not in READ_ONLY and (address := of.get(LOADS[tag])):
             self.found.append(address)
-
-
-def site(tree: Path, **own: str) -> subprocess.CompletedProcess[str]:
-    """Build a site of the project's pages, or of `own` pages alone."""
-    for name in SOURCES:
-        (tree / name).write_text("# Page\n") if own and name.endswith(".md") else shutil.copy(ROOT / name, tree)
-    for name in ("docs", "examples", "contracts"):
-        (tree / name).mkdir() if own else shutil.copytree(ROOT / name, tree / name)
-    for name, text in own.items():
-        (tree / f"docs/{name}.md").write_text(text)
-    if not (tree / ".venv").exists():
-        need("mkdocs", (ROOT / ".venv/bin/mkdocs").exists())
-        (tree / ".venv").symlink_to(ROOT / ".venv")
-    return subprocess.run([ROOT / "scripts/site"], cwd=tree, capture_output=True, text=True, check=False)
 
 
 def test_every_page_is_in_the_navigation() -> None:
