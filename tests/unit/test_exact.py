@@ -20,7 +20,7 @@ from dutlab.spec.known import EXACT, FAMILY_MODES
 from dutlab.spec.loader import given_experiment
 from dutlab.spec.workloads.exact import ExactSetting, ExactWorkload
 from dutlab.tools.exact.guest import PROOF_FRAMES, Pass, insist_on_modules, layer3_bytes, passes_of, trial_script
-from dutlab.tools.exact.machine import GuestEnd, Machine, ended
+from dutlab.tools.exact.machine import GuestEnd, GuestStuck, Machine, ended, tried
 from dutlab.tools.exact.program import PassResult, figures_of, parse_console, void_because
 
 
@@ -188,3 +188,21 @@ def test_counts_need_no_test_and_no_repeats() -> None:
     assert compare([Pair("cell", figure, (first,), (second,))], least=0.01)[0].verdict is Verdict.NO_DIFFERENCE
     (standing,) = decide([Contest("64 bytes", figure, (Entrant("nat", ((8006.0,),)), Entrant("router", ((4927.2,),))))])
     assert (standing.kind, standing.best) == (AnswerKind.FASTEST, ("router",))
+
+
+@pytest.mark.parametrize(("stuck", "runs"), [(0, 1), (2, 3), (3, 3)])
+async def test_a_guest_that_is_stuck_is_run_again_three_times_in_all(stuck, runs):
+    done = []
+
+    async def once():
+        done.append(1)
+        if len(done) <= stuck:
+            raise GuestStuck("the guest waits", tool="qemu", host="dut")
+        return "console"
+
+    if stuck < runs:
+        assert await tried(once) == "console"
+    else:
+        with pytest.raises(GuestStuck):
+            await tried(once)
+    assert len(done) == runs

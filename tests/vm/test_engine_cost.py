@@ -14,6 +14,7 @@ import platform
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.workloads.exact import ExactSetting
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.exact.guest import MARK, Pass, guest_image, trial_script
-from dutlab.tools.exact.machine import Machine, run_script, saved, version_of
+from dutlab.tools.exact.machine import Machine, run_script, saved, tried, version_of
 from dutlab.tools.exact.program import parse_console
 from vm.conftest import need_clang
 
@@ -106,7 +107,7 @@ async def consoles(folder: Path, scripts: list[bytes]) -> list[str]:
     image = guest_image(MODULES / release, release, more=[Program("dutlab-engine", "dutlab")])
     machine = Machine(kernel, image, "max", await version_of(host))
     state = await saved(host, machine, folder)
-    return [await run_script(host, machine, state, script) for script in scripts]
+    return [await tried(partial(run_script, host, machine, state, script)) for script in scripts]
 
 
 def cost(text: str, backend: str) -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from dutlab import outside
 from dutlab.bounds import CONSOLE_BYTES
@@ -32,6 +32,7 @@ from dutlab.hosts.host import Host, Process
 from dutlab.hosts.programs import Program
 from dutlab.tools.exact.guest import MARK, PAUSE, SCRIPT
 
+_T = TypeVar("_T")
 QEMU = Program("qemu-system-x86_64", "qemu-system-x86")
 MEMORY_MB = 512
 CPU_LIMIT_S = 900
@@ -139,11 +140,11 @@ class Monitor:
     async def _is_dead(self) -> bool:
         """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9). Raises GuestStuck if none will come."""
         said = await self.command("info registers")
-        flags, halted = re.search(r"[ER]FL=([0-9a-f]+)", said), re.search(r"HLT=(\d)", said)
+        flags, is_halted = re.search(r"[ER]FL=([0-9a-f]+)", said), "HLT=1" in said
         self._seen, self._alike = said, self._alike + 1 if said == self._seen else 0
-        if halted is not None and halted[1] == "1" and self._alike >= _ALIKE:  # virtual time jumps to the next timer, so there is none
+        if is_halted and self._alike >= _ALIKE:  # virtual time jumps to the next timer, so there is none
             raise GuestStuck("the guest waits for an interrupt that does not come", tool=QEMU.name, host=self._process.host_name)
-        return flags is not None and halted is not None and halted[1] == "1" and not int(flags[1], 16) & 1 << 9
+        return is_halted and flags is not None and not int(flags[1], 16) & 1 << 9
 
     async def migrated(self) -> None:
         """Until the state is out, or in. Raises GuestEnded, GuestStuck."""
@@ -207,22 +208,20 @@ def _keep(part: Path, state: Path) -> None:
         old.unlink(missing_ok=True)
 
 
+async def tried(once: Callable[[], Awaitable[_T]]) -> _T:
+    """What a run of a guest gives: one that is stuck is run again, _TRIES times in all. Raises what `once` raises."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(GuestStuck):
+            return await once()
+    return await once()
+
+
 Paused = Callable[[Monitor, str], Awaitable[None]]
 """Is called while the guest has paused itself, with what it said until then."""
 
 
 async def run_script(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None = None) -> str:
     """What the guest said on its console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
-    for left in range(_TRIES - 1, -1, -1):
-        try:
-            return await _run_once(host, machine, state, script, paused)
-        except GuestStuck:
-            if not left:
-                raise
-    raise AssertionError
-
-
-async def _run_once(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None) -> str:
     with TemporaryDirectory(prefix=".trial-", dir=state.parent) as place:
         async with _started(host, machine, Path(place), script, ["-incoming", "defer"]) as monitor:
             await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])

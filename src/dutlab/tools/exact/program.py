@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import hypot
 from pathlib import Path
 
@@ -37,8 +38,8 @@ from dutlab.tools.exact.guest import (
     passes_of,
     trial_script,
 )
-from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, version_of
-from dutlab.tools.exact.traced import Count, PassProfile, tracer, weighed, without_symbols
+from dutlab.tools.exact.machine import APPEND, MEMORY_MB, QEMU, GuestEnd, GuestFailed, Machine, ended, run_script, saved, tried, version_of
+from dutlab.tools.exact.traced import Count, PassProfile, Tracer, tracer, weighed, without_symbols
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
 from dutlab.user_cache import user_cache
@@ -156,6 +157,12 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     return version
 
 
+async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> tuple[str, Tracer]:
+    """What the guest said, and the log of its functions, a new one for each run of a guest."""
+    async with tracer(state.parent) as log:
+        return without_symbols(await run_script(host, machine, state, script, log.paused)), log
+
+
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One trial. Raises ToolFailed, LabError, HostError."""
     setting, host = cell.setting_as(ExactSetting), _host(site)
@@ -166,12 +173,11 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     machine = await _machine(setting, words, version)
     folder = user_cache() / "exact"
     try:
-        state = await saved(host, machine, folder)
+        state = await tried(partial(saved, host, machine, folder))
     except OSError as error:
         why = f"the booted guest cannot be kept in {folder}: {error.strerror}"
         raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make room there, or set XDG_CACHE_HOME") from error
-    async with tracer(state.parent) as log:
-        console = without_symbols(await run_script(host, machine, state, script, log.paused))
+    console, log = await tried(partial(_traced, host, machine, state, script))
     raw = {"console.txt": console.encode(), "script.sh": script}
     try:
         found, distinct, tracked = parse_console(console)
