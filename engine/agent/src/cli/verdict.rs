@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// Replies and what is doubted of them, which tests/contract/test_engine_doubts.py also gives to dutlab.
+    /// Replies and what is doubted of them, which `tests/contract/test_engine_doubts.py` also gives to dutlab.
     const TABLE: &str = include_str!("../../../../tests/data/engine-doubts.json");
 
     /// The table's usual reply `part`, but for what `case` changes of it.
