@@ -18,7 +18,7 @@ from golden import Golden, only_golden
 from isolation import isolate
 from shares import dealt
 
-ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "servers", "vm", "faults"))
+ISOLATED = tuple(Path(__file__).parent / folder for folder in ("netns", "servers", "devices", "vm", "faults"))
 LONG = (*ISOLATED, Path(__file__).parent / "browser")
 
 os.environ.setdefault("DUTLAB_DISTURBED", "count")

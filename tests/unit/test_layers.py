@@ -17,7 +17,7 @@ from shares import dealt
 
 ROOT = Path(__file__).parents[2]
 TABLE = tomllib.loads((ROOT / "tests" / "layers.toml").read_text())
-FOLDERS = {"faults": "tests/faults", "browser": "tests/browser", "servers": "tests/servers", "vm": "tests/vm", "busy": "tests"}
+FOLDERS = {"faults": "tests/faults", "browser": "tests/browser", "servers": "tests/servers", "devices": "tests/devices", "vm": "tests/vm", "busy": "tests"}
 
 
 @pytest.fixture(scope="module")
