@@ -1,9 +1,9 @@
-"""Which of versions in a row changed a figure: what is left is halved until two neighbours differ.
+"""Find which version in a row changed a figure: halve what is left until two neighbours differ.
 
-Counts put a version on one side for certain. A figure that has an error is measured in blocks of the first version and the one in
-question, until no change is so much likelier than the whole change, or less likely, that chance would seldom have made it so
-(dutlab.stats.sequential); that may be looked at after each run. A version that cannot be told, or that has no result, is passed over, and
-a neighbour is asked instead.
+A count decides for certain on which side a version is. A figure with an error is measured in blocks of the first version and the one in
+question, until "no change" is so much likelier or less likely than "the whole change" that chance would seldom explain it
+(dutlab.stats.sequential). That test may be read after each run. A version that stays undecided, or has no result, is skipped, and a
+neighbour is measured instead.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Bisection:
 
 
 def most_steps(count: int) -> int:
-    """How many versions are asked at most where each can be told: the two ends, the halves, and the change by itself."""
+    """Return the most versions that are measured where each can be decided: both ends, the halves, and the change itself."""
     return ceil(log2(max(count - 1, 1))) + 2
 
 

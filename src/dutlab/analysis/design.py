@@ -1,8 +1,8 @@
 """How two sides were measured, and so what a difference between them can mean.
 
-The unit of independence is whatever was set up anew: the blocks of one run, in which every mode has its turn; or whole runs. What changes
-between two runs for reasons outside the box (a reboot, cabling, heat, a neighbour's load) is in no spread of one run's repeats. So each
-design has a least change that counts, and for two single runs it is an allowance for exactly that.
+The unit of independence is whatever was set up again: the blocks of one run, in which every mode has its turn, or whole runs. Changes
+between two runs that come from outside the box (a reboot, cabling, heat, a neighbour's load) do not show in the spread of one run's
+repeats. So each design has a least change that counts. For two single runs it is an allowance for exactly these changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIXED = 0.4
 
 
 class NotKnown(enum.Enum):
-    """What no number of repeats of a design tells."""
+    """Questions that no number of repeats of a design answers."""
 
     SET_UP = "whether another set-up of either side shows the same"
     """Each side was set up once; three runs a side or more tell."""
@@ -34,9 +34,9 @@ class RunOrder(enum.Enum):
     IN_TURN = "in turn"
     """Blocks of one run: each has every mode once."""
     INTERLEAVED = "interleaved runs"
-    """Two runs whose blocks were measured in turn, in an order that nobody drew."""
+    """Two runs whose blocks were measured in turn, in a fixed order."""
     ROUNDS = "rounds of interleaved runs"
-    """The same, in an order that chance drew for each round: values at one place are of one round."""
+    """Two runs whose blocks were measured in turn, in an order drawn for each round: values at one place are of one round."""
     ONE_AFTER_THE_OTHER = "one after the other"
     """Two runs, or two stretches of one, without a change back."""
     RUNS = "several runs a side"

@@ -47,7 +47,7 @@ class Sureness:
     """How sure a ratio is."""
 
     interval: Interval | None
-    """95 %, of this ratio alone; None where nothing tells it."""
+    """95 %, of this ratio alone; None where there is no estimate of the error."""
     p: float | None
     """Two-sided, adjusted for everything that the analysis tests (Holm), or by the rule for answers for all pairs of the run."""
     verdict: Verdict | None = None
@@ -72,11 +72,11 @@ class Effect:
     ratio: float
     sure: Sureness
     pairs: int
-    """Pairs of cells that differ in nothing else; 0 where the model of least squares told it."""
+    """Pairs of cells that differ in nothing else; 0 where the model of least squares estimated it."""
     only_at: tuple[str, ...] = ()
     """`mtu 9000`: levels of other factors that all pairs share, although the design has others."""
     mixed_with: tuple[str, ...] = ()
-    """Interactions that it cannot be told from: `a × b`."""
+    """Interactions that it cannot be separated from: `a × b`."""
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class Analysis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One for each effect, then what cannot be told, then what was left out."""
+        """Sentences on each effect, then on what cannot be separated, then on what was left out."""
         out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
         out += [f"{' and '.join(group)} were only changed together: their effects cannot be separated" for group in self.together]
         return (*out, *self.unseparated, *self.left_out)
@@ -174,7 +174,7 @@ def _pairs_of(effect: Effect, cells: Sequence[FactorCell]) -> Iterator[tuple[Fac
 def analyse(cells: Sequence[FactorCell]) -> Analysis:
     """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one is a duplicate."""
     usable, left_out = _usable(cells)
-    if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing beside it
+    if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing to be compared with
         raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))
     factors = list(dict.fromkeys(name for c in usable for name in c.levels))
     if ragged := [f for f in factors if any(f not in c.levels for c in usable)]:
@@ -228,7 +228,7 @@ class _Data:
         both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
         for model, words in both:
             freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
-            if freedom >= 2:  # noqa: PLR2004 - one tells next to nothing
+            if freedom >= 2:  # noqa: PLR2004 - one degree of freedom says next to nothing
                 left = np.array(self.logs) - model @ (np.linalg.pinv(model) @ np.array(self.logs))
                 return float(left @ left) / freedom, freedom, words
         return 0.0, 0, ""
@@ -262,7 +262,7 @@ class _Data:
         return [sum(weights.of[n] * of[n] for n in weights.used) for of in whole] if len(whole) >= FEWEST_BLOCKS else []
 
     def _estimate(self, weights: Weights) -> tuple[float, float, int]:
-        """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where nothing tells the error."""
+        """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where the error is not known."""
         if found := self._answers(weights):
             return fmean(found), stdev(found) / sqrt(len(found)), len(found) - 1
         variance, freedom, _ = self.residual

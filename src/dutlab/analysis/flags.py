@@ -1,4 +1,4 @@
-"""What repeats look like beside their median: values far off, a drift, two heaps. Hints to look, never reasons to delete a value."""
+"""Shape of repeats around their median: values far off, a drift, two heaps. Hints to look, never reasons to delete a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dutlab.stats.summary import median
 from dutlab.units import si
 
 FEWEST = 5
-"""Below five repeats nothing can be told from chance."""
+"""With fewer than five repeats, chance explains any shape."""
 OUTLIER_MADS = 14.826
 """Ten standard deviations of a normal distribution in median absolute deviations, as hyperfine has it."""
 DRIFT_LEVEL = 0.05
@@ -52,7 +52,7 @@ class Flags:
     drift: Drift | None = None
     heaps: Heaps | None = None
     constant: bool = False
-    """All values are the same: either nothing varies, or nothing was measured anew."""
+    """All values are the same: either nothing varies, or nothing was measured again."""
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class GateCell:
 
 
 Rounds = Callable[[Collection[CellName], Callable[[Sequence[Pair]], bool]], Sequence[Pair]]
-"""Measures rounds of these cells (of all, where there are none) until it is told that they are enough, or time is over."""
+"""Measures rounds of these cells (of all, where none is named) until the callback says that they are enough, or time is over."""
 Again = Callable[[Collection[CellName]], Sequence[Pair]]
 """Counts these cells again, in another way."""
 
@@ -121,12 +121,12 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
 
 
 def again_by_rounds(measure: Rounds, names: Collection[CellName], allowed: float) -> Sequence[GateCell]:
-    """What a second measurement says of cells that are worse by another."""
+    """Judge cells that a first measurement called worse by a second one."""
     return _decided(measure(names, lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)
 
 
 def overall(cells: Sequence[GateCell]) -> CheckKind:
-    """The verdict of all together: one cell that is worse, or that cannot be told, is enough."""
+    """Return the verdict of all cells: one that is worse fails the whole; else one that is undecided makes it undecided."""
     kinds = {c.kind for c in cells}
     return next(
         (kind for kind in (CheckKind.FAIL, CheckKind.CANNOT_TELL) if kind in kinds), CheckKind.PASS if cells else CheckKind.CANNOT_TELL

@@ -125,7 +125,7 @@ class SpreadChange:
 
 @dataclass(frozen=True)
 class LevelDrift:
-    """The figure moves little by little, beside its steps."""
+    """Slow movement of the figure between its steps."""
 
     ratio: float | None
     """From the first run to the last; None around 0."""
@@ -140,8 +140,8 @@ class History:
     levels: tuple[HistoryLevel, ...]
     changes: tuple[LevelChange, ...]
     apart: tuple[str, ...] = ()
-    """Runs that differ from those before and after them alike, by more than noise: no level of their own. If the newest is among them, one
-    more run will tell whether that is a change."""
+    """Runs that differ from those before and after by more than noise, but make no level. If the newest is among them, one more run
+    will show whether that is a change."""
     autocorrelation: float = 0.0
     """Correlation of one run with the next, as assumed by the analysis."""
     why: str = ""

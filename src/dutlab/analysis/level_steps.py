@@ -1,4 +1,4 @@
-"""Where the level of a series of runs changed: steps that are proven beside everything else that runs do by themselves.
+"""Steps in the level of a series of runs, proven against everything that runs do without a change.
 
 - Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
   (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
@@ -37,7 +37,7 @@ AROUND = 7
 _CLIP = 2.5
 """Standard deviations from there, beyond which a value counts as so far off and no more."""
 _NEAR = 60
-"""Runs to either side within which a step is told from a curve."""
+"""Runs to either side within which a step is distinguished from a curve."""
 _MOST_BENDS, _RUNS_A_BEND = 8, 8
 """The highest degree of such a curve, and how many runs there are for each."""
 _AS_LIKELY = 3.0
@@ -109,9 +109,9 @@ def _proven(of: LevelSeries, places: int) -> tuple[int, float] | None:
 
 
 def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | None:
-    """The place at which a step explains most, its size, and p for all places; None where it is not proven.
+    """Return the place at which a step explains most, its size, and p for all places; None where it is not proven.
 
-    It is proven beside a line, and beside a curve of the runs around it.
+    It is tested against a line through all runs, and against a curve through the runs around it.
     """
     at, effect, p = _beside_curves(y, of, degrees=2)
     if p * places > LEVEL:
@@ -123,10 +123,10 @@ def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | 
 
 
 def _beside_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, float, float]:
-    """The place and size of a step beside the likeliest curve of a degree below `degrees`, and p.
+    """Return place and size of a step over the likeliest curve of a degree below `degrees`, and p.
 
-    p is the largest beside any curve that is nearly as likely. How likely one is, the values say that are moved near: by what it and a step
-    leave of them, and by what its numbers cost (G. Schwarz, Ann. Stat. 6, 1978).
+    p is the largest over any curve that is nearly as likely. The likelihood of a curve follows from the clipped values: from what it and a
+    step leave of them, and from the number of its parameters (G. Schwarz, Ann. Stat. 6, 1978).
     """
     curves = sorted((_cost(of, degree), degree) for degree in range(degrees))
     steps = []

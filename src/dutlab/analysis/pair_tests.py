@@ -71,7 +71,7 @@ def _is_few(m: TestedPair, tests: int) -> bool:
 
 
 def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
-    """That of the medians with the interval of the levels, where the medians are too few for one of their own."""
+    """Return the ratio of the medians, with the interval of the levels where there are too few medians for an interval."""
     if ratio is None or ratio.interval is not None:
         return ratio
     inside = levels.interval

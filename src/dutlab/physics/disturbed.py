@@ -1,4 +1,4 @@
-"""Which trials other work disturbed: the one rule that the runner, methods, report, comparisons and the index go by.
+"""Which trials other work disturbed: the one rule that runner, methods, report, comparisons and index use.
 
 What threads waited for a CPU says little by itself: they wait for one another too, a third to two thirds of their time in the embedded lab
 on two cores. So what was taken is at most what others used, interval by interval (`Interference.taken_s`). A trial is disturbed where that

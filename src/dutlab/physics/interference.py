@@ -76,7 +76,7 @@ class CpuAccount:
     stopped_s: float = 0.0
     """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
     forwarding: ForwardingWait | None = None
-    """Its counts of readings are 0; None where there are no such threads, or nobody sees them."""
+    """Its counts of readings are 0; None where there are no such threads, or none is visible."""
     waits: tuple[tuple[float, float], ...] = ()
     """Of the readings so far the moment, and the most that one thread that forwards had waited since the one before."""
     fixed_work: tuple[float, int] = (0.0, 0)
@@ -145,9 +145,9 @@ class Interference:
     run_s: float
     """Sum over the threads that send, forward and receive."""
     wait_s: float
-    """Likewise, waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
+    """Their time waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
     taken_s: float | None
-    """Of what they waited, at most so much was due to other work: nobody can take more than he uses. None where it is not known."""
+    """The most of their waiting that other work can have caused: it cannot take more than it uses. None where it is not known."""
     others_cpu_s: float | None
     """CPU time of everything else, in user and system mode; None where it is not known."""
     own_cpu_s: float | None

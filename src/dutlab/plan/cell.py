@@ -56,7 +56,7 @@ class Cell(BaseModel):
         )
 
     def mtu(self, of_link: int) -> int:
-        """That of its links: a level of this factor stands for what the testbed says `of_link`."""
+        """Return the MTU of its links: a level of this factor replaces the testbed's `of_link`."""
         level = self.factors.get(MTU, "")
         return int(level) if level.isdecimal() else of_link
 

@@ -1,14 +1,14 @@
 """From an experiment to its trials: factors × workloads × repeats, in an order.
 
 The order `shuffled` serves two ends: what drifts during a run (heat, a neighbour's load) must not look like an effect of a mode, and
-nobody should walk to the machine more often than needed. So, from the outside in:
+a person should walk to the machine no more often than needed. So, from the outside in:
 
 1. factors that a person sets, and those of `expensive_to_change`: each combination of their levels is one stretch, and from one to
    the next only one factor changes;
 2. repeats: each is a block that has every level, every mode and every setting once, so drift falls on all of them alike;
-3. levels that commands set with modes, shuffled anew in each block; a mode is applied once a block and level, and what is measured in that
+3. levels that commands set with modes, shuffled again in each block; a mode is applied once a block and level, and what is measured in that
    application is a group;
-4. workload settings, shuffled anew in each group.
+4. workload settings, shuffled again in each group.
 
 `as-written` keeps the same nesting and shuffles nothing; from one level to the next only one factor changes, the last most often.
 The shuffle is Python's `random.Random(seed)`: same seed, same order.
@@ -51,9 +51,9 @@ TOOL_S = {"iperf3": Seconds(0.8), "engine": Seconds(0.5)}
 """Once a trial: the tool starts and ends, counters are read before and after, the record is written."""
 OTHER_TOOL_S = Seconds(1.0)
 GUEST_S = Seconds(12.0)
-"""Once a guest with a kernel of its own, beside LAB_S: it boots, and answers more slowly. Once each of its reboots too."""
+"""Once a guest with its own kernel, in addition to LAB_S: it boots, and answers more slowly. Once each of its reboots too."""
 GUEST_MODE_S = Seconds(2.0)
-"""Beside MODE_S, where a guest is asked."""
+"""In addition to MODE_S, where the DUT is a guest."""
 REBOOT_S = Seconds(120.0)
 """Once a reboot of a machine."""
 HAND_S = Seconds(300.0)
@@ -61,7 +61,7 @@ HAND_S = Seconds(300.0)
 
 
 def tool_overhead(tool: str) -> Seconds:
-    """What a trial of `tool` takes beside its own duration."""
+    """Return what a trial of `tool` takes in addition to its own duration."""
     return TOOL_S.get(tool, OTHER_TOOL_S)
 
 
@@ -110,7 +110,7 @@ TURNS = "turns"
 
 
 def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = None) -> Plan:
-    """The trials of `experiment` on `testbed`. `seed` stands for the experiment's own; without either one is drawn.
+    """Return the trials of `experiment` on `testbed`. `seed` replaces that of the experiment; without either one is drawn.
 
     The experiment fits the testbed: the loader saw to it. Nothing is touched.
     """

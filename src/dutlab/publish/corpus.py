@@ -47,7 +47,7 @@ def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
     """Of each cell and figure of a device: claims of two runs that the rule for answers proves to differ.
 
     Where repeats are too few for any proof, those whose ranges do not meet and whose medians are further apart than LEAST.
-    A claim that differs from its own raw files contradicts nobody; it is marked for itself.
+    A claim that differs from its own raw files contradicts no other claim; it is marked by itself.
     """
     by_cell: dict[tuple[object, ...], list[tuple[SiteRun, SiteClaim, ClaimedCell]]] = {}
     for run in runs:

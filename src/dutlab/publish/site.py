@@ -7,7 +7,7 @@
     runs.parquet index.json  every figure, and what the site holds, for programs
     feed.xml                 the newest runs (Atom, RFC 4287)
 
-Pages follow from the runs and are written anew each time. To take a run out, remove its folder and publish again.
+Pages are made from the runs and written again each time. To take a run out, remove its folder and publish again.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _held(site: Path) -> dict[str, str]:
 
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *, cards: bool) -> bool:
-    """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish.
+    """Copy a run into the site; return False when the same run is there. Links are not followed: their targets are not part of the run.
 
     Secrets in its files are covered, which is added to `covered`.
 

@@ -27,7 +27,7 @@ from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 from dutlab.store.run_folder import RunFolder, details_in
 
 LARGEST_PAGE = 400_000
-"""Bytes; a page that would be larger has its trials and pictures beside it."""
+"""Bytes; a page that would be larger keeps its trials and pictures in files next to it."""
 TRIALS_A_PAGE = 400
 FILES_A_PAGE = 1_500
 _CUT = 4_000
@@ -99,7 +99,7 @@ class RunToShow:
 
 
 def show_run(site: Path, wanted: RunToShow) -> SiteRun:
-    """Writes the pages and cards of a run that lies in `site`. A run that cannot be read is a fault, told in what is returned."""
+    """Write the pages and cards of a run in `site`. A run that cannot be read is a fault, which is returned."""
     path = site / wanted.folder
     try:
         with reading(path):
@@ -137,7 +137,7 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
 
 
 def linked_pictures(found: RunReport) -> RunReport:
-    """The same with pictures that people added as files beside the page, instead of inside it."""
+    """Return the page with pictures that people added as files next to it, not inside it."""
     return replace(found, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in found.additions))
 
 
@@ -189,7 +189,7 @@ def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place
 
 @dataclass(frozen=True)
 class _LinkedPlot(Plot):
-    """A plot that a page shows from a file beside it."""
+    """A plot that a page shows from a file next to it."""
 
     address: str = ""
 

@@ -31,7 +31,7 @@ class VerifiedClaim:
 def verified(
     claim: ClaimCard, run: RunFolder, *, fresh: Mapping[str, ClaimCard] | None = None, changed: ManifestDifference | None = None
 ) -> VerifiedClaim:
-    """The card against the run. `fresh` are cards made anew of the run's records, `changed` its files against its manifest, where known.
+    """Compare the card with the run. `fresh` are cards made again from its records, `changed` its files that differ from its manifest, if known.
 
     Raises InputError for a run without a headline, StoreError.
     """

@@ -1,7 +1,7 @@
-"""Starts, pauses, cancels and resumes runs for somebody at a page.
+"""Start, pause, cancel and resume runs for a person at a page.
 
-A run is a `dutlab` command of its own, in a session of its own: it does not notice when the pages end, and its lock, journal and clean-up
-are those of any other. Nothing of a form becomes a part of a command but the name of a file or run that was looked up here.
+A run is a separate `dutlab` command in a separate session: it goes on when the pages end, and has the lock, journal and clean-up of any
+other run. Only names of files and runs that were looked up here get from a form into a command.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Logins:
 
 @dataclass
 class Guard:
-    """What stands before every address. `token` empty: no login, and only the names in `hosts` are answered."""
+    """Check of every request. `token` empty: no login, and only requests to the names in `hosts` are answered."""
 
     token: str = ""
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")

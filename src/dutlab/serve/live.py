@@ -88,7 +88,7 @@ class RunState:
 
     @property
     def rates(self) -> list[tuple[str, WatchedValue]]:
-        """The tool's rates, with the word for each, in the order in which they are told."""
+        """The tool's rates, with the word for each, in the order in which they are reported."""
         return [(word, r) for name, _, word in LIVE_RATES for r in self._of_now() if r.name == name][:_DRAWN]
 
     @property
@@ -219,7 +219,7 @@ class Following:
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
 
     async def keep_looking(self) -> None:
-        """Until nobody looks on any more, or the run is over."""
+        """Follow the run until no page watches any more, or until it is over."""
         while self.listeners:
             await asyncio.to_thread(self.look)
             async with self._changed:

@@ -89,7 +89,7 @@ class Pages:
         )  # fmt: skip
 
     def report(self, name: str) -> str:
-        """The report of a run, made anew whenever the run has changed. Raises DutlabError, FileNotFoundError."""
+        """The report of a run, made again whenever the run has changed. Raises DutlabError, FileNotFoundError."""
         path = self.run(name)
         key = (name, _signature(path))
         with self._lock:
@@ -178,7 +178,7 @@ class Pages:
             return None
 
     def limits(self, asked: Mapping[str, str]) -> str:
-        """Ceilings of a link, and of an array of drives, by the numbers in `asked`; what is wrong with them is told on the page."""
+        """Ceilings of a link, and of an array of drives, by the numbers in `asked`; faults in them are shown on the page."""
         given = {name: (asked.get(name) or usual).strip()[:100] for name, usual in _LIMITS.items()}
         tables, faults = [], []
         for title, make in (("Ethernet", _ethernet), ("TCP and UDP", _goodput), ("Tunnels", _tunnels), ("Array of drives", _array)):

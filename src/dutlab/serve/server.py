@@ -39,7 +39,7 @@ class ServeRequest:
     socket: Path | None
     """Listen on this Unix socket instead: only this user, and root, can connect to it."""
     token: str
-    """Empty: nobody has to log in."""
+    """Empty: no login is needed."""
     names: tuple[str, ...]
     prefix: str
     tls_cert: Path | None
@@ -110,7 +110,7 @@ def _is_left_over(path: Path) -> bool:
 
 
 def server_of(asked: ServeRequest) -> BoundedServer:
-    """The server of the pages, which runs once it is told on what it listens."""
+    """The server of the pages. It runs once it has an address to listen on."""
     guard = Guard(asked.token, prefix=asked.prefix, secure=asked.tls_cert is not None)
     guard.hosts = (*guard.hosts, *(name.lower() for name in asked.names))
     control = Control(asked.runs, asked.experiments) if asked.with_control else None

@@ -77,7 +77,7 @@ class CellDesign:
         return self._out_of(self.mains, group, before, after)
 
     def mixed_with(self, group: int, before: Levels, after: Levels) -> list[tuple[int, int]]:
-        """The pairs of groups whose interaction the effect of `alone` cannot be told from."""
+        """Return the pairs of groups whose interaction cannot be separated from the effect of `alone`."""
         import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
         weights = self.alone(group, before, after)

@@ -1,9 +1,9 @@
 """The rate at which the expected loss ratio equals a target, from trials at many rates: a Bayesian estimate in the manner of PLRsearch.
 
-On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and beside it a share of all frames at any load
-(a floor: bit errors, stalls), which is less than the target. How much trials scatter about that average is found with the rest: frames are
-lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the machine
-and what an overload does besides overflowing are not part of any curve. So the number lost is negative binomial, of variance
+On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and in addition a share of all frames at any load
+(a floor: bit errors, stalls), which is less than the target. The scatter of trials about that average is estimated with the rest: frames
+are lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the
+machine and effects of an overload other than overflow are not part of any curve. So the number lost is negative binomial, of variance
 mean × (1 + burst + error² × mean); error 1 and burst 0 make the geometric distribution. A burst is at most twice the frames of one width in
 the time of the trial: a DUT whose losses scatter by so much has no sharper knee. Where a capacity that changes from trial to trial makes
 the loss that is a curve's average, its bursts have 0.8 (`erf`) or 1 to 2 such widths (`stretch`).
@@ -43,7 +43,7 @@ def capacity_interval(loads: Array, received: Array, target: float, highest: flo
     met its load or more. The product-limit estimate (Kaplan and Meier, J. Am. Stat. Assoc. 53, 1958) makes a distribution of capacities of
     both, and a load loses on average what it exceeds them by. That is exact where a device is slow in some trials and fast in others,
     whatever its states are; where frames are lost one by one below the capacity, the rate is too low, never too high. Trials of one state
-    are not independent, so the spread comes from stretches of trials that follow one another, drawn anew (Künsch, Annals of Statistics 17,
+    are not independent, so the spread comes from redrawn stretches of consecutive trials (block bootstrap: Künsch, Annals of Statistics 17,
     1989).
     """
     count = len(loads)

@@ -1,9 +1,9 @@
 """The loss curves of PLRsearch (draft-vpolak-bmwg-plrsearch-03): frames lost a second at a load, and the capacity of a critical rate.
 
 At load x as many are lost, on average, as the integral from 0 to x of a curve that rises from 0 to 1 around a capacity m, over a width s;
-`stretch` takes the logistic curve, `erf` that of the normal distribution, which is the very loss of a device whose capacity is m, give or
-take s. Loads, capacities and widths have one unit, whichever. In widths both are I((x - m) / s) - I(-m / s), with an integral I of its own
-for each; logarithms, because far below its capacity a device loses next to nothing.
+`stretch` takes the logistic curve, `erf` that of the normal distribution: the loss of a device whose capacity is normal with mean m and
+standard deviation s. Loads, capacities and widths share one unit, any one. In widths both are I((x - m) / s) - I(-m / s), with a different
+integral I for each. Values are logarithms, because far below its capacity a device loses next to nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs as the unit: the levels of two sides over several runs each, in the order of time.
 
 A run enters with the logarithm of its median. The difference of the two means is a linear estimate, so its standard error is known for
-any autocorrelation; runs seldom are independent (heat, neighbours, updates of a whole night), and from a few runs nobody can tell. So p is
+any autocorrelation; runs seldom are independent (heat, neighbours, updates of a whole night), and a few runs cannot show it. So p is
 the larger of two: that of independent runs, and that of runs with an autocorrelation of 0.8, with the degrees of freedom of F. E.
 Satterthwaite (Biometrics Bull. 2, 1946). A single new run against several older ones is a special case.
 

@@ -75,7 +75,7 @@ class RunSource(Protocol):
 
 
 def ask(index: sqlite3.Connection, runs: Path, question: str, note: Callable[[str], None] = lambda _: None) -> QueryAnswer:
-    """The answer to one SELECT about the runs of a folder; as ask_source(). `note` is told what takes long."""
+    """Answer one SELECT about the runs of a folder; as ask_source(). `note` is called with a sentence about what takes long."""
     return ask_source(_FolderRuns(index, runs, note), question)
 
 

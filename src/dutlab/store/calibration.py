@@ -1,4 +1,4 @@
-"""Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that a rig is told by.
+"""Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that identifies a rig.
 
 A rig of which a fact has changed (kernel, CPU, driver, engine, …) has another file name, so that an old calibration is never taken for it.
 One that is older than LASTS is not taken either, nor is a point that another version of its generator made, or that other work disturbed

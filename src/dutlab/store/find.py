@@ -31,7 +31,7 @@ def run_names(runs: Path) -> list[str]:
 
 
 def run_folders(runs: Path) -> dict[str, int]:
-    """The same names, in no order, each with the number of its folder (st_ino), which a directory tells without a look at each run."""
+    """Return the names of run folders, unordered, each with its inode number (st_ino), which the directory lists without a look at each run."""
     try:
         with os.scandir(runs) as entries:
             return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and _is_folder(e) and is_text(e.name)}
@@ -40,7 +40,7 @@ def run_folders(runs: Path) -> dict[str, int]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """A link in a circle, or one to where nobody may look, is none."""
+    """Return whether it is a folder. A circular link is none, nor is one to a place that this user may not read."""
     try:
         return entry.is_dir()
     except OSError:

@@ -1,7 +1,7 @@
-"""An index over a folder of runs: SQLite beside them, made from them alone, and again whenever it is absent, damaged, older or changed.
+"""Index of a folder of runs: an SQLite file next to them, made from them alone, and made again when absent, damaged, older or changed.
 
-A run that has its manifest is read once, and not looked at again while its name has the same folder; until then it is read again whenever
-its folder has changed. What a run's files say now is always asked of the files themselves: the index finds runs, it proves nothing.
+A run with a manifest is read once, and not again while its name has the same folder; before that it is read again whenever its folder has
+changed. Whoever needs what a run's files say now reads the files: the index finds runs, it proves nothing.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def opened(
 ) -> Iterator[sqlite3.Connection]:
     """The index of `runs`, up to date; without `look` as it was left, where there is one. In memory where `runs` cannot be written.
 
-    `note` is told, in a sentence, what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
+    `note` is called with a sentence about what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
     """
     connection, is_kept = _connect(runs / INDEX, rebuild=rebuild)
     try:

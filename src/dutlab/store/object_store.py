@@ -31,7 +31,7 @@ _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 
 
 class ObjectStoreAway(TestbedError):
-    """The store cannot be reached, is full, or lets nobody in."""
+    """The store cannot be reached, is full, or refuses this user."""
 
 
 class NotItsManifest(StoreError):

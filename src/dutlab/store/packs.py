@@ -1,7 +1,7 @@
-"""Samples of many trials in few files beside the index: to open a hundred thousand files takes longer than to read what is in them.
+"""Samples of many trials in few files next to the index: opening a hundred thousand files takes longer than reading them.
 
-Packs follow from the trials' own files and may be deleted at any time. A question makes them where LEAST trials or more have none.
-Only small files of finished runs are taken; the others are read where they lie. Table `packed` of the index says which pack has a trial:
+Packs are made from the trials' files and may be deleted at any time. A question makes them where LEAST trials or more have none.
+Only small files of finished runs are packed; the others are read in place. Table `packed` of the index says which pack has a trial:
 a run that leaves the index takes its rows along, and a pack with more trials than rows is discarded whole.
 """
 
@@ -48,7 +48,7 @@ def place_of_file(filename: str) -> str:
 
 
 def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """The packs of the index's trials, after those are made that are worth it now, which `note` is told."""
+    """Make the packs that are worth it now, which `note` is called with, and return all packs of the index's trials."""
     folder = runs / PACKS
     if not index.execute("PRAGMA database_list").fetchone()[2] or folder.is_symlink():
         return []  # an index in memory: here nothing can be written, or it is somebody else's

@@ -42,7 +42,7 @@ def insist_on_question(text: str) -> None:
 
 
 def _writing(tree: Any) -> Iterator[str]:  # noqa: ANN401 - JSON as DuckDB wrote it
-    """What in the tree may do more than read, in words. Without recursion: nobody's question may exhaust the stack."""
+    """Yield what in the tree may do more than read, in words. Without recursion: no question may exhaust the stack."""
     rest = [tree]
     while rest:
         node = rest.pop()

@@ -51,7 +51,7 @@ _PORTS_OF_A_WIRE = 2
 
 
 def dut_of(resolved: Mapping[str, Any]) -> str:
-    """The host that was measured: the one called `dut`, or the first that a path goes through; `dut` where nothing tells."""
+    """The host that was measured: the one called `dut`, or the first that a path goes through; `dut` where neither is known."""
     hosts = _of(resolved, "hosts")
     through = (path[1] for path in _paths(resolved) if len(path) > _PORTS_OF_A_WIRE)
     return _DUT if _DUT in hosts else next(through, _DUT)

@@ -136,7 +136,7 @@ class TrialRecord(_Strict):
     why: str = ""
     """Why there is no result, in words; empty when measured."""
     attempt: int = 1
-    """The attempts before it are kept beside the trial's folder."""
+    """Earlier attempts are kept next to the trial's folder."""
     cell: Cell
     started: AwareDatetime
     ended: AwareDatetime
@@ -159,11 +159,11 @@ class TrialRecord(_Strict):
     """Of methods that judge each of their offers; None: the trial is judged as a whole, by `interference`."""
     tool_facts: dict[str, str] = {}
     notes: list[str] = []
-    """What the method says beside its figures, in sentences."""
+    """Sentences of the method about its figures."""
     tables: dict[str, list[dict[str, int | float | str | None]]] = {}
     """What the method found step by step: name → rows whose columns carry their unit in their name."""
     watched: WatchedMeans = {}
-    """The mean of everything that was watched; samples.parquet beside the record has it over time."""
+    """Mean of everything that was watched; samples.parquet, in the same folder, has it over time."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
 

@@ -1,7 +1,7 @@
-"""Reads the records of one run: a part that many of them have in common, byte for byte, is read once and held once.
+"""Read the records of one run: a part that several of them share byte for byte is parsed and held once.
 
-Repeats have the same doubts, checks and versions of tools: most of a record. RunFolder writes a record with each part on a line of its own,
-one space from its beginning, and JSON has no line breaks inside of texts. So a record is taken apart at these lines without being parsed.
+Repeats have the same doubts, checks and versions of tools: most of a record. RunFolder writes each part of a record on one line,
+indented by one space, and JSON has no line breaks inside texts. So a record is split at these lines without being parsed.
 Every part is then parsed, or is checked to be JSON where a reader has no use for it. A file of another form is read whole.
 """
 

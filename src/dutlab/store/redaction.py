@@ -101,7 +101,7 @@ class Redactor:
     def _redacted_table(self, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None] | None:
         """The same of Parquet, whose pages are compressed: a table with secrets is written again. None for other files.
 
-        Raises StoreError for a table that cannot be read to its end: nobody knows what it has.
+        Raises StoreError for a table that cannot be read to its end: its secrets are not known.
         """
         import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 

@@ -2,7 +2,7 @@
 
     experiment.yaml testbed.yaml      as given; resolved.json as understood
     plan.json                         trials in order, seed, estimate
-    seal.json                         the run's token, and proof of who made it: undo and resume go by it
+    seal.json                         the run's token, and proof of who made it: undo and resume check it
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
     doctor.json                       what distorts results on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's; journal.seal proves that it is whole
@@ -263,7 +263,7 @@ class RunFolder:
     def readable_records(
         self, faults: list[str], *, without: Collection[str] = (), keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
     ) -> Iterator[TrialRecord]:
-        """The same, but a damaged record is passed over and told in `faults`. Raises NewerRun.
+        """Records of all finished trials, without damaged ones, which are named in `faults`. Raises NewerRun.
 
         Records come without the parts that are named, and of each is held what `keep` makes of it.
         """
@@ -330,7 +330,7 @@ class RunFolder:
         return path
 
     def remove_leftovers(self) -> None:
-        """Removes the temporary files of writers that were killed. To be called by who has the run's journal: nobody else writes then."""
+        """Removes the temporary files of writers that were killed. Call it with the run's journal held: no other process writes then."""
         for folder, _, names in os.walk(self.path):
             for name in filter(is_temporary, names):
                 Path(folder, name).unlink(missing_ok=True)
@@ -355,7 +355,7 @@ def _read_record(folder: Path, trial: int, reader: RecordReader | None = None) -
         try:
             found = _record_in(outside.read(path, RECORD), reader or RecordReader())
         except (ValidationError, OSError):
-            found = _record_of(path)  # says what is wrong, and tells a newer version from damage
+            found = _record_of(path)  # says what is wrong, and distinguishes a newer version from damage
     if found.trial != trial:
         raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
     return found
@@ -382,7 +382,7 @@ def details_in(folder: Path) -> TrialDetails:
 def _bounded(
     record: TrialRecord, raw: Mapping[str, bytes], details: TrialDetails | None
 ) -> tuple[TrialRecord, dict[str, bytes], dict[str, bytes]]:
-    """The record as it is written, the raw outputs by name, and what is beside them: nothing that readers would refuse for its size."""
+    """Return the record as written, the raw outputs by name, and the other files: none so large that readers would refuse it."""
     outputs, beside = dict(raw), dict[str, bytes]()
     if details:
         data = details.model_dump_json().encode() + b"\n"

@@ -1,8 +1,8 @@
-"""Reads what an index keeps of many runs: alone while that is quick, then by several processes at once.
+"""Read what an index keeps of many runs: in this process while that is quick, then in several processes at once.
 
-One process waits for the disk most of the time, as its questions come one after the other, and parses on one core. The readers are forked
-from a process of their own, which has read the modules once: who asks may have threads, and a fork would cut them off.
-A reader that is gone is done without: what it was given is read here. When who asked is killed, the pipes end, and the readers with them.
+One process mostly waits for the disk, one file after the other, and parses on one core. The readers are forked from a separate process,
+which has imported the modules once: this process may have threads, which a fork would lose.
+Where a reader has ended, its share is read here. When this process is killed, the pipes end, and with them the readers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def damaged_rows(path: Path, seen: str, folder: int, error: Exception) -> Rows:
 
 
 def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None]) -> Iterator[FoundRun]:
-    """Looks at each of the known runs, in their order. `note` is told before other processes are started."""
+    """Look at each of the known runs, in their order. `note` is called before other processes are started."""
     began = time.monotonic()
     for n, run in enumerate(known, 1):
         yield _found(runs, run)

@@ -27,7 +27,7 @@ from dutlab.store.manifest import JOURNAL_SEAL
 
 SEAL = "seal.json"
 SEALED = ("resolved.json", "plan.json")
-"""What resume and undo go by, beside the journal."""
+"""What resume and undo check, in addition to the journal."""
 MAC = "mac"
 _SEAL_WIDTH = 120
 """Of JOURNAL_SEAL: it is written over in one piece, and is never shorter than before."""
@@ -35,7 +35,7 @@ _KEY_BYTES = 32
 
 
 def own_key() -> bytes | None:
-    """The user's key, made at its first use; None where no file can be kept: such a run is sealed by nobody."""
+    """The user's key, made at its first use; None where no file can be kept: such a run has no seal."""
     _, key = own_file("journal.key", lambda: secrets.token_bytes(_KEY_BYTES))
     return key if key is not None and len(key) == _KEY_BYTES else None
 
@@ -124,7 +124,7 @@ class LengthSeal:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         self._length = 0
-        with contextlib.suppress(OSError):  # no room: such a run is sealed by nobody
+        with contextlib.suppress(OSError):  # no room: such a run has no seal
             self._file = os.open(folder / JOURNAL_SEAL, flags, 0o666)
             self.wrote(journal)
             os.fsync(self._file)

@@ -157,7 +157,7 @@ def locked_folder(path: Path) -> Iterator[None]:
     """Marks a folder that is being made as a living writer's. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # a file system without locks: nobody sweeps there either
+        with suppress(OSError):  # a file system without locks: no process removes leftovers there
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:

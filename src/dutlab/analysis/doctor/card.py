@@ -173,7 +173,7 @@ def _offloads_price(off: Sequence[str]) -> Price:
 
 
 def _spread(p: Inventory, port: InventoryPort, queues: Mapping[str, Any]) -> Price:
-    """What queues on cores of their own could do more, if cores are what they lack."""
+    """Return what more cores could give, if each queue had its own and cores are the limit."""
     cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
     return Price(
         100 * (1 - 1 / cores), f"what {cores} cores would receive, at most", f"computed: 1 - 1 / {cores}, if the core is the limit"

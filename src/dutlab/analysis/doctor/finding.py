@@ -32,7 +32,7 @@ class Price:
 
 
 def unknown_price(why: str) -> Price:
-    """Cost that nobody has measured: `why` says what it depends on."""
+    """Return a cost that was never measured: `why` says what it depends on."""
     return Price(None, "", f"{NOT_KNOWN}: {why}")
 
 

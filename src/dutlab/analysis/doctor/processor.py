@@ -14,7 +14,7 @@ CORE_TIMES = "the kernel's times of each core"
 BUSY_PERCENT = 10.0
 """Of a core, that others use while nothing is measured: less is what a system at rest does."""
 STOLEN_PERCENT = 4.0
-"""Two of the kernel's ticks in half a second; one may be chance. During trials every percent is told."""
+"""Two of the kernel's ticks in half a second; one may be chance. During trials every percent is reported."""
 SLOW_WAKE_US = 50
 _CPUS = "/sys/devices/system/cpu"
 _SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}

@@ -22,7 +22,7 @@ _MORE_FROM_OUTSIDE: Mapping[str, str] = {
     "ena": "choose an instance with more processors: the number of queues follows from them",
     "vif": "raise max_queues of xen_netback on the Xen host and of xen_netfront in the guest",
 }
-"""Driver of a virtual card → what its hypervisor is to be told; `n` is the number of queues."""
+"""Driver of a virtual card → option of its hypervisor; `n` is the number of queues."""
 _DEFERS = ("deferred", "hybrid")
 
 

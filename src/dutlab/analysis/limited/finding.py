@@ -64,7 +64,7 @@ class LimitFinding:
     others: tuple[str, ...] = ()
     """What else fits, less well."""
     missing: tuple[str, ...] = ()
-    """What nobody knows of this result, most telling first."""
+    """Open questions about this result, most important first."""
 
     @property
     def cause(self) -> str:

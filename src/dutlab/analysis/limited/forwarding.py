@@ -1,6 +1,6 @@
-"""What limited a box that forwards: rules over what was measured beside the figure. Each rule says what it saw, or nothing.
+"""Find what limited a box that forwards: rules over what was measured with the figure. Each rule returns a finding or None.
 
-Thresholds are of the field's practice, not of a standard; each stands in its rule's evidence with the number that met it.
+Thresholds come from the field's practice, not from a standard. The evidence of each rule gives the threshold and the number that met it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Facts:
     line: float | None = None
     """The link's ceiling for this figure, in the same unit."""
     assumed: str = ""
-    """What `line` rests on that nobody told, in words: `1500 bytes assumed`; empty where all of it is known."""
+    """Assumptions behind `line`, in words: `1500 bytes assumed`; empty where all of it is known."""
     other_lines: Mapping[str, float] = field(default_factory=dict)
     """What the same link carries if that does not hold: `with MTU 9000` → ceiling."""
     most_seen: float | None = None
@@ -80,7 +80,7 @@ class Facts:
     void: tuple[str, ...] = ()
     """Why no limit may be named: doubts that say the figure is not to be relied on, or is of a busy machine."""
     rig: str = ""
-    """That the rig does little more without the DUT, in words; empty where it does, or nobody knows."""
+    """Words that say that the rig does little more without the DUT; empty where it does more, or where that is not known."""
     untested: str = ""
     """That the DUT was never offered more than it took, in words."""
     pps: float | None = None
@@ -126,9 +126,9 @@ class Facts:
     """Ceiling of the card's slot toward the host, bits a second."""
     memory_share: float | None = None
     throttled: str = ""
-    """That heat slowed the DUT's processor meanwhile, in words, as its kernel counted it; empty where it did not, or nobody looked."""
+    """Words on heat that slowed the DUT's processor meanwhile, as its kernel counted it; empty where it did not, or was not read."""
     power_limited: str = ""
-    """That a limit of power did, likewise."""
+    """Words on a limit of power that slowed the DUT's processor meanwhile; empty where none did."""
     frequency_drop: float | None = None
     """Share of its frequency that the DUT's processor lost during the trial."""
     neighbours: Sequence[Neighbour] = ()
@@ -137,7 +137,7 @@ class Facts:
     together: float | None = None
     """Sum over several links driven at once, of which this is one alone; the same unit."""
     imported: bool = False
-    """Another program measured it: losses may be its own, of either host or of a device that nobody named."""
+    """Another program measured it: losses may be of the program, of either host or of an unnamed device."""
     one_testbed: bool = True
     """All results are known to be of one testbed, so that they tell something of its DUT."""
 
@@ -340,7 +340,7 @@ def _cores(f: Facts) -> LimitFinding | None:
 
 
 def _polling(f: Facts) -> LimitFinding | None:
-    """A core that polls is always busy; only what it finds when it looks tells whether it keeps up."""
+    """Judge a DUT that polls: its cores are always busy, so only what they find in each poll shows whether they keep up."""
     if not f.polling or not f.polls_are_full:
         return None
     cores = ", ".join(map(str, sorted(f.polling)))
@@ -350,7 +350,7 @@ def _polling(f: Facts) -> LimitFinding | None:
     )
     why = (f"the DUT polls on core {cores}, and {took}", *_pressure(f))
     sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
-    if f.shared_cores:  # its cycles go by while others have the core, too
+    if f.shared_cores:  # its cycles are counted while others have the core, too
         return LimitFinding(
             LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT cores of its own, or a machine"
         )
@@ -359,7 +359,7 @@ def _polling(f: Facts) -> LimitFinding | None:
 
 
 def _pressed_dut(f: Facts) -> LimitFinding | None:
-    """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
+    """Judge a DUT whose cores are not known: if it loses or refuses frames that the rig delivers, it is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place in _INSIDE)
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
     if f.imported or (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
@@ -434,7 +434,7 @@ RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (
 
 
 def _missing(f: Facts) -> list[str]:
-    """What nobody knows of this result, most telling first."""
+    """Return the open questions about this result, most important first."""
     known = {
         "how full the polls of the DUT's cores are": not f.polling or f.polls_are_full is not None,
         "load of the DUT's cores": bool(f.dut_cores) or bool(f.polling),

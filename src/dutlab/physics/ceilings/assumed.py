@@ -61,7 +61,7 @@ def above_line(
 
 
 def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Of a link that has none of its own (`a+a.back`), the sum of its directions'."""
+    """Return the line rate of a link; of a link that has none (`a+a.back`) the sum of its directions."""
     if (own := ceilings.get(link, {}).get(figure)) is not None:
         return own
     of_directions = [ceilings.get(place, {}).get(figure) for place in subject_of(link).place_of_flows]

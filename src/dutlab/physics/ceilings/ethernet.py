@@ -19,7 +19,7 @@ TCP_HEADER_BYTES = 20
 TCP_TIMESTAMP_BYTES = 12  # RFC 7323 section 3.2: 10 bytes, padded to 12; on by default in Linux and the BSDs
 UDP_HEADER_BYTES = 8
 AROUND_PACKET_BYTES = ETH_HEADER_BYTES + FCS_BYTES + ETH_L1_OVERHEAD_BYTES
-"""What the wire carries beside each IP packet of an untagged frame: 38."""
+"""Bytes on the wire around each IP packet of an untagged frame: 38."""
 
 _FRAMES = "RFC 5180 appendix A; 20 bytes of preamble, start delimiter and gap (IEEE 802.3)"
 _GOODPUT = "RFC 6349 section 4.1.1; 38 = Ethernet header 14, FCS 4, preamble and gap 20"

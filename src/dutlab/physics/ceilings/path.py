@@ -1,7 +1,7 @@
-"""What all data of drives go through: their own PCI Express links, those that they share, and memory.
+"""Path of the data of drives: their own PCI Express links, those that they share, and memory.
 
-The links follow from the way of each drive to the processor, as its host tells it: a device that several ways have is shared by them. Both
-ends of a link tell it, so of devices with the same drives behind them the narrowest counts.
+The links follow from the path of each drive to the processor, as its host reports it: a device on several paths is shared by them. Both
+ends of a link report it, so of devices with the same drives behind them the narrowest counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BlockLoad:
 
 
 class DataPath(Protocol):
-    """What data go through beside drives and array."""
+    """What data pass through between processor and drives."""
 
     @property
     def memory(self) -> tuple[float, int] | None:
@@ -82,7 +82,7 @@ class TrainedLink:
 
 @dataclass(frozen=True)
 class Topology:
-    """All links between drives and processor, as far as the host tells them."""
+    """All links between drives and processor that the host reports."""
 
     links: tuple[TrainedLink, ...]
     memory: tuple[float, int] | None = None
@@ -154,7 +154,7 @@ def _sum(name: str, links: Sequence[tuple[PcieLink, int | None]], traffic: Block
 
 
 def _link(step: Mapping[str, Any]) -> PcieLink | None:
-    """None for a step whose link is not told, or is none."""
+    """Return the link of a step; None where it is not reported, or is none."""
     generation = next((number for number, of in GENERATIONS.items() if of.gigatransfers == step.get("link_gts")), None)
     width = step.get("link_width")
     return PcieLink(generation, width) if generation is not None and width in WIDTHS else None
