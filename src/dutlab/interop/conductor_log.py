@@ -1,10 +1,10 @@
-"""What Conductor prints as text, as the members of its JSON report that `conductor_run` reads.
+"""Read Conductor's text output as the members of its JSON report, which `conductor_run` reads.
 
 The log of 2015 is what its `conduct` printed (client.py, phase.py): `0 phase received` once a host as a phase is handed out, then host by
 host a row a step, `CODE OUTPUT`, ended by `done` or by `65535 phases complete`. It names neither hosts nor phases nor trials: hosts are in
-the order of the file, phases in Conductor's, and four of them are a trial. An output ends with a newline of its own and one that was
-printed, so a row begins after an empty line, or after one of those messages that are a single line. Run by Python 3, it printed an
-output as Python writes bytes (`0 b'running'`), on one line: those are what they mean.
+the order of the file, phases in Conductor's, and four of them are a trial. An output ends with its newline and a printed
+one, so a row begins after an empty line, or after one of the messages that are a single line. Run by Python 3, it printed an
+output as Python writes bytes (`0 b'running'`), on one line: it is read as those bytes.
 
 The report of 2025 (`-f text`) names all of them.
 """
@@ -23,7 +23,7 @@ _HANDED_OUT = "0 phase received"
 _ENDS = ("done", f"{PHASE_DONE} {PHASE_DONE_WORDS}")
 _ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<said>.*)$")
 _ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|b(?P<mark>['\"]).*(?P=mark)$|$")
-"""Messages of Conductor's own: none is an output, so none has a newline. A failed step is told by its command, as Python prints a list."""
+"""Conductor's messages: none is an output, so none has a newline. A failed step is shown by its command, as Python prints a list."""
 _LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - [A-Z]+ - ")
 _NAMED = re.compile(
     r"(?:(?P<trial>Trial) \d+:|  Phase: (?P<phase>\w+)|    Worker: (?P<worker>.*)|        Code: (?P<code>-?\d+), Message: (?P<said>.*))$"

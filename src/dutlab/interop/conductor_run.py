@@ -80,7 +80,7 @@ class _Result:
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """One trial a trial of a file called `name`: its name without ending stands for the device. Raises InputError."""
+    """Read each trial of the file `name`. The device is called as the file, without its ending. Raises InputError."""
     del options
     try:
         document, repairs = _document(data)

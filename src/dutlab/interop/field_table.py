@@ -45,7 +45,7 @@ class TableField:
 
     path: str
     figure: str = ""
-    """Our name for it, with `{}` for each key that a `*` of the path stands for."""
+    """Our name for it, with `{}` for each key that matches a `*` of the path."""
     setting: str = ""
     """Or the name of the setting that it is."""
     place: str = ""

@@ -101,9 +101,9 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
-    """The line rate that the table's own percentages are of, else the given one, else for percentages the reference of 1 Gbit/s.
+    """Return the line rate of the table's percentages, else the given one, else for percentages the reference of 1 Gbit/s.
 
-    None where nothing tells it: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
+    None where it is not known: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
     """
     found, asked = list[float](), False
     for _, repeats in trials.values():
@@ -149,7 +149,7 @@ def _figure(column: str) -> tuple[str, float] | None:
 
 
 def _in_our_words(name: str) -> str:
-    """`random/iops.read` of `random_read_iops`: what stands before a measure of ours is a part and a way."""
+    """`random/iops.read` of `random_read_iops`: the words before a measure are a part and a way."""
     if measure_of(name) is not None:
         return name
     words = name.split("_")

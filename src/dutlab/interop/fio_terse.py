@@ -2,7 +2,7 @@
 
 Read from fio's stat.c (show_thread_status_terse_all). A line is a job: version, fio's version (not in 2), name, group, error. Then comes a
 block for each direction: read and write, in 2, 4 and 5 trim too, one alone where they are counted together, and that one behind the others
-with unified_rw_reporting=both. Then come the processor, distributions, disks, and where it was told to go on, errors. A block is KiB,
+with unified_rw_reporting=both. Then come the processor, distributions, disks, and where it continues after errors, errors. A block is KiB,
 KiB/s, IOPS, ms, and in µs least, greatest, mean and deviation of slat and clat, twenty percentiles, the four of lat, then five of
 bandwidth and in 5 six more.
 

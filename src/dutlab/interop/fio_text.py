@@ -2,7 +2,7 @@
 
 Read from fio's stat.c. Rates and latencies are printed with three to five digits, so what is counted is used where it is there: the
 operations issued, over the time that the job ran. Up to version 2 `KB` is 1024 bytes; since version 3 that is `KiB`, and `kB` is 1000.
-The unit of latencies is beside each block. `--status-interval` prints each job again, of the whole time so far: the last counts. The date
+Each block of latencies has its unit. `--status-interval` prints each job again, of the whole time so far: the last counts. The date
 names no zone and is taken for UTC.
 """
 

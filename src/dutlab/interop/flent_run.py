@@ -1,4 +1,4 @@
-"""A data file of flent (`.flent.gz`, `.flent`, of old `.json.gz`) as a trial of ours.
+"""Read a data file of flent (`.flent.gz`, `.flent`, older `.json.gz`) as a trial.
 
 The format is flent's doc/data-format.rst: `x_values` in seconds, `results` series → values or null, `metadata` with the unit of each
 series, and since version 2 `raw_values` with what was read at its own time, which `results` has interpolated onto `x_values`.
@@ -6,7 +6,7 @@ series, and since version 2 `raw_values` with what was read at its own time, whi
 Figures are of the raw values where there are any, with three rules:
 
 * A series counts by its unit. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of a processor,
-  sampled beside a stream as SERIES::what. Nor has one that flent computed of others (sum, average, fairness).
+  sampled with a stream as SERIES::what. Nor has one that flent computed from others (sum, average, fairness).
 * Raw values are in the unit of the tool until flent 2: transactions a second of netperf's UDP_RR, seconds of http-getter. The same series
   in `results` has flent's unit, so the conversion is the one that brings both together.
 * A mean is the tool's own of the whole test (MEAN_VALUE, of rates), or weighted by how long each sample lasted.
@@ -79,7 +79,7 @@ class _Series:
     values: Sequence[float]
     mean: float
     why: Omission | None
-    """Why it is in no figure: computed of others, or sampled beside a stream and without a measure."""
+    """Why it is in no figure: computed from others, or sampled with a stream and without a measure."""
     has_total: bool
     """Whether the tool gave the mean of the whole test."""
     span_s: tuple[float, float] | None
@@ -92,7 +92,7 @@ class _Series:
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`: its name without endings stands for the device. Raises InputError."""
+    """Read the file `name`. The device is called as the file, without its endings. Raises InputError."""
     del options
     try:
         text, cut = _unpacked(data)

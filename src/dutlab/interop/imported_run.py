@@ -82,9 +82,9 @@ class AssumedUnit:
 
 @dataclass(frozen=True)
 class Imported:
-    """One measurement, as a trial of ours would have told it. `raw` is name → what is kept of it beside `measured.raw`.
+    """One measurement, in the form of a trial. `raw` maps names to what is kept of it in addition to `measured.raw`.
 
-    A path is read when it is kept: ten thousand files fit no memory.
+    A path is read when it is kept: ten thousand files do not fit into memory.
     """
 
     cell: Cell
@@ -124,7 +124,7 @@ def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """The cell of a trial on one link; `device` stands for the mode. A number that nothing can be set to is not told."""
+    """Return the cell of a trial on one link, with `device` as its mode. Infinite and undefined numbers are left out."""
     return Cell(
         mode=device,
         factors={"mode": device},
@@ -210,7 +210,7 @@ def frame_words(trials: Iterable[Imported]) -> list[str]:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A moment that a file tells in seconds since the epoch; None for none, and for one that no clock has shown."""
+    """Return the time that a file gives in seconds since the epoch; None for none, and for an impossible one."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,11 +1,11 @@
-"""What iperf 2 prints, for people or with `-y C`, of a client or a server, as trials of ours: TCP and UDP.
+"""Read the output of iperf 2, text or `-y C`, of a client or a server, as trials: TCP and UDP.
 
-A test is what was connected at once: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0 to the
-end is a stream's total, all others are its seconds. Of TCP a client counts what it wrote. Of UDP it counts what it sent, and the server's
-report has what came. Bytes are in powers of 1024, bits in powers of 1000 (iperf's src/stdio.c).
+A test is the connections of one time: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0 to the
+end is a stream's total, all others are its seconds. With TCP a client counts what it wrote. With UDP it counts what it sent, and the
+server's report has what arrived. Bytes are in powers of 1024, bits in powers of 1000 (iperf's src/stdio.c).
 
 `-y C` prints local or client address, remote address, id, interval, bytes and bits a second; of UDP also jitter, lost and total datagrams,
-which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total: then nothing tells which streams ran together.
+which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total: then it is not known which streams ran together.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Test:
     samples: list[_Sample] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     stream: int | None = None
-    """Its number where it is one of several of which nobody knows how they belong together."""
+    """Its number where it is one of several that cannot be grouped into tests."""
 
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:

@@ -20,7 +20,7 @@ SEVERAL_RATES = 1.1
 
 @dataclass(frozen=True)
 class Iperf3Report:
-    """Figures by our names, a row a second, and what was asked for as far as the report tells."""
+    """Figures by our names, a row for each second, and the request as far as the report has it."""
 
     figures: Mapping[str, Mapping[str, float]]
     """Place → figures, that of the whole test first."""

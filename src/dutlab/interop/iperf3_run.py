@@ -38,7 +38,7 @@ _TEXT_OF_SERVER = "Server JSON output:"
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
+    """Read the file `name`, a trial for each test. The device is called as the file, without its ending. Raises InputError."""
     del options
     try:
         reports, faults, around = _reports(data)

@@ -1,8 +1,8 @@
-"""What iperf3 prints for people, of a client or of a server, as reports: of Linux, the BSDs and Windows, of one stream and of several.
+"""Read iperf3's text, of a client or a server, as reports: from Linux, the BSDs and Windows, of one stream and of several.
 
-What differs between versions and systems is read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not tell them
-(Windows), UDP before 3.2, whose summary names no receiver and has the rate that was sent. Servers before 3.2 print 0 for the other side,
-which they do not know. `-V` tells what was asked for, and so does the command where a terminal has it. Lines may begin with a time
+Differences between versions and systems are read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not report them
+(Windows), UDP before 3.2, whose summary names no receiver and has the sent rate. Servers before 3.2 print 0 for the other side,
+which they do not know. `-V` prints the request; the command line, where the text has it, gives it too. Lines may begin with a time
 (`--timestamps`). A record holds rates as they were printed, in three digits.
 """
 
@@ -191,7 +191,7 @@ class _Way:
                 found["sent_bps"] = sent.bps
         elif last.bps == 0 and last.datagrams > lost:  # before 3.2, a server that received
             found = {"goodput_bps": self._mean()}
-        else:  # before 3.2, the one line of UDP has the rate that was sent, and what the receiver told of datagrams
+        else:  # before 3.2, the one line of UDP has the sent rate, and the receiver's count of datagrams
             found = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
         if sent is not None and sent.retransmits is not None:
             found["retransmits"] = float(sent.retransmits)

@@ -17,7 +17,7 @@ from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name` as a trial: its name without `.json` stands for the device. Raises InputError."""
+    """Read the file `name` as a trial. The device is called as the file, without `.json`. Raises InputError."""
     of = from_bytes(data, name)
     ramp = _ramp(of, options)
     directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {BACK: _seconds(of, 1, ramp.line)})
@@ -88,7 +88,7 @@ def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
     try:
         warmup = parse_pps(of.warmup_mult)
     except ValueError:
-        warmup = Pps(0.0)  # a share, or bits: it is told in the file's own words, and nothing follows from it here
+        warmup = Pps(0.0)  # a share, or bits: it stays in the file's words, and nothing is computed from it here
     return RampRequest(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, said)
 
 

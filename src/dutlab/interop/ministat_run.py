@@ -1,8 +1,8 @@
-"""Files of one measurement a line, as people keep them for ministat(1), as trials of ours: each line is a repeat.
+"""Read files with one measurement per line, as people keep them for ministat(1), as trials: each line is a repeat.
 
     2.25 Gbits/sec              329 MBytes   276 Mbits/sec              144
 
-The file's name stands for the device, or that of its folder where the file is called `output` as others are. So are the results in
+The device is called as the file, or as its folder where several files are called `output`, as in the results of
 github.com/freebsd-net/netperf. Of several columns the one with the unit of a rate counts, else the first, as ministat has it. A number
 without a unit stays one: the figure `value`.
 """

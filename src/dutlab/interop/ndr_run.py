@@ -1,7 +1,7 @@
-"""The JSON of TRex's own search, `ndr --stl … -o json` (ndr_bench.py), as a trial of ours: {"results": {…}, "config": {…}}.
+"""Read the JSON of TRex's search, `ndr --stl … -o json` (ndr_bench.py), as a trial: {"results": {…}, "config": {…}}.
 
 What is known of it (ndr_bench.py of v3.08): its rates are of the last run that met its goal, all transmitting ports together, counters
-read while frames are on their way; its goal is a drop rate of 0.1 % unless it was told another, not zero; `tx_bps` is L2 with FCS,
+read while frames are on their way; its goal is a drop rate of 0.1 % unless another was set, not zero; `tx_bps` is L2 with FCS,
 latencies are in µs. The file names no frame size; bits divided by frames give it. `-o json` prints the text as Python would, in quotes
 and in pieces.
 """
@@ -24,7 +24,7 @@ _REMEDY = "import what `ndr --stl … -o json` gives"
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`: its name without ending stands for the device. Raises InputError."""
+    """Read the file `name`. The device is called as the file, without its ending. Raises InputError."""
     del options
     try:
         document, repairs = read_cut_object(_text(data))

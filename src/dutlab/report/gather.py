@@ -225,7 +225,7 @@ def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
 def _of_drives(
     groups: Sequence[Group], testbed: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]], means: CoreMeans
 ) -> tuple[tuple[LimitRow, ...], tuple[Section, ...], tuple[Section, ...]]:
-    """What limited cells on drives, their ladder, and the drives themselves; nothing where no host tells of one and none was tested."""
+    """Return what limited cells on drives, their ladder, and the drives; empty where no host reports a drive and none was tested."""
     if not (any("drives" in of for of in facts.values()) or any(":" in link for group in groups for link in group.cell.links)):
         return (), (), ()
     from dutlab.report.sections.drive_facts import drives_section  # noqa: PLC0415 -- most runs have no drives
@@ -250,7 +250,7 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
 
 
 def _findings(read: ReadRun) -> tuple[Finding, ...]:
-    """Those of the testbed, and what the run itself shows of directions that slow one another, which tells more than a guess of it."""
+    """Return the findings about the testbed. Directions that slow one another are taken from the run, which shows more than a guess."""
     if not any(group.main[1] and subject_of(group.main[1]).way is Way.BOTH for group in read.groups):
         return read.findings
     from dutlab.report.sections.both_directions import KIND, both_directions_slower  # noqa: PLC0415 -- most runs have one direction

@@ -57,7 +57,7 @@ def report_text(runs: Sequence[Path], format: str) -> bytes:  # noqa: A002 - the
 
 
 def report_finished(runs: Sequence[Path]) -> list[RunReport]:
-    """Writes the report of each run in every format beside it, as every command does that made one, and returns what they say."""
+    """Write the report of each run in every format into its folder, as every command does that makes a run, and return the reports."""
     out = []
     for run in runs:
         (found,) = _gather([run], folder := _folder([run], None))
@@ -136,7 +136,7 @@ def _publication(runs: Sequence[Path], style: str, folder: Path) -> Publication:
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
-    """Writes every plot of the report as a picture of its own and returns their paths; into `report/plots` of the first run without `out`.
+    """Write every plot of the report as a separate picture and return their paths; without `out` into `report/plots` of the first run.
 
     Raises InputError for a format that there is not, StoreError.
     """

@@ -47,7 +47,7 @@ class CompareRequest:
 
 
 OwnWords = Mapping[CellKey, str]
-"""Cell → what tells it from others like it."""
+"""Cell → words that distinguish it from similar ones."""
 CellsOfRun = Mapping[CellKey, CellFigures]
 Place = tuple[object, ...]
 """A cell without its mode and levels."""
@@ -175,7 +175,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
 
 
 def contest_label(cell: Cell, name: str, own: str) -> str:
-    """`sweep 64 · link a`, with what tells the cell from others like it."""
+    """Return `sweep 64 · link a`, with words that distinguish the cell from similar ones."""
     size = cell.setting.size
     words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own)))
@@ -192,7 +192,7 @@ def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tu
 
 
 def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
-    """Raises DirectionUnknown where nothing tells which side of a figure is better."""
+    """Raises DirectionUnknown where it is not declared which side of a figure is better."""
     if unknown := dict.fromkeys(of.figure for of in judged if not of.better):
         raise DirectionUnknown(tuple(unknown))
 
@@ -201,7 +201,7 @@ _ENDS = ("client", "server")
 
 
 def own_words(cells: Iterable[Cell]) -> OwnWords:
-    """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
+    """Return what distinguishes cells of one workload, frame size and links, except their mode: the hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
         alike[cell.workload, cell.links, cell.setting.size].append(cell)

@@ -47,7 +47,7 @@ class Curve:
     x_scale: Literal["linear", "log"] = "linear"
     note: str = ""
     x_span: tuple[float, float] | None = None
-    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
+    """The ends of the axis where a standard prescribes them; None follows the points. `y_span` is the same for the other axis."""
     y_span: tuple[float, float] | None = None
     y_unit: Unit | None = None
     """Of a figure whose name does not say it."""

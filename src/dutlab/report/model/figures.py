@@ -69,7 +69,7 @@ def figure_of(values: Mapping[int, float], planned: int) -> Figure:
 
 
 def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
-    """The unit in which the answer's table prints `figure` of these cells, for the sentences beside it."""
+    """The unit in which the answer's table prints `figure` of these cells, for the sentences about it."""
     found = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
     return unit_for(figure, [value for value in found if value is not None])
 

@@ -57,7 +57,7 @@ class Group:
 
     @property
     def size(self) -> str:
-        """The frame size, or its mix; of an imported table of goodput, the MTU that it tells."""
+        """The frame size, or its mix; of an imported table of goodput, the MTU that it gives."""
         setting = self.cell.setting
         mtu = setting.mtu if isinstance(setting, ImportedSetting) else None
         return setting.size or ("" if mtu is None else f"MTU {mtu}")

@@ -89,7 +89,7 @@ class NoteBook:
         return not self._disturbed.isdisjoint(marks)
 
     def common(self, of_figures: Sequence[Iterable[int]]) -> tuple[int, ...]:
-        """Notes that touch every figure of a table, to be said once beside its title; severe ones are never taken out of the cells."""
+        """Notes that touch every figure of a table, to be said once next to its title; severe ones stay in the cells."""
         if not of_figures:
             return ()
         shared = set.intersection(*(set(marks) for marks in of_figures))

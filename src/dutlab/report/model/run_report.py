@@ -217,7 +217,7 @@ class LimitRow:
     next_experiment: str
     trials: tuple[int, ...]
     missing: tuple[str, ...] = ()
-    """What nobody knows of it, most telling first."""
+    """Open questions about it, most important first."""
 
     @classmethod
     def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
@@ -341,5 +341,5 @@ class RunReport:
 
     @property
     def severe(self) -> tuple[DoubtNote, ...]:
-        """Doubts that nobody may miss."""
+        """Doubts that every reader must see."""
         return tuple(n for n in self.notes if n.grade == "severe")

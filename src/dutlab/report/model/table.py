@@ -117,7 +117,7 @@ class Column:
     size: str = ""
     """… and the frame size."""
     coded: bool = False
-    """Its words are few and have colours of their own."""
+    """Its words are few, and each has a colour."""
     better: Better = ""
     """Which figures are the better ones; as the figure's name says where nothing is given."""
 
@@ -193,7 +193,7 @@ class Table:
     darkest: float | None = None
     """The figure that is shaded most, where it is in another table."""
     marked: Literal["figures", "rows"] = "figures"
-    """Where the numbers of doubts are printed: beside each figure, or once a row."""
+    """Where the numbers of doubts are printed: next to each figure, or once a row."""
     again: bool = False
     """It shows once more what another table of the run holds, which programs read."""
     judged: bool = False
@@ -257,7 +257,7 @@ class Table:
 
 
 def without_empty(table: Table) -> Table:
-    """Columns of figures that no row has, beside others that have some, are named below the table instead."""
+    """Remove columns without any figure, where others have some, and name them below the table."""
     cells = [[row.cells[i] for row in table.rows] for i in range(len(table.columns))]
     why = {i: {c.why if isinstance(c, Missing) else "" for c in of} for i, of in enumerate(cells) if table.columns[i].shown}
     empty = {i: words for i, reasons in why.items() if len(reasons) == 1 and (words := next(iter(reasons)))}
@@ -308,7 +308,7 @@ def _in_its_digits(cell: Figure, value: float, unit: Unit) -> str:
 
 
 def _to_spread(cell: Figure, unit: Unit) -> Unit:
-    """With the digits that the spread of repeats leaves: two of its own where its half begins with 1, else one."""
+    """Return the unit with the digits that the spread of repeats leaves: two of the spread's where its half begins with 1, else one."""
     half = (cell.high - cell.low) / 2 / unit.scale
     if cell.n == 1 or half <= 0:
         return unit

@@ -151,7 +151,7 @@ _SPACED = str.maketrans("_/", "  ")
 
 
 def name_words(figure: str) -> str:
-    """`read clat mean` of `clat_mean_ns.read`: its name without the unit, which is printed beside it. Part and way come before it."""
+    """Return `read clat mean` for `clat_mean_ns.read`: the name without the unit, which is printed next to it, after part and way."""
     (part, measure, way), unit = figure_name(figure), measure_unit(figure)
     is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
     bare = measure.removesuffix(f"_{unit.ending}") if is_printed else measure
@@ -175,7 +175,7 @@ def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -
 
 
 def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
-    """The same without the tool: what tells a setting from others that are alike in all of `without`."""
+    """Return the words of a setting without its tool and without `without`: they distinguish it from settings that share `without`."""
     return asked_words(setting, "", without=without).removeprefix(", ").strip()
 
 

@@ -39,13 +39,13 @@ class SitePlace:
     """Where a page lies in a published site. Addresses are relative to the page, or whole where the site's own is known."""
 
     crumbs: tuple[tuple[str, str], ...]
-    """Words and address of the pages above it and beside it."""
+    """Words and address of the pages above it and of its neighbours."""
     described: str
     """A sentence for who shows a link to the page."""
     picture: str = ""
     """Address of a PNG file for the same; empty without one."""
     trials: Mapping[int, str] = field(default_factory=dict)
-    """Trial that stands for its cell → the page that lists it; empty where the page lists all trials itself."""
+    """Trial that represents its cell → the page that lists it; empty where the page lists all trials itself."""
 
 
 def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]] | None = None, site: SitePlace | None = None) -> str:
@@ -137,7 +137,7 @@ def environment() -> Environment:
 
 
 def _breakable(text: str) -> Markup:
-    """May be broken after each `+`, so that a long list of links leaves room for the figures beside it."""
+    """May be broken after each `+`, so that a long list of links leaves room for the figures."""
     from markupsafe import escape  # noqa: PLC0415 - comes with jinja2
 
     return escape(text).replace("+", "+" + _ours("<wbr>"))

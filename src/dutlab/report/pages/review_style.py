@@ -86,7 +86,7 @@ def _sizes(prefix: str, found: Table) -> Table:
 
 
 def _states(prefix: str, found: Table) -> Table:
-    """The watts of each state, in the digits that the meter tells."""
+    """The watts of each state, in the digits of the meter."""
     at, error = (next(n for n, c in enumerate(found.columns) if c.head == head) for head in (POWER, ERROR))
     steps = [float(str(row.cells[error]).removeprefix("± ")) for row in found.rows if row.cells[error]]
     digits = max(0, -math.floor(math.log10(min(steps)))) if steps else 1

@@ -35,7 +35,7 @@ _TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_byte
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """Of each run the arrays that were asked the same beside one another, or, where each was asked something else, a row each."""
+    """Return tables of each run: arrays with the same settings side by side; arrays with different settings in a row each."""
     tables, fast = list[Table](), list[str]()
     for read, report in zip(reads, reports, strict=True):
         prefix = f"{read.run.name}-" if len(reads) > 1 else ""
@@ -77,7 +77,7 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
 
 
 def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
-    """A row a rate of the same drives, with its latency beside it."""
+    """Return a row for each rate of the same drives, with its latency."""
     common = alike_names(g.cell.setting for g in groups) if len(groups) > 1 else set[str]()
     asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
     several = len({g.cell.links for g in groups}) > 1

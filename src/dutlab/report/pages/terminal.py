@@ -21,7 +21,7 @@ _INDENT = 12
 MOST_LINES = 40
 """A longer table is cut: the answer is to stay on the screen."""
 LONGEST_WORD = 24
-"""A longer one is broken, so that no path or address makes a table of its own."""
+"""A longer one is broken, so that no path or address widens the table."""
 _SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
 """Colours of the field, of 256: weak, middle, strong. Of figures of which less is better, red."""
 
@@ -93,7 +93,7 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
 
 
 def _reasons(table: Table) -> Iterator[str]:
-    """Why figures are missing: those that differ in their numbers only are told once."""
+    """Yield why figures are missing: reasons that differ only in their numbers appear once."""
     alike: dict[str, list[str]] = {}
     greyed = {cell.why for row in table.rows for cell in row.cells if isinstance(cell, Missing) and cell.greyed is not None}
     for cell in (cell for row in table.rows for cell in row.cells):

@@ -53,7 +53,7 @@ class Explored:
     moments: Sequence[tuple[float, str]] = ()
     """Upright lines, with their words."""
     fixed: bool = False
-    """The places on the level axis are categories: it has no logarithm of its own."""
+    """The places on the level axis are categories: it has no logarithm."""
 
     def text(self) -> str:
         """JSON that can be put into a script element. Empty for a figure of too many points."""

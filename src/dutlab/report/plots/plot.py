@@ -29,7 +29,7 @@ class Plot:
     below: str = ""
     """Slug of the table that it is below; empty for the end of its section."""
     source: str = ""
-    """Run and date, for a picture of its own."""
+    """Run and date, for a separate picture."""
     explored: Explored | None = None
     """Its numbers, for the page's script; None for a drawing that stays as it is."""
 

@@ -1,4 +1,4 @@
-"""One figure against frame size: a line a mode, the range of repeats on each point, mixes in columns of their own."""
+"""One figure against frame size: a line for each mode, the range of repeats on each point, mixes in separate columns."""
 
 from __future__ import annotations
 

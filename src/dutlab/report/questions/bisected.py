@@ -35,7 +35,7 @@ class BisectStep:
     side: VersionSide
     runs: tuple[str, ...]
     why: str = ""
-    """Why it cannot be told."""
+    """Why the side is not known."""
 
 
 @dataclass(frozen=True)

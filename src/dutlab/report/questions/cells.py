@@ -28,7 +28,7 @@ MOST = "max_received_pps"
 COUNTED = ("exact_instructions_per_frame", "instructions_per_frame")
 
 DIRECTION = "direction"
-"""The factor that tells the directions of a link apart, where both were driven."""
+"""The factor that distinguishes the directions of a link, where both were driven."""
 
 
 def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Analysis:

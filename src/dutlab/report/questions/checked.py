@@ -45,7 +45,7 @@ class Checked:
 
     @property
     def kind(self) -> CheckKind:
-        """What CI is told."""
+        """The verdict for CI."""
         if self.failed:
             return CheckKind.FAIL
         if self.unconfirmed:

@@ -36,7 +36,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.subject import figure_name
 
 FEWEST_RUNS = 4
-"""In all, from which on runs are the unit; below that the newest of a side stands for it."""
+"""From this total on, runs are the unit; below it the newest run of a side represents the side."""
 
 _MOST_REASONS = 5
 

@@ -125,7 +125,7 @@ _Values = dict[str, dict[str, list[float]]]
 
 
 def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
-    """The runs of a figure, each with the rate of the rig that its headroom tells; the rig says nothing of figures other than rates."""
+    """Return the runs of a figure, each with the rig's rate from its headroom; the rig says nothing about figures other than rates."""
     rates = next((names for names in _HELD_AGAINST_THE_RIG if any(n in of_cell for n in names)), ())
     is_rate = measure_unit(name) is MeasureUnit.PPS
     for run, values in of_cell[name].items():

@@ -34,7 +34,7 @@ class OutcomeCase:
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """Everything that CI is told."""
+    """Everything that is reported to CI."""
 
     command: str
     """`dutlab check`."""

@@ -68,7 +68,7 @@ def insist_different(runs: Sequence[Path]) -> None:
 
 
 def side_names(sides: Sequence[Sequence[ComparedRun]]) -> list[str]:
-    """What tells the sides apart: the names of their experiments, else of their testbeds, else of their folders."""
+    """Return names that distinguish the sides: of their experiments, else of their testbeds, else of their folders."""
     for part in ("experiment", "testbed"):
         names = [{run.named(part) for run in side} for side in sides]
         found = [name for of in names for name in of if name]

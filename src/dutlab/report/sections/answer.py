@@ -29,7 +29,7 @@ MOST_ROWS = 8
 _BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 MOST_SENTENCES = 4
-"""More comparisons are counted, not told one by one; the table has them all."""
+"""More comparisons than this are counted, not listed; the table has them all."""
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
@@ -136,7 +136,7 @@ class _Cells:
 
     @cached_property
     def heads(self) -> dict[str, Callable[[_Place], str]]:
-        """What tells the places from one another: heads of columns → their words."""
+        """Columns that distinguish the places: head → words of a place."""
         places = self.places
         several = len({p.links for p in places}) > 1
         alone = all(len(p.links) == 1 for p in places)
@@ -185,8 +185,8 @@ class _Cells:
             each = (value_of(group, flow, figures[0], book) if (flow := _flow(group, way)) else "" for way in ways)
             limit = next((limits[label, r.trial].verdict for r in group.measured if (label, r.trial) in limits), "")
             rows.append(Row(label, (*words, *cells, *each, limit), links=joined(place.links), link=group.main[1], size=place.size))
-        told = {row.verdict for row in report.limits}  # of a single one the sentence below tells
-        known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
+        verdicts = {row.verdict for row in report.limits}  # a single one is in the sentence below
+        known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(verdicts | {row.cells[-1] for row in rows}) > 1)
         parts = [Column(_WAYS[way], figures[0], group=_OF_WHICH) for way in ways]
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), *parts, known], rows
 
@@ -394,7 +394,7 @@ def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
 
 
 def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
-    """What is missing first; then what tells more."""
+    """Yield next steps: first for what is missing, then for what would show more."""
     run, rest = shlex.quote(report.name), Counter(t.status for t in report.trials)
     measured = [v for v in values if isinstance(v, Figure)]
     if rest["not done"]:

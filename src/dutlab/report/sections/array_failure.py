@@ -70,7 +70,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 
 
 def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
-    """Each line is drawn as a share of its own largest value, which its label tells: they have no unit in common."""
+    """Each line is drawn as a share of its largest value, which its label gives: the lines have no common unit."""
     record = next((r for r in group.measured if r.tables.get("film")), None)
     if record is None:
         return

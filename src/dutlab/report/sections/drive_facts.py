@@ -23,7 +23,7 @@ def drives_of(facts: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...]:
-    """One section where any host told of its drives, else none. Columns that nothing fills are left out."""
+    """Return one section where any host reports drives, else none. Empty columns are left out."""
     rows = [
         (host, dict(zip(_COLUMNS, _words(name, of), strict=True))) for host, facts in hosts.items() for name, of in drives_of(facts).items()
     ]

@@ -61,7 +61,7 @@ class DriveLadders:
             return None
         made, array = mode_of(MDRAID, group.cell.mode).array, None
         try:
-            if made and made.raid is not None and made.state in ("", "rebuilt"):  # others write elsewhere than they were told
+            if made and made.raid is not None and made.state in ("", "rebuilt"):  # other levels write elsewhere
                 array = Array(made.raid, len(drives), SETS if made.set_level else None)
             return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))
         except ValueError:  # an array's writes need a rating of reads too

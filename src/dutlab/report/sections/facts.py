@@ -67,7 +67,7 @@ def _cut(text: str) -> str:
 
 
 def _is_absent(name: str) -> bool:
-    """Why a fact could not be told; read last."""
+    """Why a fact is not known; read last."""
     return name.startswith("absent.")
 
 

@@ -1,6 +1,6 @@
 """One figure of each link: a row a mode, a column a link or the sum of several.
 
-The section of iperf3, and of every workload that has none of its own, as imported tables have.
+The section of iperf3, and of every workload without its own section, such as imported tables.
 """
 
 from __future__ import annotations

@@ -60,10 +60,9 @@ def link_words(links: tuple[str, ...], link: str) -> str:
 
 
 def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: NoteBook) -> Headline | None:
-    """What may be said of the cells that are named, by the one rule for answers. None with fewer than two figures.
+    """Return what may be said of these cells by the one rule for answers. None with fewer than two figures.
 
-    A result of 0 has no rank. Values are told as a table of them would: in the unit that suits them, with the digits that their spread
-    leaves.
+    A result of 0 has no rank. Values are printed as in a table: in the unit that suits them, with the digits that their spread leaves.
     """
     have = {label: v for label, v in named if isinstance(v, Figure) and v.median}
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing

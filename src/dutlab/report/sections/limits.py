@@ -29,7 +29,7 @@ from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
-"""Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
+"""Figures of trials with one steady load. Only for these do the cores' mean load and the ledger show what happened at that rate: a
 search or a ramp goes through many rates in one trial."""
 _LIMITED = frozenset({MeasureUnit.PPS, MeasureUnit.BPS})
 """The units of such figures; drives are not part of these rules."""
@@ -61,7 +61,7 @@ class LimitContext:
     """Link → its MTU, as the testbed file has it."""
     lab: bool = False
     one: bool = True
-    """The modes are known to have stood in it; otherwise none tells anything of another."""
+    """The modes are known to be of this testbed; otherwise no mode says anything about another."""
     busy: str = ""
     """That other work left nearly nothing to be measured, in a sentence."""
 
@@ -259,7 +259,7 @@ def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
-    """Its level, as the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
+    """Return its level, the imported table's MTU, or the testbed file's; None where none is given, or its links differ."""
     setting = group.cell.setting
     told = group.cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
     if told > _HEADERS:
@@ -312,7 +312,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _generator_best(group: Group, near: _CellIndex) -> float | None:
-    """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
+    """Return the most such frames that it sent in any mode; for a search, the rate of the rig without the DUT."""
     figure, link = group.main
     if figure in _ONE_LOAD:
         return max((v for v, _ in near.fastest.get((_place(group), group.size, "offered_pps"), ())), default=None)

@@ -59,7 +59,7 @@ def _rows(group: Group) -> list[Row]:
 
 
 def _narrow(hop: tuple[str, str, str], mtus: Mapping[tuple[str, str, str], float]) -> str:
-    """Words beside the first hop that carries the least of its link, where others carry more."""
+    """Return words about the first hop that carries the least of its link, where others carry more."""
     own = {key: mtu for key, mtu in mtus.items() if key[0] == hop[0]}
     least = min(own.values())
     return "the narrow hop" if max(own.values()) > least and hop == next(key for key, mtu in own.items() if mtu == least) else ""

@@ -1,4 +1,4 @@
-"""Watts beside the figures: what each cell took, and what a packet, an I/O or a gigabyte cost."""
+"""Watts of each cell, and the energy of a packet, an I/O or a gigabyte."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
 
 
 def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
-    """What section 10 has reported beside the frames that were lost, of all trials together."""
+    """Yield what section 10 reports in addition to lost frames, over all trials."""
     counts = Counter[str]()
     for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
         counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})

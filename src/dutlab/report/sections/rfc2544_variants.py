@@ -1,4 +1,4 @@
-"""RFC 2544's tests once more, with destinations over many networks or with extension headers: beside what plain frames gave."""
+"""RFC 2544's tests with destinations over many networks, or with extension headers, compared with plain frames."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def size_of(group: Group) -> str:
 
 
 def place_of(group: Group) -> str:
-    """Where frames go, beside what, and what of them is not as in the tests that come first."""
+    """Return the direction of the frames, the modifiers, and how they differ from plain frames."""
     return ", ".join(filter(None, (direction_of(group), variant(group))))
 
 
 def direction_of(group: Group) -> str:
-    """Where frames go, and beside what."""
+    """Return the direction of the frames, and the modifiers."""
     both = ", both directions" if _setting(group).directions is Directions.BOTH else ""
     beside = " and ".join(of.value for of in _setting(group).modifiers)
     return group.cell.link_label + both + (f", beside {beside}" if beside else "")
@@ -61,7 +61,7 @@ _VARIANT_FIGURES = (
 
 
 def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table]:
-    """What the tests of plain frames found beside what the same tests found of others; no table without others."""
+    """Return tables of plain frames against others in the same tests; no table without others."""
     plain = {(g.label, direction_of(g), size_of(g)): g for g in groups if not variant(g)}
     pairs = [(plain.get((g.label, direction_of(g), size_of(g))), g) for g in groups if variant(g) and not of_test(g, "hop-by-hop")]
     known = {name for g in groups for record in g.measured for figures in record.figures.values() for name in figures}

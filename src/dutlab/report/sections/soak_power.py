@@ -139,7 +139,7 @@ def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
 
 
 def _warmth(group: Group) -> Iterator[Row]:
-    """Medians over repeats; a dash where nobody knows."""
+    """Medians over repeats; a dash where none is known."""
     names = dict.fromkeys((str(row["where"]), str(row["what"])) for r in group.measured for row in r.tables.get("temperatures", ()))
     for where, what in names:
         of = {

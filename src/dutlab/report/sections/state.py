@@ -1,4 +1,4 @@
-"""New flows a second and concurrent flows: a row a mode, the DUT's own counters beside every trial, the curve of flows that it keeps."""
+"""New flows a second and concurrent flows: a row for each mode, the DUT's counters around every trial, the curve of flows that it keeps."""
 
 from __future__ import annotations
 

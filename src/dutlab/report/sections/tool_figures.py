@@ -21,7 +21,7 @@ _ORDER = (*WAYS_OF_DRIVES.values(), None)
 
 @dataclass(frozen=True)
 class _Table:
-    """The figures of one direction. `asked` is what was asked of each group (by identity) beside what was asked of all."""
+    """The figures of one direction. `asked` is what was asked of each group (by identity) in addition to what was asked of all."""
 
     workload: str
     direction: str
@@ -102,7 +102,7 @@ def _settings(group: Group) -> list[tuple[str, int, float | str]]:
 
 
 def _places(group: Group) -> list[str]:
-    """What has figures of its own: all that was driven together, then each of it."""
+    """Return the places with figures: all that were driven together, then each."""
     found = sums_first(place for r in group.measured for place in r.figures)
     return list(dict.fromkeys((group.main[1], *group.cell.links, *found)))
 
