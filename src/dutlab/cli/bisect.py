@@ -107,7 +107,7 @@ class BisectRequest:
 @NAME
 def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- the fields of BisectRequest
     """VERSIONs are files for nft or kernels, the oldest first. Instructions tell two apart for certain, so each is measured once; by time,
-    one is measured in turn with the first until it can be told, or passed over. The folder is that of a campaign; report.md has each step.
+    one is measured in turn with the first until its side is known, or skipped. The folder is that of a campaign; report.md has each step.
 
     Exit 0: found; 1: the last is as the first; 2: cannot tell.
 

@@ -191,7 +191,7 @@ class BisectRuns:
         return replace(found, **self._functions(place[0], low, high)) if found.exit_status == 0 else found
 
     def _functions(self, label: str, low: int, high: int) -> Mapping[str, Any]:
-        """Which functions take more or fewer in a version than in the one before it, by two runs of their own."""
+        """Return the functions that take more or fewer in a version than in the one before it, by two separate runs."""
         run = self._counts(high)
         if run is None or (found := place_of(run, label)) is None:
             return {}

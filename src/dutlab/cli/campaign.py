@@ -160,7 +160,7 @@ def scheduler(*, listen: str, dashboard: int | None) -> None:
 @click.option("--testbed", "testbeds", required=True, multiple=True, metavar="NAME",
               help="A lab, or the name of a testbed file without its ending, that this machine measures; repeatable.")  # fmt: skip
 def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
-    """Carry out runs of campaigns on testbeds beside this machine, until Ctrl-C, which ends its runs in order.
+    """Carry out runs of campaigns on the testbeds of this machine until Ctrl-C, which ends the runs in order.
 
     \b
     Example:

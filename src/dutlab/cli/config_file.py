@@ -28,7 +28,7 @@ from dutlab.outside import AtLink, UnfitFile
 RUNS_FOLDER = "runs_folder"
 COLOURS = ("auto", "always", "never")
 ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "force-port", "reset", "yes"})
-"""Options that lift a guard: each time is decided anew."""
+"""Options that lift a guard: they must be given each time."""
 _OF_TEST = ("test", "lab")
 """`dutlab test --lab` calls itself within the lab, where no lab may be asked for again."""
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
@@ -37,7 +37,7 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 @dataclass(frozen=True)
 class Config:
-    """The file as it was read. `lines` tells where each key is, from 1."""
+    """The file as it was read. `lines` has the line of each key, from 1."""
 
     path: Path
     data: Mapping[str, Any]

@@ -297,7 +297,7 @@ def _ip(version: str) -> Ip:
 
 
 def _rating(models: Path | None, model: str | None, *given: float | None) -> DriveRating:
-    """Of the table's row, and of what is given beside it. Raises InputError, SpecRefused."""
+    """Combine the row of the table with the other options. Raises InputError, SpecRefused."""
     from dutlab.physics.ceilings.storage import DriveRating
     from dutlab.spec.drive_models import model_file
 

@@ -168,7 +168,7 @@ def _command(name: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own."""
+    """A group whose commands are in separate modules."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; `help COMMAND` is `COMMAND --help`."""
@@ -276,7 +276,7 @@ def _open_closed_streams() -> None:
 
 
 def _leave_garbage() -> None:
-    """To search all that is there for garbage once more takes a tenth of a short command's CPU time; DuckDB complains where nobody does."""
+    """Skip the last search for garbage, a tenth of a short command's CPU time. Keep it for DuckDB, which prints leaks without it."""
     if "duckdb" not in sys.modules:
         gc.freeze()
 
@@ -310,7 +310,7 @@ def main() -> None:
 
 
 def _failed(what: str, status: int, remedy: str = "") -> int:
-    """The exit status; a program that asked for JSON is told the same on standard output (contracts/error.schema.json)."""
+    """Return the exit status. With --json the fault is also printed on standard output (contracts/error.schema.json)."""
     if {"--json", "--json-lines"} & set(sys.argv[1:]):
         with suppress(OSError):
             say(json.dumps({"schema_version": 1, "error": what, "remedy": remedy, "exit_status": status}))

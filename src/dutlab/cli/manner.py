@@ -1,4 +1,4 @@
-"""How a command measures, beside what it measures: whether it asks before hours, when it must end, and what it prints."""
+"""Options of how a command measures: whether it asks before it measures for hours, when it must end, and what it prints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Manner:
     wait_quiet_s: float = 0.0
 
     def console(self, name: str = "") -> Console:
-        """Whoever is told what happens: a person on standard error, and a program on standard output if it asked."""
+        """Receivers of events: a person on standard error, and a program on standard output if it asked."""
         from dutlab.cli.console import Console
 
         return Console(name, also=_print_event if self.form == "json-lines" else None)
@@ -171,7 +171,7 @@ def form_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _with_manner(command: Callable[..., None], options: Sequence[Callable[..., Any]]) -> Callable[..., None]:
     @functools.wraps(command)
-    def with_manner(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+    def with_manner(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
         as_json, as_lines = given.pop("as_json"), given.pop("as_lines")
         if as_json and as_lines:
             raise click.UsageError("--json and --json-lines exclude one another")

@@ -52,7 +52,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
     """--link, --lab, --testbed, --mode, --repeats, --runs, --name and those of a Manner, given to `command` as one Where."""
 
     @functools.wraps(command)
-    def with_where(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+    def with_where(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
         where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name", "manner")))
         command(**given, where=where)
 
@@ -108,7 +108,7 @@ def measure_workload(
 
 
 def default_mode(lab: str, testbed: Path | None) -> str:
-    """What is measured where no --mode is given: the DUT as a router, or as it is found where nobody puts it into a mode."""
+    """Return the mode that is measured without --mode: `router`, or `as-found` where dutlab does not set modes."""
     from dutlab.spec.known import FAMILY_MODES
     from dutlab.spec.loader import load_testbed
     from dutlab.spec.shape import TestbedShape
@@ -132,9 +132,9 @@ def lab_of(said: str) -> tuple[str, str | None]:
 def given_workload(
     data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
 ) -> LoadedExperiment:
-    """The experiment `data` with the one workload that the options and settings came to, and every fault of both at once.
+    """Return the experiment `data` with the one workload of the options and settings; report all faults of both at once.
 
-    `file` is where it is to lie, if it is. A fault of an option has no line in any file of the user's, so only its key is told.
+    `file` is the path of the experiment, if it gets one. A fault of an option has no line in a file of the user, so only its key is named.
     Raises InputError; SpecRefused for a testbed file.
     """
     from dutlab.spec import overrides

@@ -62,7 +62,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
 
 
 def _factors(plan: Plan) -> Iterator[str]:
-    """The levels beside the mode, and how many of their combinations are measured."""
+    """Yield the levels of factors other than the mode, and how many of their combinations are measured."""
     combinations = {tuple(trial.cell.factors.items()) for trial in plan.trials}
     levels: dict[str, dict[str, None]] = {}
     for name, level in sorted(pair for of in combinations for pair in of):

@@ -243,7 +243,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
 
 
 def ask_trust(error: NotOurs) -> None:
-    """Shows what would be carried out, and returns if a person wants it. Raises NotOurs where nobody can be asked, or says no."""
+    """Show what would be carried out, and return if a person agrees. Raises NotOurs where no person can be asked, or the answer is no."""
     from dutlab.runner.trust import as_lines
 
     for line in as_lines(error):

@@ -56,7 +56,7 @@ def answer(line: str) -> None:
 
 
 def use_colour(choice: str) -> None:
-    """`always` and `never` as the user's config file says; `auto` goes by the terminal."""
+    """`always` and `never` as the user's config file says; `auto` asks the terminal."""
     _chosen["colour"] = choice
 
 

@@ -53,7 +53,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
     """--gateway, --address, --force-port, --cpu and --ipv6, given to `command` as one PortOptions."""
 
     @functools.wraps(command)
-    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
         options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "version")))
         command(**given, options=options)
 
@@ -211,9 +211,9 @@ def _tell(run: Path) -> None:
 
 
 async def _in_lab(name: str, standing: str | None, said: str) -> int:
-    """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status.
+    """Run this command in the tester's namespace of a lab, its threads on the lab's cores. Return its exit status.
 
-    `standing` is the label of a lab that stands already, `said` what was given to --lab.
+    `standing` is the label of a lab that is up already, `said` the value of --lab.
     """
     from dutlab import labs
 

@@ -1,4 +1,4 @@
-"""A command carried by a child process of the controller, in a process group of its own."""
+"""A command carried by a child process of the controller, in its own process group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOK_AGAIN_S = 0.02
 
 
 class ChildCarrier:
-    """Implements dutlab.hosts.running.Carrier. asyncio's own children end, in some Python releases, only once nobody holds their pipes."""
+    """Implements dutlab.hosts.running.Carrier. In some Python releases asyncio's children end only when no process holds their pipes."""
 
     lost = ""
     stdout: asyncio.StreamReader

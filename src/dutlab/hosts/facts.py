@@ -17,7 +17,7 @@ from dutlab.systems.facts import Answers, FactTree, Question
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
 _LONGEST_WAIT_S = 300.0
-"""For the some hundred commands of one script: a guest whose processor is emulated beside other work takes minutes."""
+"""For the hundred or so commands of one script: a guest with an emulated processor takes minutes under load."""
 _LONGEST_WHY = 200
 
 # What is refused says why behind its answer. Warnings never become part of an answer.

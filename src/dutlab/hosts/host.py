@@ -58,17 +58,17 @@ class Done:
 
     @property
     def errors(self) -> str:
-        """Standard error, likewise."""
+        """Standard error as text."""
         return self.stderr.decode("utf-8", "replace")
 
     @property
     def complaint(self) -> str:
-        """Why it failed, by standard error, on one line for a message; empty when nothing was said there."""
+        """Why it failed, by standard error, on one line for a message; empty when nothing was printed there."""
         return reason_in(self.errors)
 
     @property
     def reason(self) -> str:
-        """Likewise, by all that was printed; its errors count first."""
+        """Why it failed, by standard error, else by standard output, on one line for a message."""
         return self.complaint or reason_in(self.text) or "it printed nothing"
 
 
@@ -123,7 +123,7 @@ class Host(Protocol):
         """Runs to its end. Raises CommandFailed on a status other than 0 if `check`, CommandTimedOut, CommandSaidTooMuch, HostError."""
 
     async def spawn(self, argv: Sequence[str]) -> Process:
-        """Starts and leaves running, in a process group of its own. Raises HostError when it cannot be started."""
+        """Start a command in its own process group, and leave it running. Raises HostError when it cannot be started."""
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
         """Writes a whole file, or nothing."""
@@ -140,7 +140,7 @@ class OnThisMachine(Protocol):
     """A host whose commands are children of this process."""
 
     on_this_machine: bool
-    """Its clock is ours. False of one that only stands for a machine elsewhere."""
+    """Its clock is ours. False for a stand-in of another machine."""
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
         """As Host; not `tied`: for what waits for input and ends without it, so that it ends with this process by itself."""
@@ -148,7 +148,7 @@ class OnThisMachine(Protocol):
 
 @runtime_checkable
 class OverConnection(Protocol):
-    """A host over something that can be lost and made anew."""
+    """A host behind a connection that can be lost and made again."""
 
     renewals: list[Renewal]
 
@@ -163,12 +163,12 @@ class OverConnection(Protocol):
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
 Renewal = Callable[[Spawn], Awaitable[None]]
-"""Makes anew what ended with a connection, by commands that it spawns over the next one. What it raises ends that one too."""
+"""Makes again what ended with a connection, by commands over the next one. An exception from it ends that one too."""
 
 
 @contextmanager
 def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
-    """Whenever the connection to `host` is made anew, `renewal` is carried out before anything else. Nothing for a host that needs none."""
+    """Carry out `renewal` first whenever the connection to `host` is made again; do nothing for a host without connection."""
     if not isinstance(host, OverConnection):
         yield
         return
@@ -196,7 +196,7 @@ def no_such_program(host: str, argv: Sequence[str]) -> Done:
 
 
 def command_failed(done: Done) -> CommandFailed:
-    """The exception that `done` stands for, with a remedy where its output tells one."""
+    """Return the exception for `done`, with a remedy where its output names one."""
     remedy = ""
     if done.status == NO_SUCH_PROGRAM and _NO_SUCH_PROGRAM_SAID in done.stderr:
         remedy = f"install {done.argv[0]} on {done.host}"

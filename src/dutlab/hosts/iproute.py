@@ -21,7 +21,7 @@ async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
 
 
 async def interfaces_of(host: Host) -> list[str]:
-    """All, as its system lists them; none where that cannot be told. Raises HostError when the host itself is gone."""
+    """Return all interfaces that its system lists; none where it cannot list them. Raises HostError when the host itself is gone."""
     return (await host.run(host.system.ports, check=False)).text.split() if host.system.ports else []
 
 

@@ -2,8 +2,8 @@
 
 A file on the host itself, where other controllers see it too, linked into its place since that is atomic on every system. It holds the
 number of a process there that lives as long as the holder's connection, and who holds it, for which run and since when: so the next one
-can tell a holder that measures from one that died. Where a connection was lost and is made anew, the lease is taken anew before anything
-else runs over it: whoever took the machine over meanwhile keeps it.
+can distinguish a holder that measures from one that died. When a lost connection is made again, the lease is taken again before anything
+else runs over it: a run that took the machine over meanwhile keeps it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Lease:
         return self._process is not None
 
     async def renew(self, spawn: Spawn) -> None:
-        """Over a connection that was made anew, by `spawn`, before anything else runs on it. Raises InUse, HostError."""
+        """Take the lease again over a new connection, by `spawn`, before anything else runs on it. Raises InUse, HostError."""
         deadline = time.monotonic() + _ENDS_S
         while (process := await self._taken(spawn, take_over=False)) is None:  # the one before was killed, and has not ended yet
             if time.monotonic() > deadline:
@@ -109,7 +109,7 @@ class _Lease:
         """False: it is still there, since the host cannot be reached."""
         try:
             if self._process is not None and not await _end(self._process):
-                # Its process was killed, so nobody removed the file. With the connection comes a lease (renew), or it is taken here.
+                # Its process was killed, so the file is still there. With the connection comes a lease (renew), or it is taken here.
                 self._process = await self._taken(self.host.spawn, take_over=False) or self._process
                 return await _end(self._process)
         except InUse:

@@ -63,7 +63,7 @@ class NetnsHost(LocalHost):
 
 
 class NetnsMachine(NetnsHost):
-    """A namespace that has processes of its own too, so that a user's `killall` ends those of this host and no others.
+    """A network namespace with its own process namespace, so that a user's `killall` ends the processes of this host and no others.
 
     Made by `open()`. The first process of its process namespace (pid_namespaces(7)) is ours; when that ends, the kernel ends all others.
     """

@@ -75,7 +75,7 @@ class PortSurvey:
 
     @property
     def cabled(self) -> bool:
-        """There is a signal from the other end; nobody can tell of a port that is down."""
+        """There is a signal from the other end; not known for a port that is down."""
         return "LOWER_UP" in self.flags
 
 

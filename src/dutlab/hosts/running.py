@@ -37,10 +37,10 @@ class Carrier(Protocol):
 
     @property
     def lost(self) -> str:
-        """Why nobody can say how the command ended; empty when one can."""
+        """Why it is not known how the command ended; empty when it is."""
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError or RuntimeError when nobody reads any more."""
+        """Raises OSError or RuntimeError when the command no longer reads."""
 
     async def close_stdin(self) -> None: ...
     async def exited(self) -> None:
@@ -193,7 +193,7 @@ class Running:
         return self._done
 
     async def _collect(self, rest: asyncio.Future[None]) -> None:
-        """Until both streams end. Only a child that left the group can still hold them: what it prints from then on is nobody's."""
+        """Collect until both streams end. Only a child that left the group can still hold them: its later output is dropped."""
         collected = -1
         while collected != (collected := len(self._out.kept) + len(self._err.kept)):  # a slow line may still carry what was printed in time
             _, pending = await asyncio.wait([rest, self._stderr], timeout=_PIPES_CLOSE_S)

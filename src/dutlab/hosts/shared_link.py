@@ -20,7 +20,7 @@ Network = IPv4Network | IPv6Network
 _BEHIND_A_CABLE = frozenset({"veth", "netkit", "dsa"})
 """Kinds that name the other end of a cable, or the CPU's port of a switch chip, as what they are on."""
 _SHORTEST = {4: 8, 6: 7}
-"""A testbed has no network with a shorter prefix: 10.0.0.0/8 and fc00::/7 are the shortest that nobody routes on the Internet."""
+"""A testbed has no network with a shorter prefix: 10.0.0.0/8 and fc00::/7 are the shortest that are not routed on the Internet."""
 
 
 def sharers(name: str, links: Sequence[Entry]) -> list[str]:

@@ -91,7 +91,7 @@ class SshHost:
             await link.close()
 
     async def _connected(self) -> SshLink:
-        """The connection, opened anew when it was lost. Raises HostError."""
+        """Return the connection, opened again when it was lost. Raises HostError."""
         async with self._connecting:
             if self._link is None or not self._link.alive:
                 lost, self._link = self._link, None

@@ -106,7 +106,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         return self.lost or f"the login shell did not run the command; it said: {reason_in(said) or NOTHING}"
 
     def say(self, data: bytes) -> None:
-        """write() without waiting, for a few bytes; to nobody when the command has ended."""
+        """Write a few bytes without waiting; drop them when the command has ended."""
         if self._channel is not None and not self._ended.is_set():
             self._channel.write(data)
 

@@ -5,8 +5,8 @@ Each system's line for sshd (systems/posix.py, systems/windows.py) has this prin
     stdout:  MARK GROUP \n  …the command's own output…
     stderr:  MARK \n        …the command's own output…   MARK STATUS \n
 
-A mark is \036 and a number that is drawn anew for each command, so that nothing that a login script or the command itself prints is taken
-for one. What comes before the first mark is dropped. GROUP is the number by which the host's keeper ends the command and its children; a
+A mark is \036 and a random number, a new one for each command, so that no output of a login script or of the command is taken for
+one. What comes before the first mark is dropped. GROUP is the number by which the host's keeper ends the command and its children; a
 group of `-` says that there is no such program.
 """
 

@@ -31,7 +31,7 @@ class VerifiedClaim:
 def verified(
     claim: ClaimCard, run: RunFolder, *, fresh: Mapping[str, ClaimCard] | None = None, changed: ManifestDifference | None = None
 ) -> VerifiedClaim:
-    """Compare the card with the run. `fresh` are cards made again from its records, `changed` its files that differ from its manifest, if known.
+    """Compare the card with the run. `fresh` are cards made again from its records, `changed` its files that differ from the manifest.
 
     Raises InputError for a run without a headline, StoreError.
     """

@@ -18,7 +18,7 @@ _CUT = "the run was interrupted before its mode was verified again"
 
 @dataclass
 class Attempts:
-    """The attempts of one process at the trials of a run. `note` tells the user; `aside` takes trial, attempt, reason and why."""
+    """The attempts of one process at the trials of a run. `note` informs the user; `aside` takes trial, attempt, reason and why."""
 
     folder: RunFolder
     journal: Journal

@@ -8,7 +8,7 @@ A campaign is a folder of plain files, as a run is, and what is done is what lie
     end                   there while an end is asked for: whoever works on a place ends its run in order
     store                 the identity of the store that its workers have their leases in
     planned/003/runs/     where planned run 3 makes its run folder; what is in it was cut, or goes on
-    planned/003/lock      held by the process that works on it and by its run's, also when nobody waits for them any more
+    planned/003/lock      held by the process that works on it and by that of its run, also when no campaign waits for them any more
     planned/003/fence/    the tokens of the leases under which it was worked on; the highest one counts (runner/fence.py)
     planned/003/run       the name of its run, once that has finished
     planned/003/tries     a line of JSON for each process: when it began and ended, and with which status
@@ -17,8 +17,8 @@ A campaign is a folder of plain files, as a run is, and what is done is what lie
     planned/003/said      what they said
     runs/                 finished runs
 
-A run is a `dutlab run` of its own, so its lock, journal and clean-up are those of any other. One that was cut goes on with `dutlab resume`,
-which puts back first what it had changed.
+A run is a separate `dutlab run`, so its lock, journal and clean-up are those of any other. A cut run continues with `dutlab resume`,
+which first puts back what the run had changed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CampaignState(StrEnum):
     PLANNED = "planned"
     RUNNING = "running"
     CUT = "cut"
-    """It began and has not finished; nobody works on it."""
+    """It began and has not finished; no process works on it."""
     REFUSED = "refused"
     """A process for it ended before there was a run."""
     DONE = "done"

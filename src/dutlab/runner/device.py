@@ -85,7 +85,7 @@ class JournaledDevice:
         await asyncio.to_thread(power.turn, on=False)
 
     async def on(self) -> None:
-        """As methods.ports says. The change stands until put_back(): the DUT comes back without its mode."""
+        """As methods.ports says. The change holds until put_back(): the DUT comes back without its mode."""
         if (steps := self._standing.get(POWER)) is not None and (spec := self._power) is not None:
             box = isinstance(self.dut, BlackBox)
             await on_again(steps[0], None if box else self.dut)

@@ -130,7 +130,7 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
 
 
 async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
-    """The cores of each host, in the words of its system; one that tells nothing of them is left out."""
+    """Return the cores of each host, in the words of its system; a host whose system does not show them is left out."""
     loops = {name: host.system.cores for name, host in hosts.items()}
     samplers = {name: Sampler(SensorSite(hosts[name]), loop, interval_s=WATCH_S) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
@@ -168,7 +168,7 @@ def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list
 async def _over_cable(
     ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
-    """What passes between two ports of one cable that both told their MTU; None where nothing is answered."""
+    """Return the largest packet that passes between two ports of one cable whose MTUs are known; None where nothing answers."""
     told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
     passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(told))) if told else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

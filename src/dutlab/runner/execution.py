@@ -90,7 +90,7 @@ class Execution(RunProcess):
     experiment: Experiment
     testbed: Testbed
     said: set[str] = field(default_factory=set)
-    """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
+    """Notes and findings that were reported to the user: a stage that is opened again finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
     """How often guests were lost in each cell."""
     neighbours: Neighbours = field(default_factory=Neighbours)
@@ -154,7 +154,7 @@ class Execution(RunProcess):
                     await self._ask_person("restore the DUT to its state before the run")
 
     async def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
-        """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
+        """Pause for each factor set by hand whose level changes; a resumed run asks for all, since their state is not known."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
@@ -165,7 +165,7 @@ class Execution(RunProcess):
         self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
 
     async def _examined(self, bare: Stage) -> Stage:
-        """The stage whose records carry what distorts results on it; facts and findings are stored, and the user is told.
+        """Return the stage with what distorts results on it as marks of its records; store facts and findings, and report them to the user.
 
         Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
         """
@@ -187,7 +187,7 @@ class Execution(RunProcess):
         return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
-        """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
+        """Return the stage with its rig's calibration. Where that fails, results have no headroom, and the user gets a note."""
         through = stage.dut_testbed.links
         loads = loads_of(trial.cell for trial in self.plan.trials if all(name in through for name in trial.cell.links))
         if not loads:

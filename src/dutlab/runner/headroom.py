@@ -76,6 +76,6 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if compared is Headroom.TOGETHER and directions in ratios:
         ratios = {cell.link_label: ratios[directions]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
-    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be told from
+    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be distinguished from
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
     return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))

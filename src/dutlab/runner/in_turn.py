@@ -1,7 +1,7 @@
-"""Several runs in turn: one block of each, then the next block of each, in an order that chance draws anew for every round.
+"""Several runs in turn: one block of each, then the next block of each, in a random order, drawn for every round.
 
 What drifts, and whatever else happens to the machines meanwhile, falls on all of them alike; and since chance alone decides who goes first,
-the two blocks of a round may be compared as a pair (stats.rounds). Each run is a folder of its own, as if it had been cut after each
+the two blocks of a round may be compared as a pair (stats.rounds). Each run has its own folder, as if it had been cut after each
 block and resumed: its stage is opened for a block and closed after it, so runs may share hosts, and a cut finds one stage open at most.
 """
 
@@ -27,7 +27,7 @@ from dutlab.store.names import run_name
 from dutlab.store.run_folder import RunFolder
 
 Watch = Callable[[int], Progress]
-"""Place of a run among those that take turns → who is told of it."""
+"""Place of a run among those that take turns → observer of its events."""
 
 
 class Enough(TimeIsOver):
@@ -39,7 +39,7 @@ class Enough(TimeIsOver):
 async def run_in_turn(
     works: Sequence[Work], options: RunOptions, watch: Watch, *, enough: Callable[[Sequence[Path]], bool] = lambda _: False
 ) -> list[RunResult]:
-    """Makes a folder for each of two works or more and carries all of them out; the order of turns goes by the seed of the first.
+    """Makes a folder for each of two works or more and carries all of them out; the seed of the first gives the order of turns.
 
     `enough` is asked after each round, with the folders of the runs, and ends all of them.
 

@@ -85,7 +85,7 @@ class KnownDrive:
 
 
 async def verify(tell: Callable[[Known], None], standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
-    """Each drive of these names, or every one, in a lab of its own or in one that is there.
+    """Each drive of these names, or every one, in a new lab or in one that exists.
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, MeasurementError, HostError.
     """

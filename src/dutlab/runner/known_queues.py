@@ -1,4 +1,4 @@
-"""Methods against queues of known effect (tc-netem(8), tc-tbf(8)) before the outer port of a router with a kernel of its own.
+"""Methods against queues of known effect (tc-netem(8), tc-tbf(8)) before the outer port of a router with its own kernel.
 
 A queue says itself what it dropped, doubled and let overtake, so counts must be its own to the frame: of an offer of which the ports and
 the router dropped nothing by their own counters. On a busy machine they do, and it is made again at half the rate. netem does not count
@@ -49,7 +49,7 @@ _DROPPED = "cat /sys/class/net/{port}/statistics/{way}_dropped"
 _CHANGED = "/proc/sys/net/ipv6/conf/*/disable_ipv6 /proc/sys/net/ipv4/ip_forward"
 _WAS = f'for one in {_CHANGED}; do echo "echo $(cat $one) >$one"; done'
 _READY = "for one in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >$one; done; echo 1 >/proc/sys/net/ipv4/ip_forward"
-"""The DUT forwards, and says nothing of its own into the queue."""
+"""The DUT forwards, and sends no packets of its own through the queue."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class KnownQueue:
 
 
 async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
-    """Each queue of these names, or every one, in a lab of its own or in one that is there.
+    """Each queue of these names, or every one, in a new lab or in one that exists.
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, HostError.
     """

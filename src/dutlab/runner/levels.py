@@ -131,7 +131,7 @@ class SetLevels:
 
 @dataclass
 class InLevels:
-    """A mode in the levels of factors: applied anew it sets these too, and it holds while they do."""
+    """A mode in the levels of factors: applying it sets these too, and it holds while they do."""
 
     mode: Mode
     levels: Sequence[_Named]

@@ -1,4 +1,4 @@
-"""What the sensors of the trial that goes on have told so far: a methods.ports.Readings that listens where readings are told."""
+"""Readings of the sensors in the running trial: a methods.ports.Readings that listens to them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Progress(Protocol):
         """What just happened. Returns at once."""
 
     async def ask(self, question: str) -> str:
-        """Waits for a person's answer. Never called for an unattended run. Raises InputError when there is nobody."""
+        """Wait for a person's answer. Never called for an unattended run. Raises InputError when there is no person."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Records:
     def void(self, trials: Sequence[Trial], lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> list[Trial]:
         """Sets aside trials whose mode is not verified to their end; returns those to be done again.
 
-        Of the others `without_result` makes the record, of which it is told why.
+        For the others `without_result` makes the record, with the reason.
         """
         again = []
         for trial in trials:

@@ -1,8 +1,8 @@
 """The rig measured without the DUT, or its calibration found in the cache: an embedded lab's, or that of machines of your own.
 
-A lab is looped by cables of its own, with addresses. Machines are looped by hand, or, as far as that goes, the generator alone is measured.
-A loop of theirs needs no addresses: frames are sent to the MAC of the port at the other end. Whoever loops a rig says so; nobody else can
-know.
+A lab is looped by extra cables, with addresses. Machines are looped by hand; without a loop, only the generator is measured.
+Their loop needs no addresses: frames are sent to the MAC of the port at the other end. The user says that a rig is looped: dutlab
+cannot find out.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class OpenRig:
     async def measure(
         self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, anew: Seconds | None = None, failed: Failed | None = None
     ) -> tuple[Calibration, Path | None]:
-        """Those of `loads` that the cache has not, and where in the cache all are now. With `anew` every load is measured, for so long.
+        """Measure those of `loads` that the cache lacks; return all, with their path there. With `anew` measure every load, for so long.
 
         In a loop of machines other generators than the engine are left out: they look for the DUT. Where a load cannot be measured, as
-        other work disturbed it each time, it is not cached, `failed` is told and the others are measured; without it, that is raised.
+        other work disturbed it each time, it is not cached, `failed` is called and the others are measured. Without `failed` it is raised.
         Raises HostError, ToolMissing, MeasurementError.
         """
         facts = await self.facts(rig)
@@ -118,7 +118,7 @@ class OpenRig:
         anew: Seconds | None = None,
         failed: Failed | None = None,
     ) -> Calibration:
-        """`known` with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as measure()."""
+        """Return `known` with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as measure()."""
         for load in loads:
             if anew is None and load.known_to(known, rig):
                 continue

@@ -59,7 +59,7 @@ class RunProcess:
     async def all_left(
         self, measure: Callable[[Sequence[Trial], float | None], Awaitable[None]], *, how: str, budget_s: float | None = None
     ) -> RunResult:
-        """`measure` on the trials that are left, at a stretch, until the moment of the loop's clock that it is told.
+        """Run the remaining trials by `measure`, which gets the deadline (event-loop time) at which it must end.
 
         `how` says what continues a run that was cut; empty if nothing does.
         """

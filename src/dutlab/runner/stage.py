@@ -76,7 +76,7 @@ class Stage:
     accounts: AccountReader
     """What our threads and other work use of the CPUs."""
     guests: GuestWatch
-    """Looks after the hosts of the lab that have a kernel of their own."""
+    """Watches the hosts of the lab that have their own kernel."""
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
     lab: labs.Lab | None = None
@@ -86,7 +86,7 @@ class Stage:
     at_rest: DutAtRest = field(default_factory=DutAtRest)
     """What the DUT keeps busy without load in the mode that is applied, where that was looked at."""
     readings: LiveReadings = field(default_factory=lambda: LiveReadings({}))
-    """What the sensors of the trial that goes on have told."""
+    """Readings of the sensors in the running trial."""
 
     @property
     def testbed(self) -> Testbed:
@@ -144,7 +144,7 @@ async def open_stage(
             hosts = hosts_of(testbed, log)
             await undo.enter_async_context(closing(*hosts.values()))
             said = await revived(hosts, testbed, journal.write)
-            await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a guest of its own for each trial
+            await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a separate guest for each trial
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
             if not standing:
@@ -257,7 +257,7 @@ async def _engines(
 
 @asynccontextmanager
 async def _told_folder(host: Host, name: str, journal: Journal) -> AsyncIterator[str]:
-    """A private folder that the journal tells of, from before it is there until it is gone."""
+    """Private folder that is in the journal from before it exists until it is gone."""
     journal.write("engine-copying", host=name, path=(path := new_private_folder()))
     async with private_folder(host, path, partial(journal.write, "engine-removed", host=name)):
         yield path
@@ -339,7 +339,7 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
 
 
 def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[GeneratorModel, GeneratorTool]:
-    """Every generator beside the engine that sends the frames of a cell."""
+    """Return every generator other than the engine that sends frames of these cells."""
     return {model: make(model, place) for model in dict.fromkeys(cell.generator for cell in cells) if model is not None}
 
 

@@ -57,7 +57,7 @@ class StepsWork:
     reached: Mapping[str, str | None] = field(default_factory=dict)
     """All hosts but those of a lab, as `shared`: where an undo can carry Reset out."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Those of the lab: name → the host's name in the lab. An undo can carry Reset out there as long as the lab stands."""
+    """Hosts of the lab: name → name in the lab. An undo can carry out Reset there while the lab is up."""
     lab: str | None = None
     """Label of the lab that was built for the run, and that goes with it."""
     directories: Mapping[str, str] = field(default_factory=dict)

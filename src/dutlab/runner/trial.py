@@ -161,7 +161,7 @@ def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
 
 
 def _of_tool(measured: Measured, trial: Trial, zero_s: float) -> list[Sample]:
-    """What the tool read once a second, as samples beside those of the sensors; `zero_s` is where those count from, by wall clock."""
+    """Return the tool's readings of each second as samples; `zero_s` is the wall-clock time from which the sensors' samples count."""
     return [Sample(r.at_s - zero_s, r.link, trial.cell.tool, r.name, measure_unit(r.name).symbol, r.value) for r in measured.readings]
 
 

@@ -160,7 +160,7 @@ def _address(port: PortSurvey, given: Interface | None, version: int) -> Interfa
 
 
 async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddress:
-    """The one machine on the other end of the cable. Raises PortRefused when there is none or it cannot be told."""
+    """Return the one machine at the other end of the cable. Raises PortRefused when there is none or it cannot be identified."""
     inside = [a for a in (*port.routers, *port.neighbours) if a in address.network and a != address.ip]
     candidates = list(dict.fromkeys(inside)) or await _who_answers(host, port, address)
     if len(candidates) != 1:

@@ -97,7 +97,7 @@ class Asked:
             yield Sample(round(after.at_s - began_s, 3), THIS_MACHINE, self.name, WATCH_COST, "%", percent)
 
     def _ask_on(self) -> None:
-        """In a thread of its own, until stop()."""
+        """Run in a separate thread until stop()."""
         if (why := _refused.get(self._spec)) is not None:
             self._faults.add(f"{why}; not asked again")
             return

@@ -106,9 +106,9 @@ class ForwardingLedger:
 class LocalAccount:
     """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
-    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another. `devices` tells those
-    of the DUT itself; they are looked for before a trial and after it. `dut_threads` is how the names of those kernel threads begin that
-    serve the DUT's ports; all that forward where it is empty.
+    `guests` returns the processes of the guests' kernels now: a guest that is switched off and on gets another. `devices` returns those of
+    the DUT, before a trial and after it. `dut_threads` is the prefix of the names of kernel threads that serve the DUT's ports;
+    empty: all threads that forward.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
 
 
 def hidden_notes(hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """What cannot be told of this machine since its kernel threads are hidden; nothing where they are not, or no host is this machine."""
+    """Return what is not known because this machine's kernel threads are hidden; empty where they are not, or no host is this machine."""
     if kernel_is_visible() or not any(isinstance(host, LocalHost) for host in hosts.values()):
         return ()
     return ("this is a process namespace, which hides kernel threads: of other work only the time in user mode is known",)

@@ -1,4 +1,4 @@
-"""Sensor `ipmi-local`: what a host's own management controller tells the host itself, by ipmitool there.
+"""Sensor `ipmi-local`: readings of a host's management controller, asked by ipmitool on that host.
 
 It needs no login and no network, and costs time of the host: its kernel asks the controller byte by byte.
 """

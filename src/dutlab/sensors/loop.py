@@ -1,6 +1,6 @@
 """A sensor that is one shell loop on its host for a whole trial: a login or a program's start every second would be seen in the figures.
 
-Each turn prints parts that begin with a mark and a name; `own` tells what the loop itself has taken of its core, and `end` ends the turn.
+Each turn prints parts that begin with a mark and a name; `own` is the CPU time of the loop itself, and `end` ends the turn.
 The loop runs on a core that the generator does not use, where there is one.
 """
 
@@ -93,7 +93,7 @@ class ShellLoop(ABC):
 
     @abstractmethod
     def _turn(self, at_s: float, text: str) -> None:
-        """Enters what a turn printed, and tells of it. Raises ValueError, KeyError where it makes no sense."""
+        """Store the readings of a turn, and report them. Raises ValueError, KeyError where they make no sense."""
 
     @abstractmethod
     def _samples(self, began_s: float) -> Iterable[Sample]:

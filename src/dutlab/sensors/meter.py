@@ -1,4 +1,4 @@
-"""Sensor `meter`: the power that a meter on the network tells by HTTP.
+"""Sensor `meter`: the power that a meter on the network reports by HTTP.
 
 Answers as their makers document them: Shelly Gen1 (`/status`), Shelly Gen2 and later (`Shelly.GetStatus`), Tasmota (`Status 8`),
 Ubiquiti's mFi mPower (`mfi.py`).

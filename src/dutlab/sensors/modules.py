@@ -49,7 +49,7 @@ class OpticsLoop(AmountLoop):
 
 
 def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
-    """Name and quantity of what one module tells now; a lane that is dark has no light in dBm."""
+    """Yield name and quantity of one module's readings; a dark lane has no reading in dBm."""
     for celsius in optic.values.get("temperature_c", ())[:1]:
         yield (name := f"{port}_module_celsius"), Amount(celsius, "degC")
         if limit := optic.limits.get("temperature_c", {}).get("high_alarm"):
@@ -62,5 +62,5 @@ def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
 
 
 def make(spec: OpticsSensor, site: SensorSite) -> OpticsLoop | None:
-    """The sensor that `spec` describes; None on a system whose words for it nobody knows."""
+    """Return the sensor that `spec` describes; None on a system for which dutlab has no words."""
     return OpticsLoop(spec, site) if site.host.system.kernel in _ASKS else None

@@ -1,4 +1,4 @@
-"""Sensor `nut`: a variable of an uninterruptible power supply, as the server of Network UPS Tools tells it (RFC 9271 section 4.2)."""
+"""Sensor `nut`: a variable of an uninterruptible power supply, as the server of Network UPS Tools reports it (RFC 9271 section 4.2)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Upsd:
 
 
 class Reconnecting:
-    """A ReadingSource that connects anew after a fault."""
+    """A ReadingSource that connects again after a fault."""
 
     def __init__(self, spec: NutSensor) -> None:
         self._spec = spec

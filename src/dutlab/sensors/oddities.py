@@ -1,4 +1,4 @@
-"""What makes the readings of a sensor doubtful, wherever it runs: silence, and watts that no meter of a device tells."""
+"""Faults that make the readings of a sensor doubtful: silence, and watts that no device can take."""
 
 from __future__ import annotations
 

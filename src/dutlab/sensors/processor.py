@@ -1,8 +1,8 @@
-"""Sensor `processor`: what a Linux host's processors tell of themselves: energy (RAPL), frequency, and how often heat throttled them.
+"""Sensor `processor`: counters of a Linux host's processors: energy (RAPL), frequency, and how often heat throttled them.
 
 Files: Documentation/power/powercap/powercap.rst (microjoules; the counter begins again behind `max_energy_range_uj`; only root reads it),
-Documentation/admin-guide/pm/cpufreq.rst (kHz), Documentation/ABI/testing/sysfs-devices-system-cpu (thermal_throttle). What RAPL tells is
-of the package or its memory, part of it worked out from events: it is never the power at the wall.
+Documentation/admin-guide/pm/cpufreq.rst (kHz), Documentation/ABI/testing/sysfs-devices-system-cpu (thermal_throttle). RAPL counts
+the energy of the package or its memory, partly estimated from events: it is never the power at the wall.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProcessorTurn:
     """Zone → counter, and where it begins again."""
     mhz: tuple[float, ...]
     throttled: int | None
-    """By all cores and packages since boot; None where the kernel does not count it. Likewise `power_limited`."""
+    """By all cores and packages since boot; None where the kernel does not count it. `power_limited` is counted the same way."""
     power_limited: int | None = None
 
 

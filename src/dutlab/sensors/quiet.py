@@ -1,7 +1,7 @@
 """Whether this machine is quiet, and what keeps it busy: for runs that wait for it, and for trials that go first while it lasts.
 
 /proc/loadavg says how many threads run or wait for a CPU at this instant (proc_loadavg(5)); one of them is the reader. A container sees the
-whole machine's number, and the names of its own programs alone.
+number of the whole machine, but only the names of its own programs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Neighbours:
             return False
 
     async def until_quiet(self, longest_s: float, tell: Callable[[str], None]) -> str:
-        """Waits for some quiet seconds, and tells what keeps it busy when that changes. Returns what did at the end, or "".
+        """Wait for some quiet seconds, and report what keeps it busy when that changes. Return what did at the end, or "".
 
         A machine that does not tell is not waited for.
         """

@@ -1,4 +1,4 @@
-"""Sensor `redfish`: power, temperatures and fans of a server, as its management controller tells them (DMTF DSP0266, DSP2046)."""
+"""Sensor `redfish`: power, temperatures and fans of a server, as its management controller reports them (DMTF DSP0266, DSP2046)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ THROTTLED = "throttled"
 
 
 POWER_LIMITED = "power_limited"
-"""Likewise of a limit of power."""
+"""Name of the sample that counts how often a limit of power did so."""
 
 
 @dataclass(frozen=True, slots=True)

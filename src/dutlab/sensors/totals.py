@@ -60,7 +60,7 @@ class CpuTotals:
 
 
 async def read_counters(host: Host) -> dict[str, float]:
-    """All counters of `host` as they are now, in one command; none of a system whose words nobody knows. Raises HostError."""
+    """All counters of `host` as they are now, in one command; none of a system for which dutlab has no words. Raises HostError."""
     counting = host.system.counters
     if counting is None:
         return {}
@@ -71,7 +71,7 @@ async def read_counters(host: Host) -> dict[str, float]:
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """What was counted in between, and `softnet_dropped` etc. as sums over the cores.
 
-    A counter that is in one reading only, or went backwards because its interface was made anew, is left out: it tells nothing.
+    A counter that is in one reading only, or went backwards because its interface was made again, is left out: it says nothing.
     32-bit counters that wrapped are put right.
     """
     found: dict[str, float] = {}

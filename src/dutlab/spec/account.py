@@ -1,4 +1,4 @@
-"""Whose processor time counts as that of a host of the testbed, beside what dutlab starts there and the kernel's threads that forward."""
+"""Processes whose CPU time is charged to a host of the testbed, in addition to those of dutlab and the kernel's forwarding threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses beside those of a cable's two ports, in its own network: a block that no port of the testbed is in."""
+"""Further addresses in the network of a cable: a block that contains no port of the testbed."""
 
 from __future__ import annotations
 

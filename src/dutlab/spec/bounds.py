@@ -40,7 +40,7 @@ class LinkBounds:
 
 
 class TestbedBounds(dict[str, LinkBounds]):
-    """Every link of a testbed, and beside them its drives by `host:name`."""
+    """Every link of a testbed, and its drives by `host:name`."""
 
     __test__ = False  # not a test class, whatever its name says to pytest
 

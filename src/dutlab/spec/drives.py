@@ -5,7 +5,7 @@
         d1: {by-id: nvme-ACME_X1_S3RIAL0001, destroy: yes, rated: {read_iops: 610200, write_iops: 75000}},
         d2: {serial: S3RIAL0002}}, array: {chunk: 64k, stripe-cache: 4096, group-threads: 4}}
 
-A name such as /dev/sdb is refused: letters are given anew at each boot. `file` is a file of a file system in place of a drive; what is
+A name such as /dev/sdb is refused: letters are assigned again at each boot. `file` is a file of a file system in place of a drive; what is
 measured is then the file system, and every record says so.
 """
 
@@ -96,7 +96,7 @@ class DriveSpec(SpecModel):
     by_id: Annotated[str | None, Field(alias="by-id")] = None
     """Its name in /dev/disk/by-id."""
     serial: str | None = None
-    """As the kernel tells it in /sys/block/*/device/serial, or `lsblk -o SERIAL`."""
+    """As in /sys/block/*/device/serial, or `lsblk -o SERIAL`."""
     file: str | None = None
     """A path, in place of a drive."""
     size: Size | None = None
@@ -139,7 +139,7 @@ class ArraySpec(SpecModel):
     stripe_cache: Annotated[int | None, Strict(), Field(alias="stripe-cache", ge=17, le=32768)] = None
     """Entries of md's stripe cache of RAID 5 and 6 (stripe_cache_size)."""
     group_threads: Annotated[int | None, Strict(), Field(alias="group-threads", ge=0, le=1024)] = None
-    """Threads of md that work on stripes beside the first (group_thread_cnt)."""
+    """Further threads of md that work on stripes (group_thread_cnt)."""
     rebuild_bytes_per_s: Positive | None = None
     """How fast it is rebuilt while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""
 

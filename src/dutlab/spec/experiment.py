@@ -39,7 +39,7 @@ LARGEST_DISTURBED_REPEATS = 10
 
 
 class LabRef(SpecModel):
-    """An embedded lab, by its name, and what is watched beside it in every trial."""
+    """An embedded lab, by its name, and the sensors of every trial."""
 
     lab: str
     sensors: Annotated[Sensors, Field(default_factory=dict)]
@@ -114,7 +114,7 @@ class Experiment(SpecModel):
     """Combinations of levels that are left out."""
     workloads: tuple[Workload, ...]
     generator: Generator | None = None
-    """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
+    """Generator of workloads that send frames and name none; None is that of the testbed."""
     repeats: Repeats = 6
     """6 give each figure a 95 % interval, and prove a difference among twenty comparisons."""
     repeat_disturbed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_DISTURBED_REPEATS)] = 2
@@ -147,7 +147,7 @@ class Experiment(SpecModel):
 
     @property
     def set_factors(self) -> tuple[str, ...]:
-        """The factors beside the mode that dutlab sets, by commands or as a knob."""
+        """Factors other than the mode that dutlab sets, by commands or as a knob."""
         return tuple(name for name in self.factors if name != MODE and (name in self.levels or is_knob(name)))
 
     @property

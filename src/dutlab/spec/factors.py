@@ -1,4 +1,4 @@
-"""Factors beside the mode: what sets their levels, and which of their combinations are measured.
+"""Factors other than the mode: what sets their levels, and which of their combinations are measured.
 
 A level is set by commands that the experiment file writes under `levels:`, by a knob that dutlab knows how to turn (KNOBS), or by a person.
 """
@@ -61,7 +61,7 @@ KNOBS: Mapping[str, KnobKind] = {
     "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
-"""Factors that dutlab sets and puts back by itself; beside them `sysctl.NAME`, which takes any text."""
+"""Factors that dutlab sets and puts back by itself, in addition to `sysctl.NAME`, which takes any text."""
 
 
 def is_knob(name: str) -> bool:
@@ -226,7 +226,7 @@ def _level_fault(name: str, level: str) -> str:
 
 
 def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
-    """Whether each level of a factor with commands has some; further ones may be there, as modes may that nobody asks for."""
+    """Check that each level of a factor with commands has some. Commands of unused levels are allowed, as are unused modes."""
     for name, of in own.items():
         if name == MODE:
             yield fault(("levels", name), "modes with commands are written under `modes:`", FaultKind.CONFLICT)

@@ -1,4 +1,4 @@
-"""Who carries a campaign's runs out: this machine, or workers beside each testbed, which one Dask scheduler knows.
+"""Machines that carry out a campaign's runs: this one, or workers at each testbed, which one Dask scheduler knows.
 
 fleet: local                              # what it is when the key is left out
 fleet: tls://controller.example:8786
@@ -87,5 +87,5 @@ class Fleet(SpecModel):
 
 
 def as_fleet(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """A scheduler alone stands for a fleet."""
+    """Accept the address of a scheduler in place of a fleet."""
     return {"scheduler": value} if isinstance(value, str) else value

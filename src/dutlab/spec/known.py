@@ -27,7 +27,7 @@ FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = MappingProxyType(
 WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)
 """Families that no command reaches."""
 OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
-"""Families whose ports have names of their own, which no command of ours lists."""
+"""Families with their own names of ports, which dutlab cannot list."""
 RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
 
@@ -60,7 +60,7 @@ class KnownLab:
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
     guests: int = 0
-    """Hosts with a kernel of their own, which boots when the lab is built."""
+    """Hosts with their own kernel, which boots when the lab is built."""
     one_tester: bool = False
     """Whether source and sink are one namespace."""
 
@@ -74,7 +74,7 @@ class KnownLab:
 
 
 _NO_FILTER = dict.fromkeys((mode.name for mode in FIREWALL if mode != ROUTER), "the guest's kernel has no nf_tables for IP")
-"""Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
+"""Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz; the same for INET and IPV6."""
 _NO_WIREGUARD = {WIREGUARD.name: "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
 _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
     dict.fromkeys((mode.name for mode in TUNNELS), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")

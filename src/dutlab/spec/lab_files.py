@@ -65,14 +65,14 @@ class Layout(_Strict):
 
 
 class LabSettings(_Strict):
-    """What a lab's file says beside its testbed."""
+    """Parts of a lab's file other than its testbed."""
 
     gro: bool
     tso: bool
     reach: Literal["netns", "ssh"] = "netns"
     """How its hosts are reached: by entering their namespaces, or through an ssh server in each."""
     guests: tuple[str, ...] = ()
-    """Hosts with a kernel of their own (guest.py), which are reached over ssh."""
+    """Hosts with their own kernel (guest.py), which are reached over ssh."""
     kernel: Literal["uml", "qemu"] = "uml"
     """Whose these are: user-mode Linux, or Debian's kernel for clouds in QEMU."""
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"

@@ -43,7 +43,7 @@ def given_testbed(text: bytes, path: Path) -> Testbed:
 def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
     """The experiment in `path`, with each `KEY=VALUE` of `overrides` put in first, and checked against its testbed.
 
-    `testbed` stands for the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
+    `testbed` replaces the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
     It may be a pipe. A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
     """
     return experiment_of(read_file(path), path, overrides, testbed=testbed)

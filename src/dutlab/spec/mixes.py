@@ -1,4 +1,4 @@
-"""Frame sizes as users write them: one size, a mix with a name, a genome, or a list of their own. Sizes are bytes with FCS.
+"""Frame sizes as users write them: one size, a named mix, a genome, or a list. Sizes are bytes with FCS.
 
 64                                           one size
 imix                                         a mix with a name
@@ -126,7 +126,7 @@ class Mix(SpecModel):
 
 
 def _meaning(name: str) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...] | None] | None:
-    """What a name alone stands for: weights and order."""
+    """Weights and order of a named mix."""
     if name.isdigit():
         return ((int(name), 1),), None
     if name in NAMED_MIXES:
@@ -224,4 +224,4 @@ FrameSizes = Annotated[
         json_schema_input_type=tuple[Mix, ...] | Literal["rfc2544", "rfc5180"],
     ),
 ]
-"""Sizes of frames and mixes, each with trials of its own; or the name of such a list."""
+"""Sizes of frames and mixes, each with its own trials; or the name of such a list."""

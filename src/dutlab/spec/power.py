@@ -92,7 +92,7 @@ class PlugPower(HttpDevice, PowerSpec):
 
 
 class SnmpPower(SnmpDevice, PowerSpec):
-    """An outlet of a power distribution unit: an integer that sets its state and tells it, or another that tells it."""
+    """An outlet of a power distribution unit: an integer that sets its state and shows it, or another that shows it."""
 
     kind = "snmp"
 
@@ -100,7 +100,7 @@ class SnmpPower(SnmpDevice, PowerSpec):
     """What the object is set to so that the outlet is on; without `state`, also what it is then."""
     off: int = 2
     state: Oid | None = None
-    """The object that tells the outlet's state; None where `oid` does."""
+    """The object that shows the outlet's state; None where `oid` does."""
     state_on: int | None = Field(default=None, alias="state-on")
     """What that is where the outlet is on; None for `on`."""
     state_off: int | None = Field(default=None, alias="state-off")
@@ -125,7 +125,7 @@ class SnmpPower(SnmpDevice, PowerSpec):
 
     @property
     def told_off(self) -> int:
-        """Likewise where it is off."""
+        """Value of an outlet that is off."""
         return self.off if self.state_off is None else self.state_off
 
 

@@ -281,7 +281,7 @@ class NutSensor(NumberSensor):
 
 
 class MeterSensor(HttpDevice, NumberSensor):
-    """A power meter that tells by HTTP."""
+    """A power meter that is read by HTTP."""
 
     kind = "meter"
     made_by = "dutlab.sensors.meter:make"

@@ -133,7 +133,7 @@ class Testbed(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """What holds between hosts and links; as far as it can be told when some of them are wrong."""
+        """Check rules between hosts and links, as far as possible when some of them are wrong."""
         links = made.links if made else _whole_links(data.get("links"))
         hosts = data.get("hosts")
         yield from _port_faults(links)
@@ -232,7 +232,7 @@ def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
 
 
 def _family(host: object) -> str:
-    """As it is written; empty where that is not text, which is a fault of its own."""
+    """Return the text as written; empty where it is no text, which is a separate fault."""
     family = host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
     return family if isinstance(family, str) else ""
 

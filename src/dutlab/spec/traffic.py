@@ -5,7 +5,7 @@
     traffic: {vary: {ttl: [64, 128]}, burst: 32}
     traffic: {flows: {count: 65536, destinations: 198.18.0.0/15, destination_addresses: 65536}}
 
-Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless networks of their own are given.
+Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless other networks are given.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ EXTENSION_SETS: Mapping[str, tuple[ExtensionHeader, ...]] = {
     "chain": ("routing", "destination-options", "fragment"),
     HOP_BY_HOP: ("hop-by-hop",),
 }
-"""What RFC 5180 section 5.3 has measured: each header alone, the chain that it recommends, and hop by hop in a test of its own."""
+"""What RFC 5180 section 5.3 has measured: each header alone, the chain that it recommends, and hop by hop in a separate test."""
 
 _Range = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 _Ports = Annotated[int, Strict(), Field(ge=1, le=65535)]
@@ -107,7 +107,7 @@ class Directions(enum.Enum):
 
 
 class FlowSet(SpecModel):
-    """Many flows in one stream, frame n of flow n mod `count`. Written as a number, each flow has a source port of its own."""
+    """Many flows in one stream, frame n of flow n mod `count`. Written as a number, each flow has its own source port."""
 
     count: _Range = 1
     source_addresses: _Range = 1
@@ -160,12 +160,12 @@ class FlowSet(SpecModel):
 
     @property
     def spread_sources(self) -> Spread | None:
-        """The source addresses, if they have a network of their own."""
+        """The source addresses, if they have their own network."""
         return None if self.sources is None else Spread.over(self.sources, self.source_addresses)
 
     @property
     def spread_destinations(self) -> Spread | None:
-        """The destination addresses, likewise."""
+        """The destination addresses, if they have their own network."""
         return None if self.destinations is None else Spread.over(self.destinations, self.destination_addresses)
 
     @property

@@ -1,8 +1,8 @@
-"""Fields that have another value in each frame, each by a rule of its own.
+"""Fields that have another value in each frame, each by its own rule.
 
     vary: {source-port: 1024..2047, ttl: [64, 128], dscp: {from: 0, to: 63, random: yes, seed: 7, every: 16}}
 
-The names are those of the engine's command line. The destination MAC is none of them: frames to other MACs reach devices that nobody named.
+The names are those of the engine's command line. The destination MAC is none of them: frames to other MACs leave the testbed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WIDTHS = {
 }
 """Field → bits."""
 TELLS_FLOWS = frozenset({*ADDRESSES, "source-port", "destination-port"})
-"""Fields that a table of states tells flows apart by."""
+"""Fields that identify a flow in a table of states."""
 _VERSIONS = {"identification": 4, "flow-label": 6}
 _TAGS = {"vlan-id": 1, "vlan-priority": 1, "inner-vlan-id": 2, "inner-vlan-priority": 2}
 

@@ -31,7 +31,7 @@ def run_names(runs: Path) -> list[str]:
 
 
 def run_folders(runs: Path) -> dict[str, int]:
-    """Return the names of run folders, unordered, each with its inode number (st_ino), which the directory lists without a look at each run."""
+    """Return the names of run folders, unordered, with their inode numbers (st_ino), which the directory lists without a look at runs."""
     try:
         with os.scandir(runs) as entries:
             return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and _is_folder(e) and is_text(e.name)}

@@ -106,7 +106,7 @@ def opened(
 ) -> Iterator[sqlite3.Connection]:
     """The index of `runs`, up to date; without `look` as it was left, where there is one. In memory where `runs` cannot be written.
 
-    `note` is called with a sentence about what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
+    `note` gets a sentence about what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
     """
     connection, is_kept = _connect(runs / INDEX, rebuild=rebuild)
     try:

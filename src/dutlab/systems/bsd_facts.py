@@ -37,11 +37,11 @@ _SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)base", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class BsdFacts:
-    """What one of them has beside what all of them have."""
+    """Facts of one BSD in addition to those of all."""
 
     kernel: str
     named: Mapping[str, str] = field(default_factory=dict)
-    """Fact → the sysctl that tells it."""
+    """Fact → the sysctl that has it."""
     sysctls: tuple[str, ...] = ()
     """Those that are facts by their own names."""
     mitigations: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class BsdFacts:
         return release
 
     def ifconfig(self, name: str) -> Question:
-        """What tells of an interface."""
+        """Commands that describe an interface."""
         return ("ifconfig", "-v", name)
 
     def driver(self, name: str) -> str | None:

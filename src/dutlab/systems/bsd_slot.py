@@ -1,7 +1,7 @@
-"""Where cards of FreeBSD and OpenBSD sit: each link on the way to the processor, as pciconf(8) and pcidump(8) tell.
+"""Where cards of FreeBSD and OpenBSD sit: each link on the way to the processor, as pciconf(8) and pcidump(8) print it.
 
-The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` tells the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
-usr.sbin/pcidump. Which address a card of OpenBSD has is in the kernel's own words only (dmesg(8)), kept in /var/run/dmesg.boot.
+The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` prints the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
+usr.sbin/pcidump. The address of an OpenBSD card is in the kernel's messages only (dmesg(8)), kept in /var/run/dmesg.boot.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def questions() -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-    """Into `interfaces/NAME/pcie`; where neither tells anything, what is there stays."""
+    """Put the links into `interfaces/NAME/pcie`; where neither program prints any, the old value stays."""
     said, _ = answers.said(*_PCICONF)
     devices = pciconf_devices(said or "")
     dumped, _ = answers.said(*_PCIDUMP)

@@ -34,7 +34,7 @@ class FactTree:
         self._absent: dict[str, str] = {}
 
     def put(self, path: str, value: object, why: str = "") -> None:
-        """`path` is divided by dots, or by slashes where names with dots in them are part of it. A later value stands for an earlier."""
+        """Store a value. `path` is divided by dots, or by slashes where it has names with dots. A later value replaces an earlier one."""
         node = self._tree
         *folders, leaf = path.split("/") if "/" in path else path.split(".")
         for folder in folders:
@@ -51,10 +51,10 @@ class FactTree:
 
 
 class OwnFacts(Protocol):
-    """What a system is asked beside the questions of linux_facts, once it is known to be one: by the names of Linux's facts."""
+    """Questions for a known system in addition to those of linux_facts. The answers have the names of Linux's facts."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
         """What is asked of it and of its interfaces `names`."""
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-        """Into the same paths as Linux's facts; a later value stands for an earlier."""
+        """Store the answers under the paths of Linux's facts; a later value replaces an earlier one."""

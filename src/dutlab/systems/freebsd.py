@@ -42,7 +42,7 @@ _STATES = 5
 def parse_cores(text: str) -> CpuReading:
     """One turn's output: kern.cp_times, five states a core in ticks of the statistics clock (sysctl(3)).
 
-    FreeBSD has no clock in its shell finer than a second, so time is told by the ticks of the first core.
+    FreeBSD has no clock in its shell finer than a second, so the ticks of the first core are the clock.
     """
     part = sections(text)
     ticks = [int(word) for word in part["times"].split()]

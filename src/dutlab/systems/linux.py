@@ -1,4 +1,4 @@
-"""Linux, and VyOS, which is made of it and has a configuration of its own."""
+"""Linux, and VyOS, a Linux with its own configuration system."""
 
 from __future__ import annotations
 

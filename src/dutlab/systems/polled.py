@@ -1,8 +1,8 @@
-"""How much of their time threads that poll had frames in hand, as their own programs count it: a core that polls is always busy.
+"""Share of time in which polling threads had frames to handle, as their programs count it: a core that polls is always busy.
 
 Open vSwitch (userspace datapath): `ovs-appctl dpif-netdev/pmd-stats-show`, whose words are of pmd_info_show_stats() in lib/dpif-netdev.c.
-DPDK 23.03 and newer: `/eal/lcore/usage` of its telemetry (rte_lcore_usage, lib/eal/common/eal_common_lcore.c), which every program has that
-tells DPDK its cycles, as testpmd does. VPP counts calls and frames in its own words (vpp.py).
+DPDK 23.03 and newer: `/eal/lcore/usage` of its telemetry (rte_lcore_usage, lib/eal/common/eal_common_lcore.c), of every program that
+reports its cycles to DPDK, as testpmd does. VPP counts calls and frames in its own words (vpp.py).
 """
 
 from __future__ import annotations

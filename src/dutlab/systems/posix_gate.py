@@ -1,4 +1,4 @@
-"""What is at a gate on a host: a shell that tells the host's clock, waits for an instant by it, and then lets a command begin.
+"""Gate on a host: a shell that prints the host's clock, waits for an instant on it, and then starts a command.
 
 It prints an empty line when ready, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
 `go INSTANT LATER` by how far off that is. The command's output follows, and within it, wherever the command has come to after LATER

@@ -1,7 +1,7 @@
 """Names of samples and counters that say more than a word: made and read here alone.
 
 cpu3_softirq_percent      the share of a core's time in a state
-core_0_limit_celsius      the limit of the temperature `core_0_celsius`; it is told once, and when it changes
+core_0_limit_celsius      the limit of the temperature `core_0_celsius`; it is given once, and when it changes
 vpp_NAME_calls, _vectors  of a device's input that polls: how often it looked, and how many frames it found
 NAME_poll_cycles, _poll_cycles_with_frames  of a thread that polls: its cycles, and those in which it had frames
 """

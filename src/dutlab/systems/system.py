@@ -57,7 +57,7 @@ class PingWords:
     v4: Argv
     v6: Argv = ()
     answer: str = ""
-    """A pattern of the line in which the far end answers, `{address}` in place of its address. Empty where the exit status tells."""
+    """A pattern of the line in which the far end answers, `{address}` in place of its address. Empty where the exit status is enough."""
     version: Argv = ()
     """What makes it tell its version, if anything does."""
 
@@ -79,7 +79,7 @@ class PingWords:
 
 
 def hint(text: str) -> int:
-    """The MTU that whoever refused a ping named (RFC 1191 section 4), 0 where nobody did."""
+    """Return the MTU that the refusal of a ping names (RFC 1191 section 4), 0 where there is none."""
     found = _HINT.search(text)
     return int(found[1]) if found else 0
 
@@ -96,7 +96,7 @@ class System:
     """Ends with 0 and prints a line for which `is_listening` holds if something listens on a TCP port."""
     is_listening: Callable[[str, int], bool]
     install: str
-    """How a person installs a program there; `{}` stands for the package."""
+    """How a person installs a program there; `{}` is the package."""
     kernel: str = ""
     """What `uname -s` prints."""
     modes: tuple[DeclaredMode, ...] = ()
@@ -117,9 +117,9 @@ class System:
     """Scripts in the language of `shell.text`, and what they print together as path of a fact → value, for so many interfaces (ValueError
     where it is not an answer). None where a POSIX shell is asked the questions of linux_facts."""
     own_facts: OwnFacts | None = None
-    """What is asked beside those questions, in words of its own."""
+    """Further questions in its own words."""
     counters: Counting | None = None
-    """How its counters are read before and after a trial; None where nobody knows."""
+    """How its counters are read before and after a trial; None where that is not known."""
     cores: CpuWatch | None = None
     """How its cores are watched; None where they cannot be."""
     runs_engine: bool = False

@@ -1,4 +1,4 @@
-"""What a system tells of its cores and counters: the values, and how a script's output is cut into parts. Pure: text in, numbers out."""
+"""Readings of a system's cores and counters: the values, and how a script's output is cut into parts. Pure: text in, numbers out."""
 
 from __future__ import annotations
 

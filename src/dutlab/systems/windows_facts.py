@@ -1,7 +1,7 @@
 """What a Windows is, by one PowerShell script: classes of CIM, adapters, and the power scheme, by the names of Linux's facts.
 
 Names of properties are those of Microsoft's documentation of Win32_OperatingSystem, Win32_Processor, Win32_ComputerSystem, Win32_BIOS and
-MSFT_NetAdapter; nothing that is read is translated, and the power scheme goes by its GUID. Never run on a machine.
+MSFT_NetAdapter; nothing that is read is translated, and the power scheme is known by its GUID. Never run on a machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MEGA = 10**6
 
 
 def parse(text: str, names: Sequence[str]) -> dict[str, object]:
-    """Path of a fact → its value, None where not told; adapters are those of `names`. Raises ValueError where it is not an answer."""
+    """Return path of a fact → value, None where it is missing; adapters are those of `names`. Raises ValueError for an invalid answer."""
     parts = [json.loads(line) for line in text.splitlines() if line.strip()]
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError("no object of JSON")
@@ -115,7 +115,7 @@ def _pause(value: str) -> dict[str, bool]:
 
 
 def _dimm(row: Mapping[str, Any]) -> dict[str, object]:
-    """By the names of what dmidecode tells."""
+    """Facts by the names of dmidecode."""
     return {"place": row.get("DeviceLocator"), "mts": row.get("Speed"), "mts_now": row.get("ConfiguredClockSpeed")}
 
 

@@ -18,7 +18,7 @@ class PlaceCarrier(Protocol):
     """How a campaign gets its planned runs carried out."""
 
     async def carry(self, planned: PlannedRun) -> int:
-        """The exit status of the process, which has ended in order when this is cancelled; 3 where nobody can do it now."""
+        """Return the exit status of the process, which ends in order when this is cancelled; 3 where no worker is free."""
         ...
 
 

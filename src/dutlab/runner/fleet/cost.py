@@ -1,7 +1,7 @@
 """What a fleet adds to a run, in seconds: from "handed to the worker" to the start of the run's process, from its end to "said to be done".
 
-Both are read on one clock of the worker, beside the run's own time. What Dask and the network take is what the asking side waited longer
-than that. So no figure compares clocks of two machines, and none needs a second run to compare with.
+Both are read on one clock of the worker, as is the time of the run. Dask and the network take the rest of the time that the asking side
+waits. So no figure compares clocks of two machines, and none needs a second run to compare with.
 """
 
 from __future__ import annotations
@@ -58,5 +58,5 @@ class FleetCost:
 
 
 def on_this_clock() -> float:
-    """Seconds since the boot: it goes on while the machine sleeps, and nobody sets it."""
+    """Return seconds since the boot, by a clock that counts while the machine sleeps and that cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -2,7 +2,7 @@
 
 The row stays when its lease ends, so each lease of a testbed has a greater token than those before. When one ends is judged by the clock of
 the database alone. That is the server's for PostgreSQL. For SQLite, which serves one machine, it is what the kernel counts since the boot:
-nobody can set it, and a lease of an earlier boot has ended.
+it cannot be set, and a lease of an earlier boot has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LeaseStore(Protocol):
         ...
 
     def take(self, testbed: str, holder: str, for_s: float) -> BedLease | None:
-        """None where another holder has it; a holder that asks again gets it anew."""
+        """Return the lease, None where another holder has it; a holder that asks again gets a new one."""
         ...
 
     def renew(self, lease: BedLease, for_s: float) -> bool:

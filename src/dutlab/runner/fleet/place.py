@@ -240,7 +240,7 @@ class _Renewal:
         return on_this_clock() - self._good_since
 
     def is_lost(self) -> bool:
-        """Whether the lease has ended, by the last answer; asks anew when it is time. Raises what the store raises."""
+        """Return whether the lease has ended, by the last answer; ask again when it is time. Raises what the store raises."""
         if self._answer is not None and self._answer.done():
             answer, self._answer = self._answer, None
             if isinstance(answer.exception(), FleetDatabaseAway):
@@ -271,7 +271,7 @@ async def ended_in_order(process: asyncio.subprocess.Process) -> int:
 
 
 def this_machine() -> str:
-    """The same after a boot, and nothing that another machine has: machine-id(5), which asks not to be told as it is."""
+    """Return an identity that survives boots and that no other machine has: a hash of machine-id(5), which must not be published."""
     try:
         told = Path("/etc/machine-id").read_bytes().strip()
     except OSError:

@@ -29,7 +29,7 @@ _LOOPBACK = "loopback-fleet.pem"
 
 
 def insist_on_dask() -> None:
-    """Raises InputError where the extra is missing. Dask tells its troubles alone from then on."""
+    """Raises InputError where the extra is missing. From then on Dask prints warnings only."""
     try:
         import distributed  # noqa: F401, PLC0415 -- an extra
     except ImportError:

@@ -1,4 +1,4 @@
-"""A worker beside testbeds: does what the scheduler has for them, and finds a scheduler again that went away."""
+"""Worker at testbeds: carries out what the scheduler has for them, and finds a scheduler again that went away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What generators have in common that send and nothing else: what arrived is told by counters, of the ports or of the other end."""
+"""Generators that only send: counters of the ports or of the other end show what arrived."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN_UDP: Mapping[GeneratorFeature, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED
 
 
 class CountedModel(StreamsModel):
-    """A generator without a receiver of its own."""
+    """A generator without a receiver."""
 
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {**PLAIN_UDP, GeneratorFeature.READINGS: "counters are read before and after a trial"}

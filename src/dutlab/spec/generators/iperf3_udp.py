@@ -21,7 +21,7 @@ def payload_of(frame_bytes: int, *, ipv6: bool) -> int:
 
 
 class Iperf3UdpModel(StreamsModel):
-    """`iperf3 -u`: a server at the receiver tells what arrived."""
+    """`iperf3 -u`: a server at the receiver reports what arrived."""
 
     kind: ClassVar[str] = "iperf3-udp"
     stepped: ClassVar[bool] = True

@@ -32,7 +32,7 @@ class FrameWork(enum.Enum):
 
 
 class IpgenModel(GeneratorModel):
-    """One process, driven by a script of its own (-S); it pins its threads itself, so `cores` are of its benchmark only."""
+    """One process, driven by a script (-S); it pins its threads itself, so `cores` are of its benchmark only."""
 
     kind: ClassVar[str] = "ipgen"
     stepped: ClassVar[bool] = True

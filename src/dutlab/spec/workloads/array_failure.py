@@ -60,14 +60,14 @@ class ArrayFailureSetting(DriveSetting):
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """The rebuild as long as a phase, which nobody knows before."""
+        """The rebuild counts as long as a phase: its duration is not known before."""
         size = self.options.get("bs", "4k")
         random = "rand" in self.options["rw"] and is_size(size)
         return ((self.ramp_s + len(PHASES) * self.phase_s, parse_size(size) if random else None),) if self.writes else ()
 
     @property
     def load(self) -> FioSetting:
-        """What fio is told; it is ended once the film is over."""
+        """Options of fio; it is ended once the last phase is over."""
         return FioSetting(options=self.options, writes=self.writes, ramp_s=Seconds(0.0), duration_s=self.loaded_s)
 
     @cached_property

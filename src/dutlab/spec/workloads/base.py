@@ -119,7 +119,7 @@ class WorkloadModel(SpecModel):
         return iter(())
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Every reason why `bed` has not what it names, beside the rest of the experiment as written, by the place in its own body."""
+        """Yield every reason why `bed` lacks what it names, given the rest of the experiment as written, with the place in its body."""
         del written, bed
         return iter(())
 

@@ -58,7 +58,7 @@ class ConnectionsSetting(Setting):
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """For addresses beside the port's own."""
+        """Needs for addresses other than the port's."""
         return ("dutlab.hosts.programs:IP",) if self.sources > 1 else ()
 
     @property

@@ -6,7 +6,7 @@
     ramp: 2s
     duration: 30s
 
-`job` is a job file of your own in place of `options`; what `options` says then stands in each of its jobs.
+`job` is a job file in place of `options`; then `options` are added to each of its jobs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ OPTIONS_SAID: Mapping[str, Words] = {
     "bs": Words("blocks of {}"),
     "ioengine": Words("by {}"),
 }
-"""Other options go by their names."""
+"""Other options are called by their names."""
 
 
 class FioSetting(DriveSetting):
@@ -117,7 +117,7 @@ class FioSetting(DriveSetting):
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """The ramp too. Of a job file, or what is not plainly random blocks of one size, no size is told."""
+        """Duration with the ramp. There is no size for a job file, or for anything but random blocks of one size."""
         way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
         plain = not self.job and way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
         if not self.writes:
@@ -192,7 +192,7 @@ class FioWorkload(DriveWorkload):
 
 
 def access_options(reads: int, *, random: bool) -> dict[str, str]:
-    """How fio is told to read so many percent, and to write the others."""
+    """Return fio's options to read so many percent, and to write the others."""
     way = {100: "read", 0: "write"}.get(reads, "rw")
     mix = {"rwmixread": str(reads)} if way == "rw" else {}
     return {"rw": f"rand{way}", "norandommap": "1", **mix} if random else {"rw": way, **mix}

@@ -1,4 +1,4 @@
-"""What every workload says that sends frames of its own: their sizes, and how fast a link takes them."""
+"""Settings of every workload that sends frames: their sizes, and how fast a link takes them."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class CarryingTraffic(FrameWorkload):
     """Frames that a mapping `traffic` describes."""
 
     spaced_bursts: ClassVar[bool] = False
-    """Whether its rates are known beforehand, so that bursts at a rate of their own can be told to fit."""
+    """Whether its rates are known beforehand, so that bursts at another rate can be checked to fit."""
 
     traffic: Traffic = Field(default_factory=Traffic)
 

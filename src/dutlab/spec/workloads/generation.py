@@ -48,7 +48,7 @@ class GenerationWorkload(WorkloadModel):
     generator: Generator | None = None
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
-    """Processes at once, each on a core of its own where the generator or the testbed has cores for it."""
+    """Processes at once, each on a separate core where the generator or the testbed has cores for it."""
     work: tuple[FrameWork, ...] = tuple(FrameWork)
     duration: Duration = Seconds(3.0)
 

@@ -29,7 +29,7 @@ Among = Literal["each", "together", "halves"]
 
 
 def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """One set, before pydantic tries each form of it and tells of each."""
+    """Read one set, before pydantic tries each form of it and reports faults of each."""
     named = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
     if named or (isinstance(value, str) and value in get_args(Among)):
         return value
@@ -60,7 +60,7 @@ class DriveSetting(Setting):
 
     @property
     def fills(self) -> int:
-        """How many times all of each drive is written beside that."""
+        """How many times all of each drive is written in addition to that."""
         return 0
 
     @cached_property

@@ -92,7 +92,7 @@ class PtsSetting(DriveSetting):
         access = access_options(reads, random=self.test != "throughput")
         options = {**access, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
-        if self.capacities:  # so many bytes as the drive has, so often; where they go is drawn anew each time
+        if self.capacities:  # as many bytes as the drive has, so often; their places are drawn again each time
             options |= {"loops": str(self.capacities), "norandommap": "1"}
             return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
         return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=self.duration_s)

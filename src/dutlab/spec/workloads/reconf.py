@@ -57,7 +57,7 @@ class ReconfWorkload(FramesAround):
     rate: FrameRate
     """Rate of each link, at which the DUT loses nothing."""
     to: tuple[Name, ...] = (RELOAD,)
-    """Modes that it is changed into and back from; each is a trial of its own."""
+    """Modes that it is changed into and back from; each is a separate trial."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
     """Each way."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))

@@ -72,7 +72,7 @@ class Rfc2544Setting(DirectedSetting):
     extension_headers: Annotated[HeaderSet, Words("extension headers {}", {NO_HEADERS: ""}, place=1)] = "none"
     """Which IPv6 extension headers frames have (RFC 5180 section 5.3)."""
     all_extension_headers: Annotated[tuple[HeaderSet, ...], Words("all extension headers {}", {NO_HEADERS: ""}, place=1)] = ("none",)
-    """The same of every trial of the experiment with these frames; likewise `all_networks`."""
+    """The same of every trial of the experiment with these frames; so is `all_networks`."""
     all_networks: Annotated[tuple[int, ...], Words("all networks {}", {"1": ""}, place=1)] = (1,)
     modifiers: Annotated[tuple[Modifier, ...], Words("beside: {}")] = ()
 
@@ -99,7 +99,7 @@ class Rfc2544Setting(DirectedSetting):
 
     @property
     def traffic(self) -> Traffic:
-        """What frames are, but for destinations of their own."""
+        """Frames, except for other destinations."""
         return Traffic(extension_headers=EXTENSION_SETS[self.extension_headers])
 
     @property
@@ -129,11 +129,11 @@ class Rfc2544Workload(FrameWorkload):
     width: float = 0.005
     """Width of the throughput's bounds, as a share."""
     modifiers: tuple[Modifier, ...] = ()
-    """What goes on beside the test frames (RFC 2544 section 11)."""
+    """Modifiers: work of the DUT in addition to the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)
-    """How many networks the destinations lie in (RFC 2544 section 12); each count has trials of its own, in this order."""
+    """How many networks the destinations lie in (RFC 2544 section 12); each count has separate trials, in this order."""
     extension_headers: tuple[HeaderSet, ...] = ("none",)
-    """IPv6 extension headers of the frames (RFC 5180 section 5.3); each set has trials of its own, in this order."""
+    """IPv6 extension headers of the frames (RFC 5180 section 5.3); each set has separate trials, in this order."""
     latency_repeats: int = 20
     burst_repeats: int = 50
     burst_limit: Duration = Seconds(30.0)

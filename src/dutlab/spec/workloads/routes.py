@@ -71,7 +71,7 @@ class RoutesSetting(FrameSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Goals go by the preset's name."""
+        """Goals have the name of the preset."""
         return {name: value for name, value in super().params.items() if name != "goals"}
 
 
@@ -122,7 +122,7 @@ class RoutesWorkload(TimedFrames):
                 yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Destinations of their own, and with a preset a rate."""
+        """Other destinations, and with a preset a rate."""
         yield from super().asks()
         yield (), GeneratorFeature.FLOWS
         if self.preset is not None:

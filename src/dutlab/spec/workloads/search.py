@@ -110,7 +110,7 @@ class SearchSetting(CarryingSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Goals of a preset go by its name."""
+        """Goals of a preset have its name."""
         return {**super().params, **({} if self.preset is None else {"goals": None})}
 
 
@@ -192,7 +192,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         return round(STEPS_TO_A_WIDTH + sum(TRIALS_OF_A_LOAD * goal.sum_s / goal.final_s for goal in self.wanted))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Rates of its own choice."""
+        """It chooses its rates."""
         yield from super().asks()
         yield (), GeneratorFeature.RATE
 

@@ -1,4 +1,4 @@
-"""One way to drive a workload, validated: what a plan, a record and a method have of it. Each workload's own is beside its model.
+"""One way to drive a workload, validated, as plan, record and method use it. Each workload's setting is next to its model.
 
 Names carry units. A JSON file has a setting as an object whose `kind` says which model reads it back.
 """
@@ -32,7 +32,7 @@ Identity = tuple[tuple[str, Value], ...]
 
 
 def identity_of(params: Params, *, without: Collection[str] = ()) -> Identity:
-    """What tells settings of one workload apart, but for some names."""
+    """Values that distinguish settings of one workload, except some names."""
     return tuple(sorted((name, value) for name, value in params.items() if name not in without))
 
 
@@ -43,7 +43,7 @@ class Words:
     text: str
     """`{}` is the value, `{:pps}` a frame rate in the unit of its size; empty if it is said elsewhere."""
     instead: Mapping[Value, str] = field(default_factory=dict, hash=False)
-    """Values that have words of their own; empty words for what goes without saying. None goes so wherever it is not here."""
+    """Values with special words; empty words for what need not be said. None is not said unless it is here."""
     place: int = 0
     """Before the others (-1) or after them (1)."""
     read: Callable[[Any], str] | None = None
@@ -128,7 +128,7 @@ class Setting(BaseModel):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """That a trial puts the DUT into, beside its own."""
+        """Further modes that a trial puts the DUT into."""
         return ()
 
     @property
@@ -148,12 +148,12 @@ class Setting(BaseModel):
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """Programs that it changes a Linux DUT with, beside those of the modes, each as `module:name`."""
+        """Programs that it changes a Linux DUT with, in addition to those of the modes, each as `module:name`."""
         return ()
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """Programs that the first host of its links must have, likewise."""
+        """Programs that the first host of its links must have, each as `module:name`."""
         return ()
 
     @cached_property
@@ -168,7 +168,7 @@ class Setting(BaseModel):
 
     @cached_property
     def identity(self) -> Identity:
-        """What tells it from other settings of its workload."""
+        """Values that distinguish it from other settings of its workload."""
         return identity_of(self.params)
 
     @classmethod

@@ -111,7 +111,7 @@ class SoakPowerWorkload(FrameWorkload):
     """How long watts and temperatures must stand still."""
     drain: Duration = Seconds(0.5)
     meter: str | None = None
-    """The testbed's sensor whose watts count; None is the first that tells watts."""
+    """The testbed's sensor whose watts count; None is the first that reads watts."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Whether the phases can follow one another."""

@@ -49,7 +49,7 @@ class StateSetting(FrameSetting):
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     fill_pps: Annotated[PositiveRate | None, Words("filled at {} flows a second")] = None
     most_flows: Annotated[int, Field(ge=1), Words("up to {} flows")]
-    """That are tried, and can be told apart."""
+    """That are tried, and can be distinguished."""
     destination_ports: Annotated[int, Field(ge=1), Words("destination ports {}", place=1)]
     table_flows: Annotated[Annotated[int, Field(ge=1)] | None, Words("a table of {} flows")] = None
     nat_ports: Annotated[tuple[int, int] | None, Words("translated to ports {}")] = None
@@ -100,7 +100,7 @@ class StateWorkload(FrameWorkload):
     most_flows: _Flows = MOST_FLOWS
     """No more are tried."""
     destination_ports: _Port = RFC4814_DESTINATION_PORTS[1]
-    """Flows differ in source port and in so many destination ports. With 1, a translator needs a port of its own for each flow."""
+    """Flows differ in source port and in so many destination ports. With 1, a translator needs a separate port for each flow."""
     table_flows: _Flows | None = None
     """Size that the DUT's table is set to; None leaves it."""
     nat_ports: tuple[_Port, _Port] | None = None
@@ -125,7 +125,7 @@ class StateWorkload(FrameWorkload):
 
     @property
     def flows(self) -> int:
-        """So many are tried at most, and can be told apart."""
+        """So many are tried at most, and can be distinguished."""
         return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:

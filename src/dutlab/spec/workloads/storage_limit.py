@@ -30,7 +30,7 @@ from dutlab.units import Seconds
 
 MOST_DEPTH = 4096
 BISECTIONS = 4
-"""Points of a sweep beside the doublings, for the estimate of its time."""
+"""Points of a sweep in addition to the doublings, for the estimate of its time."""
 LARGEST_BLOCK = 64 << 20
 
 Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]

@@ -89,7 +89,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
+        """Yield frames longer than an MTU, rates above a line rate, and shares of an unknown speed."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
             speed = bounds[name].speed

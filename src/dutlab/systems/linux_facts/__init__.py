@@ -95,7 +95,7 @@ irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what t
   done
 }
 """
-"""Functions of sh that questions begin with, beside those of hosts/facts.py."""
+"""Functions of sh that questions begin with, in addition to those of hosts/facts.py."""
 
 
 def questions(names: Sequence[str], root: str, *, of_drives: bool) -> Iterator[Question]:

@@ -1,6 +1,6 @@
 """The drives of a host: what they are, where they sit, how warm and how worn they are.
 
-All that /sys/block tells of each; temperature and wear also from nvme-cli or smartmontools, as root where a way to be it is given.
+Everything in /sys/block about each; temperature and wear also from nvme-cli or smartmontools, as root where a way to be it is given.
 """
 
 from __future__ import annotations

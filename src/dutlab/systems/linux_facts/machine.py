@@ -105,7 +105,7 @@ def questions(root: str) -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
-    """Into `kernel`, `cpu`, `machine`, `sysctls`, `versions` and beside them."""
+    """Store the answers under `kernel`, `cpu`, `machine`, `sysctls`, `versions` and others."""
     for path, option in _UNAME:
         facts.put(path, *answers.said("uname", option))
     _files(facts, answers, root)

@@ -1,7 +1,7 @@
 """What `ethtool -m` prints, as text and as JSON.
 
 JSON came with ethtool 6.13 and has changed since: a measured value and its thresholds had the same key at first, received power was a list
-of its own before it was an object. All shapes are read.
+before it was an object. All shapes are read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Pairs = list[tuple[str, Any]]
 
 
 def of_ethtool(text: str) -> Optic | None:
-    """`ethtool -m` or `ethtool --json -m`, of SFP, QSFP and CMIS modules. None when it tells of no module."""
+    """Parse `ethtool -m` or `ethtool --json -m`, of SFP, QSFP and CMIS modules. None where it shows no module."""
     if text.lstrip().startswith("["):
         return _of_json(text)
     told: dict[str, str] = {}
@@ -187,7 +187,7 @@ def _code(text: str) -> int | None:
 
 
 def _kind(types: Sequence[str]) -> str:
-    """The type that is of Ethernet, as modules name Fibre Channel beside it; else what kind of cable it is."""
+    """Return the Ethernet type (modules also name Fibre Channel types); else the kind of cable."""
     of_ethernet = (m[1] for pattern in _ETHERNET for said in types if (m := pattern.match(said)) and "unknown" not in m[1])
     return next(chain(of_ethernet, (said for said in types if said in _CABLES)), "")
 

@@ -36,7 +36,7 @@ _QUANTITIES = {"voltage": "voltage_v", "bias current": "tx_bias_ma", "temp": "te
 
 
 def of_freebsd(text: str) -> Optic | None:
-    """`ifconfig -v IFACE`, with any number of v. None when it tells of no module."""
+    """Parse `ifconfig -v IFACE`, with any number of v. None where it shows no module."""
     plugged, vendor = _PLUGGED.search(text), _VENDOR.search(text)
     if plugged is None:
         return None
@@ -73,7 +73,7 @@ def _dumped_wavelength(text: str) -> float | None:
 
 
 def of_openbsd(text: str) -> Optic | None:
-    """`ifconfig IFACE sff`. None when it tells of no module."""
+    """Parse `ifconfig IFACE sff`. None where it shows no module."""
     transceiver = _TRANSCEIVER.search(text)
     if transceiver is None:
         return None

@@ -15,7 +15,7 @@ from typing import Any
 LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
 """In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
 DARK = "dark"
-"""In place of a limit: no light at all, of a module that tells no thresholds."""
+"""In place of a limit: no light at all, for a module without thresholds."""
 _RECEIVED = "rx_power_mw"
 _OF_LIGHT = frozenset({_RECEIVED, "tx_power_mw", "tx_bias_ma"})
 _COPPER_CONNECTORS = frozenset({"RJ45", "Copper pigtail"})
