@@ -1,4 +1,4 @@
-"""What every engine of arrays shares: the mode that makes one of all drives of a host, and how the array that it made is told.
+"""What every engine of arrays shares: the mode that makes one of all drives of a host, and how the array that it made is recognised.
 
 An engine is three shell scripts (`ArrayEngine`). What a script makes is called `dutlab`, and undo takes away nothing that has another name.
 How to put back is journalled before anything is made, and needs nothing but the drives' names.
@@ -20,7 +20,7 @@ from dutlab.systems.modes import SETS, ModeArray
 SYNCS_S = 86_400.0
 """The longest that an array may be synchronised before it is measured."""
 # `dev` finds a drive by the name that stays; `unused` says why one may not be written to.
-# `moves` ends the script when what it was told the last time, of a synchronisation, has been the same for too long.
+# `moves` ends the script when the progress of a synchronisation has been the same for too long.
 COMMON = r"""
 still_s=120 was= since=
 die() { echo "$1" >&2; exit 1; }
@@ -131,7 +131,7 @@ class ArrayMode(OfRecord):
         return await self.checks_of_state(dut, testbed)
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Level, number of drives, and whether one is missing or being rebuilt; a rebuild that ended within a trial is told by this."""
+        """Level, number of drives, and whether one is missing or being rebuilt; this shows a rebuild that ended within a trial."""
         array, found = self.array, await told_by(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
         if array.set_level:

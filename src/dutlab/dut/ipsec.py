@@ -43,7 +43,7 @@ class TunnelEnd(Protocol):
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """How to take the tunnels away. Changes nothing.
 
-        Raises HostError when the end has tunnels of its own, whose keys could not be put back, or cannot encrypt.
+        Raises HostError when the end has other tunnels, whose keys could not be put back, or cannot encrypt.
         """
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
@@ -120,7 +120,7 @@ class IpsecMode(TunnelledMode):
                 await end.insist(host, testbed)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when either end has tunnels of its own, whose keys could not be put back, or cannot encrypt."""
+        """Raises HostError when either end has other tunnels, whose keys could not be put back, or cannot encrypt."""
         source = self._source()
         ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]
         return [*ends, *await self.router.undo(dut, testbed)]
@@ -203,7 +203,7 @@ def ipsec_modes(
     source_end: MakeEnd,
     suites: Sequence[Suite] = SUITES,
 ) -> dict[str, Mode]:
-    """The modes of a family, which need the source beside the DUT."""
+    """The modes of a family, which need the source as well as the DUT."""
     return {s.mode.name: IpsecMode(s.mode, router, hosts.get(SOURCE), s, dut_end(s), source_end(s)) for s in suites}
 
 
@@ -219,7 +219,7 @@ def own_ipsec(host: Host, remedy: str) -> HostError:
 
 
 def fed(command: str) -> str:
-    """For `sh -c`: runs `command`, in which `$f` is a file that holds the standard input, nobody else can read and that is gone afterwards.
+    """For `sh -c`: runs `command`, in which `$f` is a private file that holds the standard input and is removed afterwards.
 
     For programs that take keys from a file only.
     """

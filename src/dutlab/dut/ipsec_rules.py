@@ -1,6 +1,6 @@
 """The ESP tunnels of a testbed, one a link between source and DUT, and what protects them. Pure.
 
-Keys are made anew for each application and travel through standard input, so no record, journal or list of processes holds one.
+Keys are new for each application and travel through standard input, so no record, journal or list of processes holds one.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class LinkTunnel:
 
     @classmethod
     def all_of(cls, testbed: Testbed, suite: Suite) -> list[Self]:
-        """With keys of their own."""
+        """With separate keys."""
         made = []
         for number, (name, link) in enumerate(testbed.links.items()):
             if suite.between == "networks":
@@ -154,7 +154,7 @@ def lines(*parts: Sequence[str]) -> str:
 
 
 def hidden(text: str, tunnels: Sequence[LinkTunnel]) -> str:
-    """`text` without the keys that a program may repeat of what it was told."""
+    """Return `text` without the keys that a program may repeat from its input."""
     for t in tunnels:
         for key in (t.secret, *t.keys_in, *t.keys_out):
             text = text.replace(key, "KEY")

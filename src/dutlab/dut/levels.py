@@ -26,7 +26,7 @@ async def nobody_revives(_host: Host, _why: str) -> bool:
 
 
 _HEAD = 300
-"""Characters of what was said that go into a message: the first value that cannot be set tells why; the others mostly repeat it."""
+"""Characters of what was said that go into a message: the first value that cannot be set gives the reason; the others mostly repeat it."""
 
 
 class Level(Protocol):

@@ -62,7 +62,7 @@ class LinuxMode(OfFlows):
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Forwarding, nothing that filters beside nftables, and how many flows connection tracking takes where the mode tracks."""
+        """Forwarding, no filter other than nftables, and how many flows connection tracking takes where the mode tracks."""
         del testbed
         on = await state.forwards(dut)
         tables = await state.legacy_tables(dut)
@@ -74,7 +74,7 @@ class LinuxMode(OfFlows):
 
 
 async def _insist_on_own(dut: Host, mode: str) -> None:
-    """Raises HostError when the system has no ruleset of its own."""
+    """Raises HostError when the system has no ruleset."""
     if (await dut.run(["test", "-r", nft_rules.OWN], check=False)).status:
         raise HostError(f"it has no ruleset of its own in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
 

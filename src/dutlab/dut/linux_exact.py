@@ -36,7 +36,7 @@ _ROUTER = (
     f"ip neigh add {SOURCE_IP} lladdr {SOURCE_MAC} dev v1 nud permanent",
     "echo 1 >/proc/sys/net/ipv4/ip_forward",
 )
-# The sink's question tells the bridge where the sink is.
+# The sink's ARP question shows the bridge where the sink is.
 _BRIDGE = (
     "ip link add br0 type bridge",
     *(f"ip link set {port} master br0" for port in ("v1", "v2")),
@@ -67,7 +67,7 @@ def nft_words(ruleset: str) -> str:
 
 @dataclass(frozen=True)
 class GuestMode(Unset, OfRecord):
-    """Of the guest: each trial applies it to a guest of its own, and its frames show whether it holds."""
+    """A mode of the guest: each trial applies it to a new guest, and its frames show whether it holds."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """The trial does it."""

@@ -55,7 +55,7 @@ class XfrmEnd:
         await host.run(["ip", "-batch", "-"], stdin=text.encode())
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel tells."""
+        """As the kernel lists it."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:

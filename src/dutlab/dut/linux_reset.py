@@ -25,7 +25,7 @@ _STOP = f"echo 0 > /proc/sys/{state.IP_FORWARD}"
 
 
 class ProcessReset:
-    """Forwarding off and on: the kernel drops what it knows of routes in use, and tells every port."""
+    """Forwarding off and on: the kernel drops what it knows of routes in use, and informs every port."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
         """Forwarding as it is."""
@@ -92,7 +92,7 @@ def _address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Ite
 
 
 def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip route show`: all that do not come with an address of their own accord."""
+    """Return the lines of `ip route show` except those that come with an address."""
     for line in found:
         words = [word for word in line.split() if word not in _STATES]
         pairs = set(pairwise(words))

@@ -3,7 +3,7 @@
 The tunnel is bound to the port below it. So its own packets leave by that port, and a route to the source through the tunnel does not
 catch them. The engine's frames do not pass the source's kernel, so nothing wraps them: the modes are for iperf3, ping and the like.
 
-VXLAN carries Ethernet: its ports have addresses (MAC) of ours, and each end knows that of the other, so nobody asks by ARP inside. An end
+VXLAN carries Ethernet: its ports have addresses (MAC) of ours, and each end knows that of the other, so there is no ARP inside. An end
 that learned addresses from what arrives would keep them without the port below (vxlan_snoop() in drivers/net/vxlan/vxlan_core.c), and its
 packets would take the route of those inside.
 """
@@ -146,5 +146,5 @@ async def _counted(host: Host, testbed: Testbed) -> dict[tuple[str, str], int]:
 
 
 def tunnel_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The modes of a family, which need the source beside the DUT."""
+    """The modes of a family, which need the source as well as the DUT."""
     return {mode.name: TunnelMode(mode, router, hosts.get(SOURCE), option) for mode, option in _MODULES.items()}

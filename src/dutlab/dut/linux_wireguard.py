@@ -96,5 +96,5 @@ def _numbered(testbed: Testbed) -> Iterator[tuple[int, str, Link]]:
 
 
 def wireguard_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The mode, which needs the source beside the DUT."""
+    """The mode, which needs the source as well as the DUT."""
     return {WIREGUARD.name: WireGuardMode(WIREGUARD, router, hosts.get("source"), _KERNEL_OPTION)}

@@ -1,4 +1,4 @@
-"""Family `mdraid`: one array of all drives of a host; here those that mdadm makes and fails, and /sys/block/md*/md tells.
+"""Family `mdraid`: one array of all drives of a host; made and failed by mdadm, and read from /sys/block/md*/md.
 
 The array is called `dutlab`, its sets `dutlab-1` and `dutlab-2`: what has another name is never stopped, and a drive whose superblock
 names another array is never erased.

@@ -25,7 +25,7 @@ class UndoStep:
     stdin: str = ""
     why: str = ""
     back_within_s: float = 0.0
-    """Where it is not 0, the host is booted anew in place of a command, and is back within so long."""
+    """Where it is not 0, the host is rebooted in place of a command, and is back within so long."""
     switch: str = ""
     """Where it is not empty, what switches the host on in place of a command, as JSON of a testbed's `power:`."""
 
@@ -134,7 +134,7 @@ class Family:
     resets: Mapping[str, Reset] = field(default_factory=dict)
     """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
     beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
-    """The modes that need hosts beside the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
+    """The modes that need other hosts than the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
 
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """All of them."""

@@ -141,7 +141,7 @@ class PfMode(OfRecord):
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
-        """Raises HostError when the system has no ruleset of its own."""
+        """Raises HostError when the system has no ruleset."""
         text = "" if self.ruleset is None else self.ruleset(testbed)
         if not self.keeps_own:
             return text

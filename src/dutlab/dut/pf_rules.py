@@ -4,7 +4,7 @@ They are those of the published review of the E302-9D: a stateful `pass in quick
 translation for each outer port. Words of the language: pf.conf(5) of FreeBSD and OpenBSD, which differ in translation only.
 
 A rule is about test ports alone, so whoever administers the DUT through another port stays able to reach it, and a ping to the DUT's own
-address on a port is answered. pfctl(8) is told to load the rules as they are: by default it would merge six and more into a table.
+address on a port is answered. pfctl(8) loads the rules as they are: by default it would merge six and more into a table.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def passes(testbed: Testbed) -> str:
 
 
 def nat(testbed: Testbed) -> str:
-    """FreeBSD: as `filter_default`, and translation to the outer port's address, in a section of its own before the filter."""
+    """FreeBSD: as `filter_default`, and translation to the outer port's address, in a separate section before the filter."""
     rules = [
         f"nat on {_port(outer.dut_out.interface)} {_translated(inner)} -> {outer.dut_out_address.ip}"
         for inner, outer in network_pairs(testbed)
@@ -106,7 +106,7 @@ def nat_open(testbed: Testbed) -> str:
 
 
 def nat_to_open(testbed: Testbed) -> str:
-    """OpenBSD: likewise."""
+    """OpenBSD: as `filter_default`, and translation to the outer port's address."""
     return _open(testbed, nat_to(testbed))
 
 

@@ -1,7 +1,7 @@
 """Family `vpp`: a VPP router with its addresses and routes set, filtering by acl-plugin and translating by nat44-ed, through vppctl(1).
 
 VPP forwards between ports that are up and have addresses, so `router` only takes away what looks at packets. Its access lists have no price
-until they are applied to a port, and are told apart by their tag, so what is put back are the lists that were applied, in their order.
+until they are applied to a port, and are distinguished by their tag, so what is put back are the lists that were applied, in their order.
 
 Read in the sources of VPP 23.02 to 26.06, tried against transcripts that follow them; never run on a machine.
 """

@@ -24,7 +24,7 @@ _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MU
 
 @dataclass(frozen=True)
 class VppState:
-    """A reading. Lists are told apart by their number."""
+    """A reading. Lists are distinguished by their number."""
 
     up: Mapping[str, bool]
     tags: Mapping[int, str]

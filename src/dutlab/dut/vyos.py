@@ -66,7 +66,7 @@ class VyosMode(OfFlows):
         ]
 
     async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:
-        """Raises HostError when the DUT has no firewall of its own to keep."""
+        """Raises HostError when the DUT has no firewall to keep."""
         if not self.keeps_own:
             return self.lines(testbed)
         own = await saved(dut, _TREES)

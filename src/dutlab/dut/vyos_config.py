@@ -6,7 +6,7 @@ by, so it is not used.
 The commands `set`, `delete` and `commit` of VyOS are shell functions that end with 0 whatever happened (vyatta-cfg of VyOS 1.4,
 functions/interpreter/vyatta-cfg-run: vyatta_cfg_cmd_run prints what the program said and returns the status of printing, and
 vyatta_config_commit ends with `unset`). So the script calls the programs below them, `my_set`, `my_delete` and `my_commit`, whose status
-tells how they ended, and asks whether anything is left uncommitted; then the configuration is read back. `my_commit` is not called when
+prints how they ended, and asks whether anything is left uncommitted; then the configuration is read back. `my_commit` is not called when
 nothing changed.
 """
 
@@ -28,7 +28,7 @@ _READ_WHOLE = "dutlab: read"
 SAVED = "/config/config.boot"
 """What VyOS loads by itself."""
 _COMMITTED = "dutlab: committed"
-# The later, experimental back end has programs of its own, which nobody has read here; this file says that it is in use (same source).
+# The later, experimental back end has other programs, which were not read for this; this file says that it is in use (same source).
 _OTHER_BACK_END = "[ ! -f /var/run/vyconf_backend ] || { echo 'dutlab: VyOS with the vyconf back end is not known'; refused=1; }"
 # Configuration commands need the group vyattacfg (docs.vyos.io, Command Scripting). vbash ends with 0 whatever they said, so a script says
 # at its end that it came through.

@@ -54,7 +54,7 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
 
 
 def direct_testbed(testbed: Testbed) -> Testbed:
-    """The same with every link through the DUT from source straight to sink, over ports and networks of its own."""
+    """Return the testbed with every link from source straight to sink, past the DUT, over other ports and networks."""
     links = {name: _direct(link, number) for number, (name, link) in enumerate(testbed.through_dut().links.items())}
     return testbed.model_copy(update={"links": links})
 

@@ -1,4 +1,4 @@
-"""A host of a lab that has a kernel of its own: user-mode Linux (uml.py) or Debian's kernel in QEMU (qemu.py).
+"""A host of a lab with its own kernel: user-mode Linux (uml.py) or Debian's kernel in QEMU (qemu.py).
 
 Its root is the machine's own file system, read-only, so it has the programs that the machine has. It runs inside the network namespace of
 its host and is reached over ssh through a tap there; its other ports are those of the namespace, by the same names, and the namespace
@@ -28,7 +28,7 @@ from dutlab.labs import guest_power, sshd
 from dutlab.spec.drives import DriveSpec
 
 PROGRAMS = (Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
-"""What any of them takes, beside the programs of its kernel."""
+"""Programs that any of them needs, in addition to those of its kernel."""
 UML, QEMU = "linux.uml", "qemu-system-x86_64"
 """The programs that such kernels are, or run in."""
 GROUP = "/sys/fs/cgroup/programs"
@@ -128,7 +128,7 @@ class Kernel(Protocol):
         """What this machine needs for it."""
 
     def insist_on_parts(self) -> None:
-        """Looks for what it needs beside programs. Raises LabError."""
+        """Look for what it needs other than programs. Raises LabError."""
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
         """For its first program; `folder` is the lab's own."""
@@ -180,7 +180,7 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
 
     `mark` is a word of the command line of both. Raises HostError.
     """
-    # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
+    # In a new session before it is started: whatever is in a command's group when that ends is killed.
     said = shlex.quote(str(console(folder, guest.role)))
     # Where the kernel shares CPUs by session first (sched(7), autogroup), a priority counts among the processes of one session only.
     start = f"echo {guest.nice} 2>/dev/null >/proc/self/autogroup; {script} </dev/null >{said} 2>&1 & echo $!"

@@ -1,4 +1,4 @@
-"""The power of a guest: a script beside its keys that starts its kernel, kills it as who pulls a plug does, and says which it is.
+"""The power of a guest: a script next to its keys that starts its kernel, kills it as pulling a plug would, and says which it is.
 
 A lab names the script as the `power:` of its guests, so `dutlab power`, phases that are off, resets and undo steps switch them as they
 switch any other host.

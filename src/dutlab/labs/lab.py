@@ -46,7 +46,7 @@ class Lab:
     label: str
     testbed: Testbed
     cpus: Mapping[str, tuple[int, ...]]
-    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads. A guest is left out: it has one of its own."""
+    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads. A guest is left out: it has its own processor."""
     watch_cpu: int | None
     """Where sensors run: not on the generator's core where there is another."""
     namespaces: Mapping[str, str]
@@ -66,13 +66,13 @@ class Lab:
     over_ssh: frozenset[str] = frozenset()
     """The hosts that are; the namespaces of the others are entered."""
     guests: frozenset[str] = frozenset()
-    """The hosts that have a kernel of their own: a program of this machine, where what it uses and waits for is accounted."""
+    """The hosts with their own kernel: each is a program of this machine, where its use of the CPU is accounted."""
     backend: Literal["auto", "af_packet"] = "auto"
     """How the engine takes its ports: the kernel of a guest lets it load no program that counts frames."""
 
     @property
     def ends_here(self) -> bool:
-        """Whether what sends and receives runs on this machine: a DUT may have a kernel of its own."""
+        """Whether sender and receiver run on this machine; a DUT may have its own kernel."""
         return not self.over_ssh & set(self.testbed.ends)
 
     def inside(self, host: str) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class Lab:
         return ("ip", "netns", "exec", self.namespaces[host])
 
     async def machine(self, host: str, name: str, log: CommandLog | None = None) -> Host:
-        """`host` under another name, as a machine of its own: what runs there ends with it. Raises KeyError, HostError."""
+        """`host` under another name, as a separate machine: its processes end with it. Raises KeyError, HostError."""
         if host in self.over_ssh:
             return self._far(host, name, log)
         return await NetnsMachine.open(name, self.namespaces[host], log)
@@ -96,7 +96,7 @@ class Lab:
         return tuple(pid for pid in started if pid is not None and guest.is_kernel(pid))
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
-        """Name → host, made anew at each call."""
+        """Name → host, new objects at each call."""
         near = {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
         return {**near, **{role: self._far(role, role, log) for role in self.namespaces if role in self.over_ssh}}
 
@@ -326,7 +326,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
 
 
 async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
-    """The hosts with a kernel of their own; returns notes. Raises LabError, HostError."""
+    """Boot the hosts with their own kernel; return notes. Raises LabError, HostError."""
     ours = {role: state.namespaces[role] for role in plan.settings.guests}
     doors = [guest.door(role, namespace) for role, namespace in ours.items()]
     await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
@@ -350,7 +350,7 @@ async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> l
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:
-    """An ssh server in the namespace of each role, reached from the conductor's over a link of its own. Raises HostError, LabError."""
+    """An ssh server in the namespace of each role, reached from the conductor's over a separate link. Raises HostError, LabError."""
     far = state.namespaces[CONDUCTOR]
     ours = {role: IPv4Interface((_MANAGEMENT[4 * i + 2], 30)) for i, role in enumerate(r for r in state.namespaces if r != CONDUCTOR)}
     theirs = {f"m-{role}": IPv4Interface((address.ip - 1, 30)) for role, address in ours.items()}

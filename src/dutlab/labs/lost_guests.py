@@ -34,14 +34,14 @@ class LastWords:
 
 @dataclass(frozen=True)
 class Guests:
-    """The hosts of one lab that have a kernel of their own."""
+    """The hosts of one lab with their own kernel."""
 
     roles: frozenset[str]
     folder: Path
     """The lab's own."""
 
     def ended(self) -> list[str]:
-        """Those whose kernel runs no more although nobody switched it off. A look at one file of /proc for each."""
+        """Return those whose kernel has ended although it was not switched off. A look at one file of /proc for each."""
         return [role for role in sorted(self.roles) if not guest_power.is_off(self.folder, role) and self._has_ended(role)]
 
     def listens(self, role: str) -> bool:

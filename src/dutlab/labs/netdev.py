@@ -31,7 +31,7 @@ def napi_pids(namespace: Path) -> frozenset[int] | None:
     """
     found: list[frozenset[int]] = []
 
-    def ask() -> None:  # in a thread of its own, since a thread that has entered a namespace stays there
+    def ask() -> None:  # in a separate thread, since a thread that has entered a namespace stays there
         try:
             fd = os.open(namespace, os.O_RDONLY)
             try:

@@ -33,7 +33,7 @@ _DEVICES = {"virtio-net": "virtio-net-pci", "vmxnet3": "vmxnet3"}
 _QUEUE_FRAMES = 1000
 """What each tap holds for it: as the queues of the other ports (recipe.QUEUE_FRAMES)."""
 _TAG = "machine"
-# Of what is mounted now, read-only for this one server but for the lab's folder. The server locks itself in a /run of its own.
+# Of what is mounted now, read-only for this one server but for the lab's folder. The server has its own /run.
 _SERVE = """mount --bind {folder} /mnt || exit
 while read -r _ place _; do
   place=$(printf %b "$place")
@@ -54,7 +54,7 @@ exec {qemu}
 
 
 class Qemu:
-    """The kernel of a guest in a machine of its own."""
+    """The kernel of a guest in a virtual machine."""
 
     programs = (Program(QEMU, "qemu-system-x86"), Program("unshare", "util-linux"), BUSYBOX)
 

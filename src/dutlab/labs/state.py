@@ -53,7 +53,7 @@ def namespaces_of(label: str, hosts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that built a lab. The start time (clock ticks since boot) tells it from a later one of the same number."""
+    """The process that built a lab. The start time (clock ticks since boot) distinguishes it from a later one of the same number."""
 
     pid: int
     start_ticks: int
@@ -166,7 +166,7 @@ class StateFolder:
             raise LabError(f"cannot write {self.file(state.label)}: {e.strerror}", remedy=_WRITABLE) from e
 
     def _inside(self, do: Callable[[], _T]) -> _T:
-        """Does what needs the folder; makes it anew when somebody who forgot the last lab removed it just then. Raises OSError."""
+        """Does what needs the folder; makes it again when another process removed it with the last lab just then. Raises OSError."""
         for _ in range(_MOST_TRIES):
             with contextlib.suppress(FileNotFoundError):
                 self._make()

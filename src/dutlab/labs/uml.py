@@ -33,7 +33,7 @@ for file in /proc/self/fd/*; do
 done
 exec -a {kernel} {path} "$@"
 """
-"""A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
+"""A kernel that reboots executes its own path again, with all its files open: its tap would be busy. So its path is this script."""
 # The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive
 # on which nothing happens is read from.
 _READS_DRIVES = """while sleep 1; do

@@ -137,7 +137,7 @@ def _point(links: tuple[str, ...], mix: Mix, rate: Pps | None, flow: Flow) -> Ri
 
 
 def _alone(point: RigPoint, flow: Flow) -> RigPoint:
-    """The same with nothing that tells of the DUT. Made counts what the DUT's port did not take."""
+    """Return the outcome without what is about the DUT. `made` counts frames that the DUT's port did not take."""
     made_pps = made_frames(flow) / flow.sent_seconds
     return replace(point, offered_pps=made_pps, received_pps=None, failed_ratio=None, latency_min_ns=None, latency_p99_ns=None)
 

@@ -2,7 +2,7 @@
 
 Trials follow one another, each a little longer than the one before, at rates that the estimate so far chooses. The first two are half of
 the highest rate and the highest rate itself; the others by turns the upper end of the interval, its middle and its lower end
-(stats.critical_rate): what is lost above the critical rate tells most, and what is not lost below it how low it cannot be.
+(stats.critical_rate): losses above the critical rate say most about it, and trials without loss below it bound it from below.
 
 Figures, of each link, under the label of all that are loaded at once:
 

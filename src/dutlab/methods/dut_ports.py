@@ -1,4 +1,4 @@
-"""What a method may do to the DUT beside loading it, and what sensors tell it meanwhile."""
+"""What a method may do to the DUT other than load it, and the sensor readings that it may use."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class DutChange:
 
 
 class DutControl(Protocol):
-    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
+    """Actions of a method on the DUT other than load. Every change is undone at the end of the trial, and after a crash."""
 
     @property
     def resets(self) -> tuple[ResetKind, ...]:
-        """The kinds of reset that it can be told to make."""
+        """The kinds of reset that it can make."""
 
     async def reset(self, kind: ResetKind) -> float:
         """Resets it; returns how many seconds the command took. Raises HostError."""
@@ -50,7 +50,7 @@ class PowerCut:
     """What a cut of the DUT's power took, in seconds."""
 
     off_s: float
-    """From when its switch was told to turn it off until it was told to turn it on."""
+    """From the command to switch it off until the command to switch it on."""
     back_s: float
     """From then until it answered, and was put into its mode where it is one that commands set."""
     mode_s: float
@@ -69,12 +69,12 @@ class PowerControl(Protocol):
     async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
         """Switches it off, on after `off`, and puts it into its mode again. Raises as both.
 
-        Whether a black box is back only frames of ours show, which nobody may send while it is `loaded`: it is not waited for then.
+        Only our frames show whether a black box is back, and they may not be sent while it is `loaded`: it is not waited for then.
         """
 
 
 class Beside(Protocol):
-    """Something that goes on beside the test frames of a trial, step by step."""
+    """Work during the test frames of a trial, step by step."""
 
     async def step(self, link: str, number: int) -> str:
         """Step `number`, from 0, on a link; returns what came of it, in the same few words each time it is the same."""
@@ -93,7 +93,7 @@ class SensedValue(NamedTuple):
 
 
 class Readings(Protocol):
-    """What the sensors of a trial have told so far."""
+    """Sensor readings of a trial so far."""
 
     def now_s(self) -> float:
         """Seconds since the trial's start."""

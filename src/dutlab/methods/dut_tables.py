@@ -31,7 +31,7 @@ class RoutesLoaded:
 
 
 class RouteTable(Protocol):
-    """Routes of the DUT's beside those that it has. They are undone at the end of the trial, and after a crash."""
+    """Routes that are added to the DUT. They are removed at the end of the trial, and after a crash."""
 
     async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
         """A route to each part of `spread` through the link's end. Raises MeasurementError where they cannot be, HostError."""

@@ -32,7 +32,7 @@ from dutlab.subject import apart, joined
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)
-"""What percentages are of where a link has no speed and nobody said one: 1 Gbit/s, as in the review that the ramp comes from."""
+"""Reference of percentages where a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp comes from."""
 SECOND = Seconds(1.0)
 _LEAST_COVERED = 0.5
 """A piece of time shorter than this is not a second."""

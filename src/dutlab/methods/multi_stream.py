@@ -1,4 +1,4 @@
-"""Method `multi-stream`: several streams on each link at once, or one after another, each with an account of its own.
+"""Method `multi-stream`: several streams on each link at once, or one after another, each with a separate account.
 
 Figures of a link, for each stream by its name, over the whole trial:
 

@@ -80,17 +80,17 @@ class Offer:
     """Where answers go, if not to the source's own address: what the DUT translates it to."""
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict, hash=False)
-    """By flow name: what goes that way instead of `traffic`, where each way has destinations of its own."""
+    """By flow name: what goes that way instead of `traffic`, where each way has its own destinations."""
     burst_frames: int = 1
     """So many frames leave back to back at each due time, at the same mean rate (RFC 2544 section 21). Of a constant rate only."""
     streams: tuple[OfferedStream, ...] = ()
-    """Instead of `mix`, `rate`, `traffic` and bursts: several streams on each link, forward only, each a flow of its own."""
+    """Instead of `mix`, `rate`, `traffic` and bursts: several streams on each link, forward only, each a separate flow."""
     chains: tuple[OfferedChain, ...] = ()
     """Of these streams; all others begin with the offer."""
     burst_rate: Pps | None = None
     """At which the frames of one burst follow each other, above the mean rate; None is as fast as the port takes them."""
     broadcast_ratio: float = 0.0
-    """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
+    """So many frames to the hardware broadcast address are sent for each of these, evenly. They are not counted; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
@@ -190,7 +190,7 @@ class Flow:
     latency_error_ns: int | None = None
     """The latencies are true to within this; 0 where sender and receiver read one clock. None: there are none."""
     sent_timed_by: str = ""
-    """Who read the clock for a frame's send time: `card`, `kernel` or `engine`; empty where nobody says."""
+    """Who read the clock for a frame's send time: `card`, `kernel` or `engine`; empty where it is not known."""
     arrivals_timed_by: Mapping[str, int] = field(default_factory=dict)
     """Frames by who read the clock as they arrived, in the same words. They are of the port, whatever flow a frame is of."""
     gaps: Gaps | None = None
@@ -209,7 +209,7 @@ class Flow:
     room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
     The rest of the refused was not made in time: then the generator is too slow."""
     sources: tuple[str, ...] = ()
-    """Source addresses of the first frames as the receiver saw them, where the generator tells: translated if the DUT translates."""
+    """Source addresses of the first frames as the receiver saw them, where the generator reports them: translated if the DUT translates."""
     arrived_beyond_sent: bool = False
     """Frames arrived that the sender did not send: a sequence number that it did not use, or more different frames than it sent."""
     places: Mapping[str, int] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class Flow:
 
     @property
     def timed_by(self) -> str:
-        """Whose times its latencies are of, as part of a sentence; empty where nobody says."""
+        """The clocks of its latencies, as part of a sentence; empty where that is not known."""
         arrived = " or ".join(f"the {by}'s" for by, frames in self.arrivals_timed_by.items() if frames)
         return f"the {self.sent_timed_by}'s when sent, {arrived} when received" if self.latency and self.sent_timed_by and arrived else ""
 
@@ -238,7 +238,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class TimedFlow(Flow):
-    """A flow with all that is known of its times; a record keeps the histograms beside it (store/details.py)."""
+    """A flow with all that is known of its times; a record keeps the histograms in a separate file (store/details.py)."""
 
     latency_histogram: Histogram = ()
     gap_histogram: Histogram = ()
@@ -282,11 +282,11 @@ class Outcome:
     stopped_early_s: Seconds | None = None
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `intended_frames` is of that time."""
     began_s: float | None = None
-    """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
+    """Wall clock of the first frame, in seconds since the epoch, where the generator reports it."""
     disturbed: str = ""
-    """What other work on the testbed took from it, where that was too much; empty where it was not, or nobody looked."""
+    """What other work on the testbed took from it, where that was too much; empty where it was not, or was not read."""
     link_lost: str = ""
-    """Which of the generator's ports lost their link meanwhile, in words; empty where none did, or nobody looked."""
+    """Which of the generator's ports lost their link meanwhile, in words; empty where none did, or was not read."""
     thrown_away: tuple[Outcome, ...] = ()
     """Outcomes of the same offer before this one, each of which was disturbed, or lost a link."""
 
@@ -346,12 +346,12 @@ class Measured:
     raw: Mapping[str, bytes] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    """What the report says beside the figures, in sentences."""
+    """Sentences for the report about the figures."""
     readings: Sequence[ToolReading] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     """What a method found step by step: the trials of a search, the points of a curve."""
     offers: OfferCount | None = None
-    """None: nobody judged offers, and the trial is judged as a whole."""
+    """None: offers were not judged, and the trial is judged as a whole."""
     at_limit: AtLimit | None = field(default=None, compare=False)
     """None: no limit was found, or the method finds none."""
 
@@ -368,15 +368,15 @@ class Bench:
     addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
     """Of each link: the source's and the sink's."""
     routes: RouteTable | None = None
-    """None: nothing can be loaded into the DUT. Likewise `states`."""
+    """None: nothing can be loaded into the DUT. The same holds for `states`."""
     states: StateTable | None = None
     connections: Connections | None = None
-    """None: nobody makes TCP connections on the links."""
+    """None: there is no tool for TCP connections on the links."""
     management: Beside | None = None
-    """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
+    """A query to the DUT's address; None: none can be sent. `updates` is the same for a change of routes that no test frame takes."""
     updates: Beside | None = None
     readings: Readings | None = None
-    """None: no sensor tells anything while the trial goes on. Likewise `power`: nothing switches the DUT."""
+    """None: no sensor reports during the trial. `power` is None where the DUT cannot be switched."""
     power: PowerControl | None = None
     tell: Tell = nobody
     """Takes what a method knows meanwhile, for whoever looks on."""

@@ -42,7 +42,7 @@ _Points = Sequence[tuple[float, float]]
 
 
 def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue], sensors: Mapping[str, SensorSpec]) -> Measured:
-    """The same with the figures of its phases; with notes in place of those that no sensor tells."""
+    """Add the figures of the phases; notes take the place of figures that no sensor reads."""
     setting = cell.setting_as(SoakPowerSetting)
     series = defaultdict[_Key, list[tuple[float, float]]](list)
     units = dict[_Key, str]()
@@ -104,7 +104,7 @@ def _fine(step_w: float | None, share: float | None) -> str:
 
 
 def _error(mean: float | None, step_w: float | None, share: float | None) -> float | None:
-    """A step, and beside it the share of the reading."""
+    """A step, and the share of the reading."""
     return None if mean is None or (step_w is None and share is None) else (step_w or 0.0) + (share or 0.0) * abs(mean)
 
 

@@ -138,7 +138,7 @@ async def _insist(device: DutControl, turn: Turn) -> None:
 
 
 def _lossy(quiet: Outcome) -> list[Doubt]:
-    """What the DUT loses at this rate anyway cannot be told from what a change costs."""
+    """Losses of the DUT at this rate cannot be separated from the cost of a change."""
     return [
         Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{failed_frames(flow)} of {made_frames(flow)} frames", flow.link)
         for flow in quiet.flows
@@ -169,7 +169,7 @@ def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutC
 
 
 def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
-    """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or nobody can tell."""
+    """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or if that is not known."""
     if outcome.began_s is None:
         return ""
     into, end = change.began_s - outcome.began_s, change.began_s + change.took_s - outcome.began_s - flow.sent_seconds

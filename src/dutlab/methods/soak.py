@@ -43,7 +43,7 @@ class Course:
     counted: bool
     """Whether losses were counted, or follow from rates."""
     lost_by: tuple[float, int] | None = None
-    """The last reading, in seconds from the first frame, and the frames that were known to be lost by then, where it is told."""
+    """The last reading, in seconds from the first frame, and the frames that were known to be lost by then, where it is reported."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:

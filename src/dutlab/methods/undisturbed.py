@@ -1,9 +1,9 @@
 """A generator whose outcomes the testbed itself did not disturb: it offers a disturbed load again, a bounded number of times.
 
-A load is offered again too when a link of the generator's went down meanwhile: what was lost then is nobody's.
+A load is offered again too when a link of the generator's went down meanwhile: the DUT is not to blame for losses then.
 
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
-(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. physics.disturbed tells which offers are
+(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. physics.disturbed says which offers are
 disturbed: those of which other work took too much, and lossy ones whose loss is explained by the time that the testbed's threads waited.
 Loss at full speed needs no explanation: it is not a verdict.
 """
@@ -116,6 +116,6 @@ class Undisturbed:
 
 
 def _with(outcome: Outcome, thrown_away: Sequence[Outcome]) -> Outcome:
-    """The outcome and what was thrown away before it, the raw output of which is kept under names of its own."""
+    """The outcome and what was thrown away before it, the raw output of which is kept under separate names."""
     raw = {f"disturbed-{n}-{name}": said for n, earlier in enumerate(thrown_away, 1) for name, said in earlier.raw.items()}
     return replace(outcome, thrown_away=tuple(thrown_away), raw={**raw, **outcome.raw})

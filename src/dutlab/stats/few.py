@@ -3,8 +3,8 @@
 Three repeats a side never fall below p = 0.1 by ranks, and few repeats of many cells prove nothing once p is adjusted for all of them. Yet
 cells that were measured together inform one another's spread. So the variance of a pair is the mean of its own and of that of all cells,
 weighted by degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2), on the logarithm. A t
-test follows. It assumes normal values. A box with two states breaks it: a cell whose few repeats all met one state seems to have no spread. So no
-pair's variance is smaller than the upper quartile over the cells.
+test follows. It assumes normal values. A box with two states breaks it: a cell whose few repeats all met one state seems to have no
+spread. So no pair's variance is smaller than the upper quartile over the cells.
 """
 
 from __future__ import annotations

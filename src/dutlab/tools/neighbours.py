@@ -18,7 +18,7 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Address) -> str:
     """The MAC of `address` as `host` knows it on `interface`; where it knows none yet, it is made to ask.
 
-    Raises ToolFailed when nobody answers, HostError.
+    Raises ToolFailed when there is no answer, HostError.
     """
     if mac := await _known(host, interface, address):
         return mac

@@ -4,8 +4,8 @@ The forms are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c prints 
 of what was sent and of what came. Throughput is in 10^6 bits a second unless `-f` asked for another unit, which the headline names: bits in
 powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). What was not measured is -1. `-D` prints a rate now and then.
 
-With `-P 0` a result is its numbers alone. Behind a headline they are of the same test again; without one their form tells a stream, UDP and
-requests apart, and the command, where the text has it, the rest.
+With `-P 0` a result is its numbers alone. Behind a headline they are of the same test again; without one their form shows whether
+it was a stream, UDP or requests, and the command, where the text has it, shows the rest.
 """
 
 from __future__ import annotations

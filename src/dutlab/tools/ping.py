@@ -44,7 +44,7 @@ class _Hop:
 
 @dataclass(frozen=True)
 class _Refused:
-    """A packet that did not pass. `hint` is the MTU that whoever refused it named, 0 where nobody did."""
+    """A packet that did not pass. `hint` is the MTU that the refusal named, 0 where it named none."""
 
     hint: int
 
@@ -142,7 +142,7 @@ class Ping:
         """The largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.
 
         Whoever refuses a packet says what it would take (RFC 1191 section 4): that is tried next, and believed only if it passes. Where
-        nobody says it, the MTU that the testbed gives the link is tried first.
+        no refusal names it, the MTU that the testbed gives the link is tried first.
         """
         passes, fails = LEAST_MTU[hop.address.version], most
         if (refused := await self._answers(hop, most)) is None:

@@ -1,4 +1,4 @@
-"""What a known device is, and a figure of it beside its answer."""
+"""A known device, and a figure of it with its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINK = "a"
 
 @dataclass(frozen=True)
 class Known:
-    """A figure beside its answer. `tolerance` is absolute, in the unit that the name of the figure ends with; 0 is exact."""
+    """A figure and its answer. `tolerance` is absolute, in the unit that the name of the figure ends with; 0 is exact."""
 
     device: str
     method: str

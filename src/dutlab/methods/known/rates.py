@@ -32,7 +32,7 @@ SUITE_SCALE, SUITE_S = 0.02, 60 * 0.02
 BURSTS = 3
 """Repeats, of which the longest counts: a sender that loses its core for a moment then sends faster, which only shortens a burst."""
 SUITE_LINE_PPS = 2 * POLICED_PPS
-"""The line rate that the suite is told: the ramp of the frame loss test is then short, and a burst needs no fast generator."""
+"""Line rate of the suite: low, so that the ramp of the frame loss test is short and a burst needs no fast generator."""
 
 RAMP_TO_PPS, RAMP_S, HOLD_S = 2400, 16.0, 2.0
 

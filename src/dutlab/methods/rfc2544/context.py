@@ -32,7 +32,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Paced:
-    """A generator whose directions (`a`, `a.back`) can be asked for as links, with the modifiers beside each trial and a rest after it."""
+    """A generator whose directions (`a`, `a.back`) can be asked for as links, with the modifiers during each trial and a rest after it."""
 
     def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep, modifiers: Modifiers | None = None) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
@@ -64,7 +64,7 @@ class Paced:
 
     @property
     def arrivals(self) -> Row:
-        """What section 10 has reported beside the frames that were lost, of all trials together."""
+        """What section 10 reports in addition to lost frames, over all trials."""
         counts: Row = {f"{name}_frames": float(count) for name, count in self._wrong.items()}
         known = None if self._unordered else counts.get("reordered_at_least_frames", 0.0)
         return {"trials": self._trials, "trials_order_unknown": self._unordered, "reordered_frames": known, **counts}
@@ -96,7 +96,7 @@ class SuiteContext:
     setting: Rfc2544Setting
     generator: Paced
     maximum: Pps
-    """The highest rate of the medium, or, where its speed is not known, what stands for it."""
+    """The highest rate of the medium, or its replacement where the speed is not known."""
     maximum_is: str
     """What the highest rate is, in words."""
     throughput: Pps | None = None
@@ -138,7 +138,7 @@ class SuiteContext:
         warmup: Seconds | None = None,
         settling: Seconds = NO_TIME,
     ) -> Offer:
-        """What such a trial asks of the generator; `settling` is waited for beside what the text has."""
+        """Return the request of such a trial; `settling` is waited for in addition to the RFC's waits."""
         return Offer(
             links=self.directions,
             mix=self.setting.frame_size,

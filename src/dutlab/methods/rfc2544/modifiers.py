@@ -1,4 +1,4 @@
-"""What goes on beside the test frames, if it is asked for (RFC 2544 section 11): broadcast frames, management queries, routing updates."""
+"""Modifiers of a test (RFC 2544 section 11): broadcast frames, management queries, routing updates during the test frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Modifiers:
     broadcast: bool = False
     scale: float = 1.0
     missing: Sequence[Modifier] = ()
-    """Asked for, and this testbed has nobody who could."""
+    """Asked for, and this testbed cannot do it."""
     outcomes: Counter[tuple[Modifier, str]] = field(default_factory=Counter)
     _numbers: Counter[Modifier] = field(default_factory=Counter)
 

@@ -1,9 +1,9 @@
 """Destinations over 256 networks (RFC 2544 section 12): which they are, their routes in the DUT, and the traffic that goes to them.
 
 The section has the tests done with one source and one destination address first, and then again with destinations that are random and
-uniformly distributed over 256 networks. Each direction has 256 of its own: behind the sink in the upper half of 198.19.0.0/16, behind the
+uniformly distributed over 256 networks. Each direction has 256 others: behind the sink in the upper half of 198.19.0.0/16, behind the
 source in 198.18.0.0/16's, since the lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256 networks of 24 bits do not
-fit into 198.18.0.0/15 beside those, so one link's have 25 bits. Links that are driven at once share a half evenly.
+fit into 198.18.0.0/15 with those, so one link's have 25 bits. Links that are driven at once share a half evenly.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Recovered:
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
-    """One row a repeat. Raises MeasurementError when the generator told too little in time."""
+    """One row a repeat. Raises MeasurementError when the generator reported too little in time."""
     rows, notes = list[Row](), list[str]()
     for repeat in range(1, stand.setting.recovery_repeats + 1):
         row, note = await _one(stand, throughput)

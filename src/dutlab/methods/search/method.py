@@ -54,7 +54,7 @@ class Searched(Measured):
 async def measure(bench: Bench, cell: Cell) -> Searched:
     """Searches as the cell says (see search_of_setting); a link of unknown speed is searched as far as the generator reaches.
 
-    Raises InputError, HostError, and MeasurementError when not one trial told anything.
+    Raises InputError, HostError, and MeasurementError when no trial had a result.
     """
     setting = cell.setting_as(SearchSetting)
     return await searched(carrying(bench, setting.traffic), search_of_setting(cell.links, setting, bench.speeds))

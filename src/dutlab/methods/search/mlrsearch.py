@@ -36,7 +36,7 @@ class NextTrial:
 
 @dataclass(frozen=True)
 class LoadOutcome:
-    """What the library is told of a trial. Frames of all links together."""
+    """A trial as the library gets it. Frames of all links together."""
 
     ask: NextTrial
     intended_frames: int

@@ -70,7 +70,7 @@ class SearchTrial:
     stopped_early_s: float | None
     """The instant at which it was stopped, from its first frame; None: it ran to its end."""
     counts: bool
-    """Whether the search was told of it."""
+    """Whether the search knows of it."""
     marks: tuple[Mark, ...] = ()
     detail: str = ""
 
@@ -100,7 +100,7 @@ class SearchTrial:
         return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
 
     def told(self, ask: NextTrial, tolerance: float) -> LoadOutcome:
-        """What the search is told: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
+        """What the search gets: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
         if self.stopped_early_s is not None:
             frames = most_frames(self.intended_frames, tolerance)
             return LoadOutcome(ask, frames, frames, min(self.failed_frames, frames))

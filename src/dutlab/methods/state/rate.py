@@ -37,7 +37,7 @@ SLACK = 1.01
 
 @dataclass
 class FreshFlows:
-    """A generator each of whose trials has flows of its own, before which the DUT forgets all others."""
+    """A generator whose trials each have new flows; before each the DUT forgets all others."""
 
     generator: Generator
     states: StateTable
@@ -113,7 +113,7 @@ class Rate:
 async def measure(
     generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = nobody
 ) -> Rate:
-    """`room`: so many flows a trial may begin. Raises MeasurementError when no trial told anything, HostError, InputError."""
+    """`room`: so many flows a trial may begin. Raises MeasurementError when no trial had a result, HostError, InputError."""
     goal = Goal(
         GOAL,
         setting.loss_ratio,

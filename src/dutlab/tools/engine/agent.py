@@ -98,7 +98,7 @@ class Agent:
         finally:
             self._open.pop(number, None)
             if reply.done() and not reply.cancelled():
-                reply.exception()  # nobody waits for it where the request could not be sent: asyncio would print it
+                reply.exception()  # it is not awaited where the request could not be sent: asyncio would print it
         if (err := answer.get("err")) is not None:
             raise _fault(self._fitting(op, Fault, err), host=self.host.name)
         ok = answer.get("ok")

@@ -1,7 +1,7 @@
 """Both ends of TCP connections: a methods.connection_ports.Connections of the engine's `tcp-client` and `tcp-server`.
 
-The server listens on ports of its own on the sink's test address for one trial, and ends with it. A process may have only so many sockets
-(RLIMIT_NOFILE), so many connections at once take several clients, each with a server and ports of its own.
+The server listens on separate ports of the sink's test address for one trial, and ends with it. A process may have only so many sockets
+(RLIMIT_NOFILE), so many connections at once take several clients, each with its own server and ports.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _End:
 
 
 class EngineConnections:
-    """`cpus` is host → cores; `binaries` where the engine lies on each host; `announce` is told of addresses before they are there."""
+    """`cpus` is host → cores; `binaries` host → path of the engine; `announce` is called with addresses before they exist."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Tool `dutlab-engine`: sends and accounts for every frame. One agent on each host that sends or receives, alive between trials.
 
 A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
-Each part of a trial (warm-up, measurement, probe) has stream numbers of its own: what is still on its way from an earlier part can never be
+Each part of a trial (warm-up, measurement, probe) has separate stream numbers: what is still on its way from an earlier part can never be
 taken for a frame of this one.
 """
 
@@ -77,7 +77,7 @@ class Engine:
         self._agents: dict[str, Agent] = {}
         self._which_clock: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
-        # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
+        # Each probe has a separate port, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
     @property

@@ -65,7 +65,7 @@ class EngineLoad:
         return replace(self, offer=replace(self.offer, rate=rate, profile=(), duration=duration, drain=drain))
 
     def send_plan(self, direction: Direction, stream: int, broadcast: int | None = None) -> dict[str, Any]:
-        """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
+        """Return the protocol's SendPlan, with the stream of broadcast frames, if that has a number."""
         offer = self.offer
         if direction.stream:
             one = next(of for of in offer.streams if of.name == direction.stream)
@@ -124,7 +124,7 @@ def _rate(of: Offer) -> dict[str, Any]:
 
 
 def of_streams(direction: Direction, offer: Offer) -> list[Direction]:
-    """Each stream of an offer of several, with a source port of its own; the direction itself of any other."""
+    """Each stream of an offer of several, with its own source port; the direction itself of any other."""
     return [
         replace(direction, name=flow_of_stream(direction.link, stream.name), stream=stream.name, source_port=direction.source_port + i)
         for i, stream in enumerate(offer.streams)

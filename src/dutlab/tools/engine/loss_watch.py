@@ -1,4 +1,4 @@
-"""How many frames are certainly lost in the middle of a trial, told by two ends that count on their own.
+"""Count the frames that are certainly lost in the middle of a trial, from two ends that count independently.
 
 Frames in flight are not lost, and no two counters are read at one instant. Both rules below compare an older reading with a newer one, and
 err on the side of too few:
@@ -43,7 +43,7 @@ class SentSoFar:
 
 @dataclass(frozen=True)
 class ArrivedSoFar:
-    """What the receiver had counted, likewise."""
+    """Frames that the receiver had counted by then."""
 
     since_s: float
     until_s: float

@@ -28,7 +28,7 @@ LOOK_SLOWLY_S = 1.0
 COMES_S = 0.02
 """How often a receiver is asked where all frames are soon to have arrived."""
 TOGETHER_S = 0.3
-"""Where several hosts send, they begin so much after the first is told to: time to tell all of them, and for them to load their plans."""
+"""Where several hosts send, they begin so much after the first is asked: time to ask all of them, and for them to load their plans."""
 
 ROUGH = 0.1
 """An error of the clocks above this share of the median latency is a doubt."""
@@ -79,7 +79,7 @@ class Part:
     clocks: Clocks
     """Of all hosts that send or receive."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
-    """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
+    """The stream of broadcast frames that are sent meanwhile; they are not counted."""
     chains: Sequence[OfferedChain] = ()
     """Of the streams on each link."""
     ends_when_all_came: bool = False

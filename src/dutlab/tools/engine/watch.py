@@ -93,7 +93,7 @@ class DirectionWatch:
     def readings(
         self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool
     ) -> Iterator[ToolReading]:
-        """As methods.ports.Reading has them, each told at the later of two instants; latencies only if `latency` says so.
+        """As methods.ports.Reading has them, each at the later of two instants; latencies only if `latency` says so.
 
         The functions make wall clock of an agent's monotonic time.
         """

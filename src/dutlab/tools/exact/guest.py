@@ -51,7 +51,7 @@ _OTHERS = (
 _ETHER_BYTES = 14
 _PORT = 5001
 INSTRUCTIONS = ("aes", "avx", "avx2", "avx512f", "bmi2", "erms", "fsrm", "pclmulqdq", "sha_ni", "ssse3", "vaes", "vpclmulqdq")
-"""Of a processor, as /proc/cpuinfo has them, that the record tells."""
+"""Flags of /proc/cpuinfo that the record has."""
 _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
 TRACED, TRACED_RIG = "traced", "traced-rig"
@@ -197,7 +197,7 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
 # GRO is for frames of a port that cannot join them itself: veth_skb_is_eligible_for_gro() in drivers/net/veth.c.
 _OFFLOADS = {"none": "", "gro": "ethtool -K v0 tso off && dut ethtool -K v1 gro on rx-udp-gro-forwarding on || fail gro"}
 FEWEST_NEW = 100
-"""Of fewer flows the first frames are too few to be told from what it takes to begin."""
+"""With fewer flows, the first frames are too few to be separated from the cost of the start."""
 
 
 def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass]) -> bytes:

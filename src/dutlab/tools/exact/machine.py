@@ -121,7 +121,7 @@ class Monitor:
             self._told.append(said)
 
     async def event(self, *names: str) -> dict[str, Any]:
-        """The next of these. Raises GuestEnded, also of a guest that stands still for good."""
+        """The next of these. Raises GuestEnded, also of a guest that makes no progress."""
         while True:
             while self._told:
                 if (said := self._told.popleft()).get("event") in names:

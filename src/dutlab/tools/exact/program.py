@@ -228,7 +228,7 @@ _IMAGES: dict[tuple[Path, str, tuple[Program, ...]], bytes] = {}
 
 
 def _image(modules: Path, release: str, words: GuestWords) -> bytes:
-    """Made once a process: it is the same as long as nobody installs anything. Raises LabError."""
+    """Made once a process: it is the same until something is installed. Raises LabError."""
     insist_on_modules(modules, release, words.modules)
     key = (modules, release, words.programs)
     if (made := _IMAGES.get(key)) is None:
@@ -254,7 +254,7 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
 
 
 def _had(console: str) -> dict[str, str]:
-    """Instructions of the processor that the record tells, and the ciphers that the mode uses."""
+    """Instructions of the processor that the record has, and the ciphers that the mode uses."""
     names = {"has": "processor_instructions", "ciphers": "ciphers"}
     return {names[what]: listed for what, listed in _HAS.findall(console)}
 

@@ -26,7 +26,7 @@ _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-
 ARRAY = "array"
 """What figures of an array are called, after the host."""
 _DISKS = frozenset({"disk", "loop"})
-"""Types of lsblk(8) that are drives of their own; the others are parts, or made of several."""
+"""Types of lsblk(8) that are whole drives; the others are parts, or made of several."""
 _ASKS = """
 echo "path $(readlink -f -- "$1" 2>/dev/null)"
 """
@@ -98,7 +98,7 @@ async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
 async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, DriveSpec], *, look: bool) -> dict[str, FoundDrive]:
     """The device that a mode of the user's own made, in place of the host's drives.
 
-    Where the kernel tells what it is made of, that must be these drives. Raises TestbedError, HostError.
+    Where the kernel lists its drives, they must be these. Raises TestbedError, HostError.
     """
     kernel_name = (await host.run(["lsblk", "-dno", "KNAME", "--", path], check=False)).text.strip()
     devices = list(_flat(json.loads((await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text).get("blockdevices", [])))

@@ -117,7 +117,7 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
 
 
 def member_bytes(facts: Mapping[str, str]) -> int:
-    """Of a drive of the array, or of the set that loses one, how much is rebuilt; 0 where nothing tells it."""
+    """Of a drive of the array, or of the set that loses one, how much is rebuilt; 0 where that is not known."""
     sizes = {key.partition("array_")[2]: value for key, value in facts.items() if key.endswith("_component_size")}
     return 1024 * int(sizes.get("dutlab-2_component_size") or sizes.get("dutlab_component_size") or 0)
 

@@ -23,7 +23,7 @@ from dutlab.tools.json_text import UnreadableError, member, number
 DIRECTIONS = tuple(WAYS_OF_DRIVES)
 MIXED = "mixed"
 WAYS = (*DIRECTIONS, MIXED)
-"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting); with `both` it is beside its parts. Its figures
+"""`mixed` is all of them where fio counts them together (unified_rw_reporting); with `both` it is there with its parts. Its figures
 have no way."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → what its values are called, and their unit in ours."""
@@ -94,11 +94,11 @@ class JobOutput:
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     lasted_ms: float = 0.0
     steady: str = ""
-    """What fio says of its own steady state, where it was asked for one."""
+    """Fio's verdict on steady state, where it was asked for one."""
 
     @property
     def went_on(self) -> bool:
-        """Whether I/Os failed and it was told to go on: fio then reports the first error as the job's own, beside whole figures."""
+        """Whether I/Os failed and it continued: fio then reports the first error as the job's, with whole figures."""
         return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
 
     @property
@@ -129,7 +129,7 @@ class JobOutput:
         return self.bins_of("")
 
     def bins_of(self, result: str) -> list[Row]:
-        """The histogram, of a result with a name of its own."""
+        """The histogram of a named result."""
         return [
             {"direction": f"{result}-{way}" if result else way, "clat_ns": value, "ios": count}
             for way, of in self.ways.items()
@@ -168,7 +168,7 @@ def sum_of_clients(document: Mapping[str, Any]) -> JobOutput | None:
 
 
 def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
-    """Why memory answered most reads, by what the kernel asked of the devices (`disk_util`); empty where it did not, or nobody tells.
+    """Return why memory answered most reads, by the kernel's I/O to the devices (`disk_util`); empty where it did not, or is not known.
 
     A device may be asked more often than fio asks (a ramp, large blocks, metadata), and less often only where something else answers.
     """
@@ -340,7 +340,7 @@ def _list(value: object) -> list[Any]:
 def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int | None:
     """How many threads one entry is of: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
 
-    A report does not say whether it was told group_reporting, and has one entry for all jobs of a group then. Before 3.0 it does not say
+    A report does not say whether group_reporting was set, and has one entry for all jobs of a group then. Before 3.0 it does not say
     the time of all; None where it names no options either.
     """
     if all_ms and lasted_ms >= _LEAST_MS:

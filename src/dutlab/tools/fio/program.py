@@ -1,7 +1,7 @@
 """Tool `fio`: jobs on the drives of a testbed, on several hosts at once, one section of the job file a drive.
 
-fio itself is told nothing but the job file that dutlab writes: which devices, when to end, what to log. It runs in a folder of its own,
-which is removed. Before every trial the drives are found anew, and looked at if the trial writes.
+fio gets only the job file that dutlab writes: which devices, when to end, what to log. It runs in a separate folder,
+which is removed. Before every trial the drives are found again, and looked at if the trial writes.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def facts_of(found: Found, ran: FioResult) -> dict[str, str]:
 
 
 def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive], *, histograms: bool = False) -> str:
-    """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
+    """Return fio's job file: one section for each drive, or each section of the user's job file on all drives together."""
     common = {"runtime": f"{setting.duration_s * 1e3:.0f}ms"}
     common |= {"ramp_time": f"{setting.ramp_s * 1e3:.0f}ms"} if setting.ramp_s else {}
     common |= {"log_avg_msec": "1000", "log_unix_epoch": "1"}

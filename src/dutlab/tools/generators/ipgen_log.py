@@ -61,7 +61,7 @@ class IpgenThroughput:
     trial_s: float | None = None
     """How long a trial was, where it says so."""
     tolerated_percent: float | None = None
-    """The loss that it tolerated, likewise."""
+    """The loss that it tolerated."""
 
 
 def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
@@ -101,7 +101,7 @@ def parse_answer(text: str) -> list[IpgenThroughput]:
 
 
 def parse_tables(text: str) -> list[list[IpgenThroughput]]:
-    """The answers in what it printed, each in the order of its rows; empty where it printed none. A row stands in both tables of one."""
+    """The answers in what it printed, each in the order of its rows; empty where it printed none. A row is in both tables of one."""
     answers: list[dict[int, IpgenThroughput]] = []
     told: dict[str, float] = {}
     for line in text.splitlines():

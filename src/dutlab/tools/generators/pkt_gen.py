@@ -73,7 +73,7 @@ class PktGen:
         self._model, self._place = model, place
 
     async def check(self) -> str:
-        """It reports no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
+        """Check that it is there, on both ends; it reports no version. Raises ToolMissing, HostError."""
         for name in dict.fromkeys((*self._place.senders, *self._place.receivers)):
             host = self._place.hosts[name]
             done = await host.run([self._model.program, "-h"], check=False)

@@ -6,7 +6,7 @@
 
 and at its end `Sent N packets N bytes N events N bytes each in F seconds.` (2015: `Sent N packets, N bytes each, in F seconds.`) and a line
 of speed. `Gbps` are the bits of the interval, since 2021 those of a second; with -B each frame counts 24 bytes more. A log may have several
-runs one after another; what a program wrote into a file stands before what it printed there at its end. Reports of two hosts are not
+runs one after another; what a program wrote into a file comes before what it printed there at its end. Reports of two hosts are not
 aligned: they are brought together by their time (`matched`), never by their place. Frame sizes given with `-l` exclude the FCS.
 """
 
@@ -70,13 +70,13 @@ class Total:
 
 @dataclass
 class PktGenRun:
-    """One run of the program. `direction` is empty where nothing tells it."""
+    """One run of the program. `direction` is empty where it is not known."""
 
     reports: list[Report] = field(default_factory=list)
     total: Total | None = None
     direction: str = ""
     asked_pps: float | None = None
-    """The rate that it was told (-R); None for as fast as it can, and where it does not say."""
+    """The asked rate (-R); None for as fast as it can, and where it does not say."""
     unread: list[int] = field(default_factory=list)
     """Numbers, from 1, of lines that are like reports and cannot be read."""
 
@@ -150,7 +150,7 @@ def parse(text: str) -> PktGenLog:
 
 @dataclass(frozen=True)
 class SizedReports:
-    """Reports one after another, of frames of one size. None: of several, or it is not told."""
+    """Reports one after another, of frames of one size. None: of several, or not known."""
 
     frame_bytes: int | None
     reports: tuple[Report, ...]
@@ -188,7 +188,7 @@ def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
 
 
 _Meaning = tuple[bool, int]
-"""Whether bits are of a second, and the bytes that each frame counts beside its own."""
+"""Whether bits are of a second, and the bytes that are counted for each frame in addition to its own."""
 _MEANINGS: tuple[_Meaning, ...] = ((False, 0), (True, 0), (False, 24), (True, 24))
 
 
@@ -228,7 +228,7 @@ def _packets_between(reports: Sequence[Report], start: float, end: float) -> flo
 
 
 def _total(end: re.Match[str]) -> Total:
-    """In 2015 a sender said the size that it was told, and a receiver none."""
+    """In 2015 a sender printed the asked size, and a receiver none."""
     packets, each = int(end["packets"]), end["each"]
     told = int(end["bytes"]) if end["bytes"] else packets * int(each) if each and end["way"] == "Sent" else None
     return Total(end["way"], packets, told, float(end["seconds"]))

@@ -3,8 +3,8 @@
 The client is spoken to through a small script of ours (trex_client.py) that goes to that machine. Counters are those of TRex's ports, set
 to nought before a trial and read after its drain, when they stand still. TRex stretches time rather than sending fewer frames, so a trial
 that is late is stopped, takes its real length, and what it did not send is asked less sent. Frames that its own receiver missed (`ierrors`)
-had reached its port: they count as received, with a doubt. What its ports counted of others is told apart only up to a handful, as of every
-generator that counts at ports.
+had reached its port: they count as received, with a doubt. Other frames that its ports counted are recognised only up to a handful, as
+for every generator that counts at ports.
 
 Proven against TRex 3.08 on af_packet interfaces, with a device between them that drops every 1000th frame: at 10, 50 and 100 kpps, of 64
 and of 512 bytes, it counted a loss ratio of 0.0010 each.
@@ -48,13 +48,13 @@ WARMUP_DRAIN = Seconds(0.1)
 _ENDS_WITH_RUN_S = 366 * 86400.0
 """Longer than any run: a server is ended by us."""
 _CLIENT_AT = "automation/trex_control_plane/interactive/trex"
-# t-rex-64 is a script, also in a clone that was never built; the program itself is beside it under one of two names.
+# t-rex-64 is a script, also in a clone that was never built; the program itself is next to it under one of two names.
 _LACKS = (
     f'cd "$1" 2>/dev/null || {{ echo folder; exit; }}; [ -d {_CLIENT_AT} ] || echo {_CLIENT_AT}; [ "$2" = running ] && exit 0; '
     "[ -x t-rex-64 ] || echo t-rex-64; [ -x _t-rex-64 ] || [ -x _t-rex-64-o ] || echo _t-rex-64"
 )
 _SERVER = 'cd "$1" && exec ./t-rex-64 -i --iom 0 --no-scapy-server --cfg "$2"'
-# find_python.sh is how TRex's own tools find their Python; it tells by setting PYTHON.
+# find_python.sh is how TRex's own tools find their Python; it sets PYTHON.
 _CLIENT = 'cd "$1" || exit 1; [ ! -f find_python.sh ] || source ./find_python.sh >&2; exec "${PYTHON:-python3}" "$2"'
 _SCRIPT = Path(__file__).with_name("trex_client.py")
 
@@ -77,7 +77,7 @@ class Trex:
         self._facts: dict[str, str] = {}
 
     async def check(self) -> str:
-        """Starts it; the version that its server tells. Raises ToolMissing, ToolFailed, HostError."""
+        """Start it, and return the version of its server. Raises ToolMissing, ToolFailed, HostError."""
         client = await self._started()
         return str(client.hello.get("version", "not told"))
 

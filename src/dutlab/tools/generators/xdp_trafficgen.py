@@ -1,6 +1,6 @@
 """Generator `xdp-trafficgen` of xdp-tools: `xdp-trafficgen udp`, ended by timeout(1).
 
-It tells rates and no totals, so all of its numbers are those of the ports. What it takes to load its program counts as sending: rates are
+It reports rates and no totals, so all numbers are those of the ports. What it takes to load its program counts as sending: rates are
 too low by some tens of milliseconds of the trial.
 """
 

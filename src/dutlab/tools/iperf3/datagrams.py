@@ -52,7 +52,7 @@ class Datagrams:
 
     @property
     def whole_seconds(self) -> int:
-        """What iperf3 is told."""
+        """Options of iperf3."""
         return max(1, math.ceil(self.seconds))
 
 

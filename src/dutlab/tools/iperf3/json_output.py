@@ -4,8 +4,8 @@ UDP before 3.11 has one sum, `end.sum`. Its `bytes` are those sent; a server say
 are those sent, from 3.2 on; before it is the highest number that the receiver saw. What arrived is `packets - lost_packets`
 (iperf_print_results() of the tags 3.0.12, 3.1.3, 3.2, 3.7, 3.10.1 and 3.11).
 
-The format is made in iperf3's src/iperf_api.c. What has been seen in the wild and is read here, beside what `json_text` mends: no output at
-all, an `error` beside figures that look real, and exit status 0 with an error (3.12 says "unable to connect" that way), which is why the
+The format is made in iperf3's src/iperf_api.c. Read here as well as what `json_text` mends, all seen in the wild: no output at
+all, an `error` with figures that look real, and exit status 0 with an error (3.12 says "unable to connect" that way), which is why the
 status is not looked at.
 """
 
@@ -258,7 +258,7 @@ def _is_both_ways(end: Mapping[str, Any]) -> bool:
 
 
 def has_back(document: Mapping[str, Any]) -> bool:
-    """Whether it is of a test in both directions whose report tells them apart."""
+    """Whether it is of a test in both directions whose report distinguishes them."""
     return any(key.startswith("sum") and key.endswith(BACK) for key in member(document, "end"))
 
 

@@ -32,7 +32,7 @@ SUM = "SUM"
 
 @dataclass(frozen=True)
 class ReceivedDatagrams:
-    """What a receiver tells of UDP."""
+    """Counts of a UDP receiver."""
 
     jitter_ns: float
     counted_lost: int
@@ -83,7 +83,7 @@ class TextLine:
 
 
 def unstamped(text: str) -> str:
-    """Without what stands before the lines: times (`--timestamps`, ts), names of a log, which may put each in quotes."""
+    """Return the text without prefixes of its lines: times (`--timestamps`, ts), names of a log, which may put each in quotes."""
     return _STAMP.sub("", _QUOTE.sub("", text))
 
 

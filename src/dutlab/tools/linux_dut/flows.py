@@ -30,7 +30,7 @@ _FLUSH_CHAIN = f"flush chain inet {TABLE} postrouting\n"
 
 
 class LinuxFlows:
-    """`announce` is told of each setting before it is changed."""
+    """`announce` is called with each setting before it is changed."""
 
     def __init__(self, dut: Host, announce: Announce) -> None:
         self._dut, self._announce = dut, announce

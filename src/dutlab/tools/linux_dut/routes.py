@@ -1,7 +1,7 @@
 """Routes of a Linux DUT: a methods.ports.RouteTable by `ip -batch`, and routes that change while it forwards (RFC 2544 section 11.3).
 
-They go into the main table, where a router has its routes: a table of its own would need a rule, which every packet would then have to
-pass. Their protocol number tells them from all others, so that exactly they can be counted and taken away.
+They go into the main table, where a router has its routes: a separate table would need a rule, which every packet would then have to
+pass. Their protocol number identifies them, so that exactly they can be counted and removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOAD_S = 900.0
 
 
 class LinuxRoutes:
-    """`announce` is told of the routes before the first one is there."""
+    """`announce` is called with the routes before the first one exists."""
 
     def __init__(self, dut: Host, testbed: Testbed, announce: Announce) -> None:
         self._dut, self._testbed, self._announce = dut, testbed, announce

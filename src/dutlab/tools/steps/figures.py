@@ -131,7 +131,7 @@ def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *
     total, lost, sent_bps = sum(d.total for d in told), sum(d.lost for d in told), sum(line.bps for line in whole)
     if sent_bps > 0:
         yield "sent_bps", sent_bps
-        if is_server:  # one that sends is not told what came
+        if is_server:  # a sender does not know what arrived
             return
         yield "goodput_bps", sent_bps * (1 - lost / total) if total else 0.0
     elif (came := [mean_bps([i for i in intervals if i.stream == stream]) for stream in of_streams]) and None not in came:
