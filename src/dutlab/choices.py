@@ -139,7 +139,7 @@ FILE_MODELS: Mapping[str, str] = {
 STATUSES = {
     "running": "a process is carrying it out now",
     "finished": "it has its manifest",
-    "cut": "it has none, and nobody carries it out",
+    "cut": "it has none, and no process carries it out",
     "damaged": "a file cannot be read",
     "newer": "a newer dutlab wrote it",
 }

@@ -28,7 +28,7 @@ Tell = Callable[[str, str, Mapping[str, float]], None]
 
 
 def nobody(_where: str, _who: str, _values: Mapping[str, float]) -> None:
-    """A Tell where nobody looks on."""
+    """A Tell without observers."""
 
 
 class _Event(BaseModel):
@@ -225,7 +225,7 @@ class EventTail:
         self._path, self._read, self._rest = run / EVENTS, 0, _Rest()
 
     def new(self) -> tuple[bool, Iterator[dict[str, Any]]]:
-        """Whether another file is in its place, so that what was told before is void; and the events that came since the last look.
+        """Return whether another file is in its place, so that earlier events are void; and the events that came since the last look.
 
         They are read as they are taken. Lines that a crash cut are left out; the last one waits until it is whole.
 

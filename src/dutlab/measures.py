@@ -75,7 +75,7 @@ class MeasureUnit(Enum):
 
     @classmethod
     def ends(cls, name: str) -> MeasureUnit:
-        """The one whose ending `name` has, as a word of its own."""
+        """The one whose ending `name` has, as a separate word."""
         return next(unit for unit in cls if not unit.ending or name == unit.ending or name.endswith(f"_{unit.ending}"))
 
 
@@ -253,7 +253,7 @@ _SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
 
 @cache
 def measure_of(name: str) -> Measure | None:
-    """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for one that nobody declared."""
+    """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for an undeclared one."""
     plain = figure_name(name).measure
     if found := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
         return found

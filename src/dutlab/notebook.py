@@ -300,7 +300,7 @@ class _Heard:
         self.events.put_nowait(event)
 
     async def ask(self, question: str) -> str:
-        raise InputError(f"nobody is there to answer: {question}", remedy="run it with `dutlab run`")
+        raise InputError(f"no person can answer: {question}", remedy="run it with `dutlab run`")
 
 
 def _plain(value: object) -> Value:

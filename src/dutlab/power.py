@@ -33,10 +33,10 @@ class Switch(Protocol):
     """One host's. All of it raises Refused, OSError, ValueError."""
 
     def is_on(self) -> bool:
-        """What the switch says, which may lag behind what it was told."""
+        """The state that the switch reports, which may lag behind the command."""
 
     def turn(self, *, on: bool) -> None:
-        """Returns once it was told."""
+        """Send the command, and return once it is sent."""
 
 
 class HostPower:
@@ -71,7 +71,7 @@ class HostPower:
         while self.is_on() is not on:
             if time.monotonic() > until_s:
                 raise HostError(
-                    f"its switch was told to turn {_word(on=on)}, and says {_word(on=not on)} after {SWITCH_S:g} s", host=self._host
+                    f"its switch should turn {_word(on=on)}, and reports {_word(on=not on)} after {SWITCH_S:g} s", host=self._host
                 )
             time.sleep(_LOOK_S)
 

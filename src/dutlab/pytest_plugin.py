@@ -86,7 +86,7 @@ class MeasuredRun:
 
 
 class Dutlab:
-    """Runs experiments for a test, each as a process of its own that puts back what it changes."""
+    """Runs experiments for a test, each as a separate process that puts back what it changes."""
 
     def __init__(self, folder: Path, *, must_run: bool) -> None:
         """Runs go into `folder`."""

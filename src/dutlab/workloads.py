@@ -36,7 +36,7 @@ class Headroom(enum.Enum):
     TOGETHER = "together"
     """Figures of all directions together, under the name of the links."""
     FULL_SPEED = "full speed"
-    """The rig at full speed is half of the answer: its figures stand beside the DUT's, and no other load is calibrated."""
+    """The rig at full speed is half of the answer: its figures are shown with the DUT's, and no other load is calibrated."""
 
 
 class Rescoring(enum.Enum):
@@ -78,7 +78,7 @@ class WorkloadPlug:
     method: str = ""
     """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
     tool: str = ""
-    """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
+    """Takes (GeneratorSite, Cell) and returns what it measured; it drives a separate program."""
     readings: str = ""
     """Takes (Measured, Cell, all readings of the trial, the testbed's sensors) and returns it with the figures that readings make."""
     check: str = ""
@@ -98,7 +98,7 @@ class WorkloadPlug:
     headroom: Headroom = Headroom.NONE
     rescored: Rescoring = Rescoring.NO
     table: str = ""
-    """What its table of goodput is called where it has no section of its own; as its figure where nothing is given."""
+    """What its table of goodput is called where it has no section; as its figure where nothing is given."""
     departs: str = ""
     """Takes a Cell and says where it departs from RFC 2544, in a sentence, or nothing."""
     style: str = ""
@@ -318,7 +318,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "steps",
-        says="Commands of your own on the hosts, in four phases.",
+        says="Your own commands on the hosts, in four phases.",
         settings="dutlab.spec.workloads.steps:StepsWorkload",
         tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",

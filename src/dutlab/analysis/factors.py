@@ -193,7 +193,10 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
         effects=tuple(replace(e, sure=_adjusted(e.sure, adjusted)) for e in effects),
         interactions=tuple(replace(i, sure=_adjusted(i.sure, adjusted)) for i in interactions),
         together=tuple(g for g in groups if len(g) > 1),
-        unseparated=(*unseparated, *(f"{_product(design, a)} cannot be told from {_product(design, b)}" for a, b in design.confused())),
+        unseparated=(
+            *unseparated,
+            *(f"{_product(design, a)} cannot be separated from {_product(design, b)}" for a, b in design.confused()),
+        ),
         constant=tuple(f for f in factors if f not in varied),
         left_out=left_out,
         rests_on=data.rests_on,
@@ -341,7 +344,7 @@ def _unseparated(design: CellDesign, group: int) -> str:
     ]
     always = sorted(set.intersection(*changed)) if changed else []
     with_ = f"{' and '.join(always)} changes too" if always else "something else changes too"
-    return f"{' + '.join(design.groups[group])} cannot be told apart: wherever it changes, {with_}"
+    return f"{' + '.join(design.groups[group])} cannot be separated: wherever it changes, {with_}"
 
 
 def _product(design: CellDesign, pair: tuple[int, int]) -> str:

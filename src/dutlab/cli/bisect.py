@@ -89,9 +89,7 @@ class BisectRequest:
 @click.option("--commits", metavar="GOOD..BAD", help="Versions are commits of a repository, by first parents.")
 @click.option("--repository", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path(), help="Where these are.  [.]")
 @click.option("--file", "file", metavar="PATH", help="Of each commit: the rule set or kernel that is measured.")
-@click.option(
-    "--build", metavar="COMMAND", help="Makes that file, in a work tree of its own; kernel modules go to $DUTLAB_OUT/lib/modules."
-)
+@click.option("--build", metavar="COMMAND", help="Makes that file, in a separate work tree; kernel modules go to $DUTLAB_OUT/lib/modules.")
 @click.option("--campaign", "campaign_file", type=click.Path(path_type=Path, dir_okay=False, exists=True),
               help="Versions are those of a campaign file, measured by its first experiment.")  # fmt: skip
 @click.option("--time", "experiment", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="EXPERIMENT",

@@ -77,7 +77,7 @@ def calibrate(
     loads = [RigLoad(at_once, frame_mix(size), model) for model in _models(generators) for at_once in sets for size in sizes.split(",")]
     _refuse_unfit(loads)
     if testbed is None and rig is not None:
-        raise click.UsageError("--loop and --alone are for a testbed of your own; name it with --testbed")
+        raise click.UsageError("--loop and --alone are for your own testbed; name it with --testbed")
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
     name, standing = lab_of(lab or DEFAULT_LAB) if testbed is None else ("", None)

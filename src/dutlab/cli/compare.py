@@ -231,7 +231,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
     for words in compared_words(pair):
         yield from wrapped(words)
     if pair.differences:
-        yield "differences beside the results:"
+        yield "other differences:"
         shown = [(d.path, d.first[:60], d.second[:60]) for d in pair.differences[:_MOST_DIFFERENCES]]
         yield from table(("what", "first", "second"), shown, indent="  ")
         if (more := len(pair.differences) - _MOST_DIFFERENCES) > 0:

@@ -193,7 +193,7 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
     names = {host: maps.get(host, host) for host in test.hosts}
     for name in names.values():
         if len(same := [host for host, called in names.items() if called == name]) > 1:
-            raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a host of its own")
+            raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a different host")
     from dutlab.spec.known import LABS
 
     known = LABS[LAB].hosts

@@ -136,7 +136,7 @@ def _of_command(
         made |= _value(config, (RUNS_FOLDER,), runs, config.data[RUNS_FOLDER], faults)
     for key, value in table.items():
         if key in ON_THE_COMMAND_LINE or (*at, key) == _OF_TEST:
-            faults.append(config.fault((*at, key), "belongs on the command line, each time anew", FaultKind.CONFLICT))
+            faults.append(config.fault((*at, key), "belongs on the command line, each time", FaultKind.CONFLICT))
         elif (option := options.get(key)) is None:
             faults.append(
                 config.fault(

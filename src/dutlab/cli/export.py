@@ -24,7 +24,7 @@ _METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "inf
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path),
               help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
-@click.option("--follow", is_flag=True, help="With metrics: write the file anew each second until the run ends.")
+@click.option("--follow", is_flag=True, help="With metrics: write the file again each second until the run ends.")
 def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool) -> None:
     """KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
 

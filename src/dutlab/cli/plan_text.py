@@ -70,7 +70,7 @@ def _factors(plan: Plan) -> Iterator[str]:
     all_ = prod(map(len, levels.values()))
     if words := "; ".join(f"{name}: {' / '.join(of)}" for name, of in levels.items() if name != MODE):
         left_out = "" if len(combinations) == all_ else f", {all_ - len(combinations)} of {all_} left out"
-        yield f"{plural(len(combinations), 'combination')} of levels{left_out}; beside the mode {words}"
+        yield f"{plural(len(combinations), 'combination')} of levels{left_out}; besides the mode: {words}"
 
 
 def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:

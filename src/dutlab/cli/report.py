@@ -12,7 +12,7 @@ from dutlab.cli.manner import print_answers
 from dutlab.cli.terminal import say, say_shaded, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")
+_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; into the run's folder without it.")
 
 
 @click.command()
@@ -21,7 +21,7 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
 @click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
-              help="Where to write; - writes one format to standard output.  [beside the run]")  # fmt: skip
+              help="Where to write; - writes one format to standard output.  [the run's folder]")  # fmt: skip
 def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, out: Path | None) -> None:
     """\b
     Example:

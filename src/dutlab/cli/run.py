@@ -55,7 +55,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
     if quick and (job or lab != "three-node"):
         raise click.UsageError("--quick is for lab three-node; the others have one size")
     if job and lab != "three-node":
-        raise click.UsageError("storage has a lab of its own")
+        raise click.UsageError("storage has its own lab")
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
     if lab != "three-node":
@@ -136,7 +136,7 @@ def run(
     given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
     if standing is None and any(testbed_of(of).lab is not None for of in given):
         if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
-            raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
+            raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts again", remedy="save it in a file")
         become_root()
     options = _options(runs, unattended=unattended, lab=standing, take_over=take_over)
     if interleave:

@@ -27,7 +27,7 @@ def become_root() -> None:
     if trial.returncode:
         raise TestbedError(f"not root, and this system allows no user namespace: {trial.stderr.strip()}", remedy=_REFUSED_REMEDY)
     say(
-        "not root: the lab is built in a user namespace. As root the DUT's packet threads would get a CPU core of their own, "
+        "not root: the lab is built in a user namespace. As root the DUT's packet threads would get their own CPU core, "
         "and labs would outlive the command.",
         err=True,
     )

@@ -54,7 +54,7 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
 
     queues = lab != _LABS[0]
     if storage and queues:
-        raise click.UsageError("--storage cannot be combined with --lab: it has a lab of its own")
+        raise click.UsageError("--storage cannot be combined with --lab: it has its own lab")
     if (storage or queues) and (methods or quick):
         which = "--storage" if storage else f"--lab {lab}"
         raise click.UsageError(f"{which} cannot be combined with --method or --quick: it tries all that it has")

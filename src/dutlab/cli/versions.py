@@ -170,7 +170,7 @@ def given_of(
             folder, name=name, modes=chosen, own={}, sizes=sizes, settings=settings, kernel=version.path, modules=modules_of(version.path)
         )
     if modes:
-        raise InputError(f"{version.kind} are a mode of their own", remedy="leave --modes out")
+        raise InputError(f"{version.kind} are a mode themselves", remedy="leave --modes out")
     return given_in_guest(folder, name=name, modes=(), own=version.own_modes, sizes=sizes, settings=settings)
 
 

@@ -215,7 +215,9 @@ def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
 
 def own_ipsec(host: Host, remedy: str) -> HostError:
     """What an end says that is in use already."""
-    return HostError("it has IPsec of its own, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})")
+    return HostError(
+        "it has other IPsec tunnels, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})"
+    )
 
 
 def fed(command: str) -> str:

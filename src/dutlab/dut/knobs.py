@@ -141,7 +141,7 @@ def _rps(port: str, level: str) -> Iterator[KnobSetting]:
 def _irq_affinity(port: str, level: str) -> Iterator[KnobSetting]:
     glob = f"$(ls /sys/class/net/{port}/device/msi_irqs 2>/dev/null | sed 's|.*|/proc/irq/&/smp_affinity_list|')"
     remedy = "a virtual port has none; leave irq-affinity out there"
-    yield _files(f"cores of the interrupts of {port}", glob, _ranges(_cores(level)), remedy, called="interrupt of its own")
+    yield _files(f"cores of the interrupts of {port}", glob, _ranges(_cores(level)), remedy, called="separate interrupt")
 
 
 def _governor(level: str) -> KnobSetting:

@@ -188,5 +188,5 @@ async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[boo
     done = await host.run(["sh", "-c", script_to_read(settings)])
     lines = [line.partition(" ") for line in done.text.splitlines()]
     if len(lines) != len(settings):
-        raise HostError(f"of {len(settings)} values it told {len(lines)}: {done.reason}", host=host.name)
+        raise HostError(f"of {len(settings)} values it printed {len(lines)}: {done.reason}", host=host.name)
     return [(status == "0", said) for status, _, said in lines]

@@ -76,7 +76,7 @@ class LinuxMode(OfFlows):
 async def _insist_on_own(dut: Host, mode: str) -> None:
     """Raises HostError when the system has no ruleset."""
     if (await dut.run(["test", "-r", nft_rules.OWN], check=False)).status:
-        raise HostError(f"it has no ruleset of its own in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
+        raise HostError(f"it has no ruleset in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
 
 
 _MODES = (

@@ -53,7 +53,7 @@ class TunnelMode(TunnelledMode):
             done = await host.run(asked, check=False)
             if done.status == NO_SUCH_PROGRAM:
                 raise ToolMissing(
-                    "unshare is not there, so nothing tells whether its kernel has the tunnel", tool="unshare", host=host.name,
+                    "unshare is not there, so it is not known whether its kernel has the tunnel", tool="unshare", host=host.name,
                     remedy="install util-linux on it",
                 )  # fmt: skip
             if done.status != 0:

@@ -148,7 +148,7 @@ class PfMode(OfRecord):
         try:
             own = (await root.run(["cat", self.system.own])).text
         except CommandFailed as e:
-            what = f"it has no ruleset of its own in {self.system.own}: {reason_in(e.stderr_tail)}"
+            what = f"it has no ruleset in {self.system.own}: {reason_in(e.stderr_tail)}"
             raise HostError(what, host=root.dut.name, remedy=f"leave mode {self.name} out") from e
         return f"{own.rstrip()}\n{text}"
 

@@ -71,7 +71,7 @@ class VyosMode(OfFlows):
             return self.lines(testbed)
         own = await saved(dut, _TREES)
         if not any(line.startswith("set firewall ") for line in own):
-            raise HostError(f"it has no firewall of its own in {SAVED}", host=dut.name, remedy=f"leave mode {self.name} out")
+            raise HostError(f"it has no firewall in {SAVED}", host=dut.name, remedy=f"leave mode {self.name} out")
         return [*own, *vyos_rules.passes(testbed, own)]
 
 

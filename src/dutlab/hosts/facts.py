@@ -65,7 +65,7 @@ async def _in_own_words(
     answers = [await host.run(host.system.shell.text(script), timeout_s=_LONGEST_WAIT_S, check=False) for script in scripts]
     try:
         for path, value in parse("\n".join(done.text for done in answers), names).items():
-            facts.put(path, value, "not told")
+            facts.put(path, value, "not stated")
     except ValueError:
         done = answers[0]
         why = (done.errors or done.text).strip().splitlines()

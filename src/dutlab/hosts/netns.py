@@ -23,7 +23,7 @@ class NamespaceGone(HostError):
         super().__init__(
             f"network namespace {namespace} is gone",
             host=host,
-            remedy="`dutlab resume` the run: it builds its own lab again (build one of yours anew first), and finished trials stay",
+            remedy="`dutlab resume` the run: it builds its own lab again (build your own again first), and finished trials stay",
         )
         self.namespace = namespace
 
@@ -79,7 +79,9 @@ class NetnsMachine(NetnsHost):
         if not said.isdigit() or not await keeper.readline():
             done = await keeper.end()
             why = done.errors.strip()
-            raise HostError(f"cannot have processes of its own: {why}", host=name, remedy="it needs root, and unshare of util-linux")
+            raise HostError(
+                f"cannot have a separate process namespace: {why}", host=name, remedy="it needs root, and unshare of util-linux"
+            )
         machine._keeper_pid, machine._log = int(said), log
         return machine
 

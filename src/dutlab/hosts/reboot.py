@@ -28,14 +28,14 @@ async def insist_on_rebootable(host: Host) -> str:
     boot = (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip()
     here = (await LocalHost("here").run(_WHICH_BOOT, timeout_s=_ANSWERS_S, check=False)).text.strip()
     if not boot or boot == here:
-        raise HostError("cannot be rebooted: its kernel is that of this machine", host=host.name, remedy="name a machine of its own")
+        raise HostError("cannot be rebooted: its kernel is that of this machine", host=host.name, remedy="name a separate machine")
     return boot
 
 
 async def reboot(host: Host, within_s: float) -> None:
     """Reboot, and return once it answers from another boot. Raises NotBack after `within_s`, HostError when the command fails."""
     before = await insist_on_rebootable(host)
-    why = "it goes on as if it had not been told"
+    why = "it is still in the same boot"
     with contextlib.suppress(HostError):  # the connection ends with it
         await host.run(_REBOOT, timeout_s=min(_ANSWERS_S, within_s))
     with contextlib.suppress(TimeoutError):
@@ -48,7 +48,7 @@ async def reboot(host: Host, within_s: float) -> None:
                     why = error.what
                 await asyncio.sleep(_LOOK_S)
     raise NotBack(
-        f"was told to reboot and is not back after {within_s:g} s: {why}",
+        f"was rebooted and is not back after {within_s:g} s: {why}",
         host=host.name,
         remedy="look at its console; once it is back, `dutlab undo RUN` puts back what was there, and `dutlab resume RUN` goes on",
     )

@@ -171,7 +171,7 @@ def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
     return said
 
 
-_CHANGED = "if it was installed anew: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"
+_CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"
 
 
 def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asyncssh.SSHKey, address: str) -> tuple[str, str]:

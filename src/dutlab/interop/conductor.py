@@ -128,7 +128,7 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
         host, wrong = read_host(said, entry.value, reading or ReadOptions())
         faults += wrong
         if entry.key in names:
-            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a name of its own", FaultKind.DUPLICATE))
+            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a different name", FaultKind.DUPLICATE))
         names[entry.key] = name = _free(plain_name(entry.key), hosts)
         hosts[name] = host
     return Test(trials, hosts, tuple(faults), report, names)

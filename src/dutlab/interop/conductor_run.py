@@ -53,8 +53,8 @@ class _Result:
             "host": self.host,
             "phase": self.phase,
             "step": str(self.place),
-            "kind": "not told",
-            "command": "not told",
+            "kind": "not stated",
+            "command": "not stated",
             "status": self.code,
             "started_s": None,
             "duration_s": None,
@@ -66,7 +66,7 @@ class _Result:
     @property
     def named(self) -> Row:
         """Beside each of its figures (tools/steps)."""
-        return {"host": self.host, "phase": self.phase, "step": str(self.place), "command": "not told", "file": self.file}
+        return {"host": self.host, "phase": self.phase, "step": str(self.place), "command": "not stated", "file": self.file}
 
     @property
     def file(self) -> str:

@@ -111,7 +111,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
     )
-    params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH"), **_asked(said)}
+    params = {"test": str(said.get("NAME", "not stated")), "duration_s": number(said, "LENGTH"), **_asked(said)}
     cell = imported_cell(PurePath(name).name.split(".")[0], workload="flent", tool="flent", params=params)
     began, lasted_s = moment_in(said.get("TIME")), number(said, "TOTAL_LENGTH")
     hosts = said.get("HOSTS")

@@ -127,6 +127,6 @@ def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
 
 
 def _cell(name: str, tool: str, frame: int | None, seconds: float | None, **told: float | None) -> Cell:
-    params = {"frame_size": frame if frame is not None else "not told", "duration_s": seconds}
+    params = {"frame_size": frame if frame is not None else "not stated", "duration_s": seconds}
     params |= {key: value for key, value in told.items() if value is not None}
     return imported_cell(PurePath(name).stem, workload="sweep", tool=tool, params=params)

@@ -136,7 +136,7 @@ def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, pa
 
 
 def _said(value: float | str | None) -> float | str | None:
-    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not told"
+    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not stated"
 
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:

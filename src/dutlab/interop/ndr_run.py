@@ -37,7 +37,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     frame = _frame(found)
     duration = number(config, "iteration_duration")  # twice what was asked, which is what a run lasts (NdrBenchConfig.__init__)
     params: dict[str, str | float | int | None] = {
-        "frame_size": "not told" if frame is None else frame,
+        "frame_size": "not stated" if frame is None else frame,
         "directions": "both" if config.get("bi_dir") is True else "forward",
         "duration_s": None if duration is None else duration / 2,
         "loss_percent": number(config, "pdr"),

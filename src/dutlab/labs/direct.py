@@ -37,7 +37,7 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
     testbed = direct_testbed(lab.testbed)
     machine, hosts, cabled = LocalHost("lab"), lab.hosts(), _cabled(testbed)
     if apart := [name for name in cabled if name in description(lab.testbed.lab or "").settings.guests]:
-        raise LabError(f"lab {lab.label}: {', '.join(apart)} has a kernel of its own: no cable leads from there past the DUT to the sink")
+        raise LabError(f"lab {lab.label}: {', '.join(apart)} has its own kernel: no cable leads from there past the DUT to the sink")
     async with closing(*hosts.values()), ended_by(lambda: _remove(machine, lab, testbed)):
         try:
             await _remove(machine, lab, testbed)

@@ -194,7 +194,7 @@ def end_of(folder: Path, role: str) -> str:
     """Why the kernel of an ended guest did, as its console says; `folder` is the lab's own."""
     said = last_words(console(folder, role))
     found = [re.findall(rf"^(?:\[ *\d+\.\d+\] )?({words}.*)$", said, re.MULTILINE) for words in _LAST_WORDS]
-    return next((lines[-1].strip() for lines in found if lines), "nobody knows why")
+    return next((lines[-1].strip() for lines in found if lines), "the reason is not known")
 
 
 def is_kernel(pid: int) -> bool:

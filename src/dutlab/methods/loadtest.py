@@ -88,9 +88,7 @@ def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> R
     lines = {name: _line_of(bench, setting, name) for name in links}
     if len({bps for bps, _ in lines.values()}) > 1:
         said = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
-        raise InputError(
-            f"links of one ramp have different line rates: {said}", remedy="drive them in sets of their own, or say a line_rate"
-        )
+        raise InputError(f"links of one ramp have different line rates: {said}", remedy="drive them in separate sets, or write a line_rate")
     line, said = next(iter(lines.values()))
     share = setting.target_percent / 100
     for name in links:
@@ -282,4 +280,4 @@ def _line_of(bench: Bench, setting: LoadtestSetting, name: str) -> tuple[BpsL1, 
         return BpsL1(setting.line_rate_bps_l1), "the line rate that was asked for"
     if (speed := bench.speeds.get(name)) is not None:
         return speed, f"the speed of link {name}"
-    return REFERENCE_LINE, "a reference, since the link has no speed of its own and no line rate was given"
+    return REFERENCE_LINE, "a reference, since the link has no speed and no line rate was given"

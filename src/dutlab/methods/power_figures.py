@@ -61,7 +61,7 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
     rows = _above_idle(rows)
     figures, notes = _figures(rows, cell, meter), [*measured.notes]
     if meter is None:
-        notes.append("no sensor told the watts of the device: its phases have none")
+        notes.append("no sensor read the watts of the device: its phases have none")
     notes += [f"phase {row['phase']}: no reading of {meter[1]} in its last half" for row in rows if meter and row["watts"] is None]
     notes += _throttling(throttled, rows)
     temperatures = _temperatures(heat, limits, rows)

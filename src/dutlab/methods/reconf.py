@@ -55,7 +55,7 @@ async def under_load(
         await asyncio.wait({offering, beginning}, return_when=asyncio.FIRST_COMPLETED)
         if not begun.is_set():
             offering.result()
-            raise MeasurementError("the load was over before the generator told that it had begun", remedy="make it longer")
+            raise MeasurementError("the load was over before the generator reported that it had begun", remedy="make it longer")
         await sleep(before)
         done = await act()
         return await offering, done

@@ -46,7 +46,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     """Holds every phase in turn. Raises InputError, ToolFailed, HostError, and MeasurementError: nothing was sent."""
     setting = cell.setting_as(SoakPowerSetting)
     if bench.readings is None:
-        raise InputError("nothing tells the readings of sensors here", remedy="measure soak-power with `dutlab run` or `dutlab measure`")
+        raise InputError("there are no sensor readings here", remedy="measure soak-power with `dutlab run` or `dutlab measure`")
     rows, outcomes, notes = list[Row](), list[Outcome](), list[str]()
     doubts, is_off = dict[tuple[object, str], Doubt](), False
     for number, phase in enumerate(setting.phases, 1):

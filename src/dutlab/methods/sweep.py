@@ -116,5 +116,5 @@ def rate_of(links: tuple[str, ...], asked: Rate, mix: Mix, speeds: Mapping[str, 
     if unknown := [name for name, rate in rates.items() if rate is None]:
         raise InputError(f"{asked} of a speed that is not known: link {unknown[0]}", remedy="write the link's speed in the testbed file")
     if len(set(rates.values())) > 1:
-        raise InputError(f"{asked} of links with different speeds: {', '.join(links)}", remedy="drive them in sets of their own")
+        raise InputError(f"{asked} of links with different speeds: {', '.join(links)}", remedy="drive them in separate sets")
     return next(iter(rates.values()))

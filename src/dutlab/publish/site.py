@@ -156,7 +156,7 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
                 sweep(group)
         yield
     except DiskFull as error:
-        raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made anew") from error
+        raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made again") from error
     finally:
         os.close(handle)
 
@@ -186,7 +186,9 @@ def _known(site: Path) -> _Site:
         origins = {str(run["folder"]): tuple(map(str, run["sites"])) for run in data["runs"] if run["sites"]}
         return _Site(str(data["title"]), sheets, origins)
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise InputError(f"{path}: was changed: {str(error).splitlines()[0]}", remedy="publish its runs anew into another folder") from None
+        raise InputError(
+            f"{path}: was changed: {str(error).splitlines()[0]}", remedy="publish its runs again into another folder"
+        ) from None
 
 
 def _joined(ours: DeviceSheet, theirs: DeviceSheet, title: str) -> DeviceSheet:

@@ -272,7 +272,7 @@ class Execution(RunProcess):
             begun = self.records.void_lost(words, trials, partial(lost_with, stage, self.book, found.losses)) or trials[0]
             for loss in found.losses:
                 self.events.lost(loss.host, loss.why)
-                self.events.note(f"{loss.host} was started again; what it was set to is set anew")
+                self.events.note(f"{loss.host} was started again; its settings are set again")
             await levels.apply_again()
             self.losses[key_of(begun.cell)] += 1
             if (times := self.losses[key_of(begun.cell)]) >= MOST_LOST:

@@ -87,7 +87,7 @@ class IpmiController:
         for name, quantity in records(said):
             found.setdefault(name, quantity)
         if not found:
-            raise ValueError("it has no sensor that tells a number")
+            raise ValueError("it has no sensor with a number")
         if not self._is_first and self._spec not in _limits_of:
             status, said, _ = self._session.ask("-c", "sensor", terse=True)
             _limits_of[self._spec] = dict(limits(said)) if status == 0 else {}

@@ -38,7 +38,7 @@ class LocalIpmiLoop(AmountLoop):
         watts, said = dcmi_watts(parts["dcmi"]), parts["records"]
         found = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(said))
         if not found:
-            raise ValueError(f"ipmitool told no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
+            raise ValueError(f"ipmitool printed no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
         return found | dict(limits(parts.get("limits", "")))
 
 

@@ -44,7 +44,7 @@ class OpticsLoop(AmountLoop):
         ports = {name.removeprefix(_PORT): said for name, said in sections(text).items() if name.startswith(_PORT)}
         found = {name: amount for port, said in ports.items() if (optic := optic_of(said)) for name, amount in readings(port, optic)}
         if not found:
-            raise ValueError(f"{self.host} has no port that tells the temperature or the light of a module")
+            raise ValueError(f"{self.host} has no port that reports the temperature or the light of a module")
         return found
 
 

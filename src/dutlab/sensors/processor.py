@@ -67,7 +67,7 @@ class ProcessorLoop(ShellLoop):
     def _turn(self, at_s: float, text: str) -> None:
         turn = turn_of(at_s, text)
         if not turn.energy_uj and not turn.mhz and turn.throttled is None:
-            raise ValueError(f"{self.host} tells neither energy (RAPL, as root) nor frequency nor throttling of its processors")
+            raise ValueError(f"{self.host} reports neither energy (RAPL, as root) nor frequency nor throttling of its processors")
         self._turns.append(turn)
         if len(self._turns) > 1:
             self._tell(self.host, self.name, {s.name: s.value for s in between(self._turns[-2], turn, self.host, self.name, 0.0)})

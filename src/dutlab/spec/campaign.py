@@ -154,7 +154,7 @@ def read_campaign(path: Path) -> PlannedCampaign:
             faults += [_placed(fault, source, bed_at) for fault in refused.faults]
             continue
         if version and VERSION in (parse(text, str(file)).data.get("factors") or {}):
-            faults.append(source.fault(("versions",), f"{name} has a factor `{VERSION}` of its own", FaultKind.CONFLICT))
+            faults.append(source.fault(("versions",), f"{name} already has a factor `{VERSION}`", FaultKind.CONFLICT))
         own_bed = given.experiment.testbed
         bed_file = None if isinstance(own_bed, LabRef) else bed or path_of_testbed(file, own_bed)
         label = own_bed.lab if isinstance(own_bed, LabRef) else Path(own_bed.path).stem

@@ -134,7 +134,7 @@ def login_of(model: str | None) -> Literal["basic", "digest", "form"]:
 def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetails]:
     """A login that is missing where nothing goes without."""
     if model == "mfi" and user is None:
-        yield fault(("user",), "an mFi mPower lets nobody in without a login; write user: and password-from:", FaultKind.CONFLICT)
+        yield fault(("user",), "an mFi mPower needs a login; write user: and password-from:", FaultKind.CONFLICT)
 
 
 class IpmiDevice(SpecModel):

@@ -184,7 +184,7 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
         if name == MODE or name not in factors:
             yield fault(
                 ("expensive_to_change", i),
-                f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}",
+                f"no factor {name!r} other than the mode {did_you_mean(str(name), set(factors) - {MODE})}",
                 FaultKind.UNKNOWN_NAME,
             )
     exclude = data.get("exclude")

@@ -81,7 +81,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
     if getattr(workload, "directions", "forward") == "both" and closed:
         yield (
             f"sends in both directions at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every "
-            "frame from the sink; write directions: forward, or drive these modes in an experiment of their own"
+            "frame from the sink; write directions: forward, or drive these modes in a separate experiment"
         )
     if workload.own_frames and (encrypting := [name for name, of in tunnels.items() if of.drops_clear]):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"

@@ -237,7 +237,7 @@ def _count_faults(link: Link) -> Iterator[InitErrorDetails]:
             ("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order", FaultKind.CONFLICT
         )
     elif len({a.version for a in link.addresses}) > 1:
-        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own", FaultKind.CONFLICT)
+        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a separate link", FaultKind.CONFLICT)
     elif link.addresses and link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
         yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)", FaultKind.RANGE)
 

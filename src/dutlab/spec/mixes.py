@@ -87,7 +87,7 @@ class Mix(SpecModel):
         elif self.sequence is not None and tuple(sorted(Counter(self.sequence).items())) != self.parts:
             yield fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT)
         elif _meaning(self.name) not in {None, (self.parts, self.sequence)}:
-            yield fault(("name",), f"{self.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
+            yield fault(("name",), f"{self.name!r} already means something else; give the mix another name", FaultKind.DUPLICATE)
 
     @property
     def mean(self) -> float:

@@ -200,7 +200,7 @@ class RedfishSensor(HttpDevice, AskedSensor):
 
     kind = "redfish"
     made_by = "dutlab.sensors.redfish:make"
-    measures = "power, temperatures and fans, as a management controller tells them by Redfish"
+    measures = "power, temperatures and fans, as a management controller reports them by Redfish"
 
     every: Period = Duration(5.0)
 
@@ -210,7 +210,7 @@ class IpmiSensor(IpmiDevice, AskedSensor):
 
     kind = "ipmi"
     made_by = "dutlab.sensors.ipmi:make"
-    measures = "power (DCMI), temperatures, fans and voltages, as a management controller tells them by IPMI"
+    measures = "power (DCMI), temperatures, fans and voltages, as a management controller reports them by IPMI"
 
     level: Literal["USER", "OPERATOR", "ADMINISTRATOR"] = "USER"
     """The privilege that the session asks for; a controller may want more than USER for DCMI."""
@@ -222,7 +222,7 @@ class LocalIpmiSensor(SensorSpec):
 
     kind = "ipmi-local"
     made_by = "dutlab.sensors.ipmi_local:make"
-    measures = "power (DCMI), temperatures, fans and voltages, as a host's own management controller tells the host"
+    measures = "power (DCMI), temperatures, fans and voltages, as a host's management controller reports them to the host"
 
     every: Period = Duration(10.0)
 

@@ -34,7 +34,7 @@ class TestbedShape:
     has_dut: bool = True
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of the family that this DUT cannot have → why."""
-    no_switch: str = "the DUT of this lab has no power of its own; that of uml-router has"
+    no_switch: str = "the DUT of this lab cannot be switched; that of uml-router can"
     """Why the DUT cannot be switched off; empty where it may be."""
     sensors: frozenset[str] | None = None
     """Names of its sensors; None: the experiment names them."""
@@ -114,7 +114,7 @@ class TestbedShape:
         for at, name in named:
             if name in self.lacking and name not in (own if isinstance(own, Mapping) else ()):
                 there = ", ".join(level for level in FAMILY_MODES[self.family] if level not in self.lacking)
-                yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and modes of your own)"
+                yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and your own modes)"
             elif name not in known:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
 

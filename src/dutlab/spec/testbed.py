@@ -101,7 +101,7 @@ class HostSpec(SpecModel):
             )
         if made is not None and made.drives and made.family != "linux":
             yield fault(
-                ("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux", FaultKind.CONFLICT
+                ("drives",), f"drives of {made.family} cannot be identified and looked at yet; only those of Linux", FaultKind.CONFLICT
             )
         if made is not None:
             yield from _named_twice(made.drives)
@@ -295,5 +295,5 @@ def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
                 continue
             for _, there in first.networks:
                 if here.version == there.version and here.overlaps(there):
-                    what = f"{here} overlaps {there} of link {first.name}; each cable needs a network of its own"
+                    what = f"{here} overlaps {there} of link {first.name}; each cable needs its own network"
                     yield fault(("links", name, "addresses", i), what, FaultKind.CONFLICT)

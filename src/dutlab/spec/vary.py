@@ -237,7 +237,7 @@ def _field_fault(field: str) -> str:
     if field in _WIDTHS:
         return ""
     if field == "destination-mac":
-        return "frames to other MACs than the next hop's do not pass the DUT, and reach devices that nobody named"
+        return "frames to other MACs than the next hop's do not pass the DUT, and leave the testbed"
     if field.startswith("bits@"):
         at = _BITS.fullmatch(field)
         return (

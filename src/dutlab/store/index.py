@@ -121,7 +121,7 @@ def opened(
     except sqlite3.DatabaseError as error:
         if not _is_damage(error):
             raise
-        remedy = "ask again: it is made anew from the runs" if _discard(runs / INDEX) else "have its owner remove it"
+        remedy = "ask again: it is made again from the runs" if _discard(runs / INDEX) else "have its owner remove it"
         raise StoreError(f"{runs / INDEX}: is damaged", remedy=remedy) from error
     finally:
         connection.close()

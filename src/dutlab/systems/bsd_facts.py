@@ -60,7 +60,7 @@ class BsdFacts:
             text, why = answers.said(*_sysctl(name))
             facts.put(path, int(text) if text and text.isdigit() else text, why)
         told = {name: text for name in self.mitigations if (text := answers.said(*_sysctl(name))[0])}
-        facts.put("mitigations", told or None, "no sysctl tells")
+        facts.put("mitigations", told or None, "no sysctl has it")
         for name in (*_SYSCTLS, *self.sysctls):
             facts.put(f"sysctls/{name}", *answers.said(*_sysctl(name)))
         said, why = answers.said(*_PF)

@@ -81,7 +81,7 @@ class _Facts(BsdFacts):
         pairs = {
             which: int(text) for which, leaf in _PAIRS.items() if (text := answers.said(*_of_driver(name, leaf))[0]) and text.isdigit()
         }
-        facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not told")
+        facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not stated")
 
     def title(self, answers: Answers, release: str) -> str:
         """A pfSense says its own version."""

@@ -1,11 +1,11 @@
 """Commands on several hosts that begin at one agreed instant.
 
-Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that tell that host's clock when
-asked, and that are told in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant
-delays nobody. A host that has no clock finer than a second is released by a word instead, sent half a round trip before. Where all hosts
-are on this machine, one shell each stands ready and is released by a word too: nothing has to be compared, and nothing else is started.
+Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that print that host's clock when
+asked, and that get the instant in time. They wait by themselves, so a busy network or controller at that instant delays no command. A
+host that has no clock finer than a second is released by a word instead, sent half a round trip before. Where all hosts are on this
+machine, one shell each is ready and is released by a word too: nothing has to be compared, and nothing else is started.
 
-Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which nobody can set.
+Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which cannot be set.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Gate:
     said: bytes = b""
     """The command's output up to when it was heard that it has begun."""
     here: bool = False
-    """On this machine, without a clock of its own."""
+    """On this machine, without a separate clock."""
 
     @classmethod
     async def stand(
@@ -163,8 +163,8 @@ def can_be_here(hosts: Iterable[Host]) -> bool:
 
 
 def lead_ns(gates: Sequence[Gate]) -> int:
-    """How long before the instant all gates are told of it, so that the last hears of it in time; one alone begins at once."""
-    if len(gates) < 2 or all(gate.here for gate in gates):  # noqa: PLR2004 -- there is nobody to begin together with, or to tell before
+    """Return how long before the instant all gates get it, so that the last has it in time; one alone begins at once."""
+    if len(gates) < 2 or all(gate.here for gate in gates):  # noqa: PLR2004 -- there is no other command, or no gate on another machine
         return 0
     trips = [gate.clock.round_trip_ns for gate in gates]
     return LEAD_NS + 3 * sum(trips) // AT_ONCE + 3 * max(trips, default=0)

@@ -27,7 +27,7 @@ async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Ad
     if mac := await _known(host, interface, address):
         return mac
     raise ToolFailed(
-        f"nobody on {interface} answers for {address}",
+        f"no host on {interface} answers for {address}",
         tool="ip neigh",
         host=host.name,
         remedy="see that the DUT's port is up and has that address",

@@ -38,7 +38,7 @@ def governor(p: Inventory) -> Iterator[Finding]:
             (host,),
             (
                 Evidence(host, of_all, now),
-                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", p.text(host, "cpu", "scaling_driver") or "not told"),
+                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", p.text(host, "cpu", "scaling_driver") or "not stated"),
             ),
             (CureStep(host, _into_each(of_all, "performance")),),
             (CureStep(host, _into_each(of_all, first)),),
@@ -181,7 +181,7 @@ def stolen(p: Inventory) -> Iterator[Finding]:
                 Price(cores[most], f"core {most}", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
                 (host,),
                 (Evidence(host, CORE_TIMES, ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
-                (CureStep(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
+                (CureStep(host, "by hand: bind the guest's virtual processors to separate cores, or measure without a hypervisor"),),
                 (CureStep(host, "by hand: remove the binding"),),
             )
 

@@ -40,7 +40,7 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
         computed = Price(
             100 * (1 - 1 / can), f"what {can} cores would receive, at most", f"computed: 1 - 1 / {can}, if the core is the limit"
         )
-        at_most = f"1 queue, at most {most or 'not told'}"
+        at_most = f"1 queue, at most {most or 'not stated'}"
         cure, undo = _more_queues(p, port, card, can if (most or 1) > 1 else cores, possible=(most or 1) > 1)
         yield Finding(
             "one-queue",

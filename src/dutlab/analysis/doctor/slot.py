@@ -118,7 +118,7 @@ def _bottlenecks(p: Inventory) -> Iterator[tuple[list[InventoryPort], _Device, f
 
 def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: int) -> Price:
     if link is None or speed is None:
-        return unknown_price("the link's generation or the ports' speed is not told")
+        return unknown_price("the link's generation or the ports' speed is not known")
     need = speed / 8 * _FRAME_SHARE
     before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
     shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"

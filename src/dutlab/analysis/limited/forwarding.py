@@ -300,7 +300,7 @@ def _allowance(f: Facts) -> LimitFinding | None:
     if f.lossless or f.over_allowance <= MOST:
         return None
     said = f"the hypervisor held back or dropped frames above its allowance, as many as {f.over_allowance:.0%} of the lost ones"
-    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (said,), "use a larger instance, or measure on a machine of your own")
+    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (said,), "use a larger instance, or measure on your own machine")
 
 
 def _card(f: Facts) -> LimitFinding | None:
@@ -328,7 +328,7 @@ def _cores(f: Facts) -> LimitFinding | None:
     detail = f"core {hottest.number}, {hottest.mostly}"
     if f.shared_cores:
         sure = Confidence.POSSIBLE if _pressure(f) else Confidence.LIKELY
-        return LimitFinding(LimitCause.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
+        return LimitFinding(LimitCause.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT its own cores, or a machine", detail)
     sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
     if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
         return LimitFinding(
@@ -352,7 +352,7 @@ def _polling(f: Facts) -> LimitFinding | None:
     sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
     if f.shared_cores:  # its cycles are counted while others have the core, too
         return LimitFinding(
-            LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT cores of its own, or a machine"
+            LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT its own cores, or a machine"
         )
     limit = LimitCause.ONE_CORE if len(f.polling) == 1 else LimitCause.ALL_CORES
     return LimitFinding(limit, sure, why, "give it more cores that poll; the rate should follow", f"core {cores}, polling")
@@ -365,7 +365,7 @@ def _pressed_dut(f: Facts) -> LimitFinding | None:
     if f.imported or (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
     sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
-    return LimitFinding(LimitCause.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
+    return LimitFinding(LimitCause.PER_PACKET, sure, _pressure(f), "give the DUT its own cores and watch them")
 
 
 def _pressure(f: Facts) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ class _Bursts:
             if _was_made(outcome, frames):
                 return True
         came = min((made([flow]) for flow in outcome.flows), default=0)
-        raise MeasurementError(f"the generator made {came} of the {frames} frames of a burst, so none can be told to be the longest")
+        raise MeasurementError(f"the generator made {came} of the {frames} frames of a burst, so the longest is not known")
 
 
 def _was_made(outcome: Outcome, frames: int) -> bool:

@@ -60,7 +60,7 @@ class Modifiers:
             if said := [f"{count} {what}" for (of, what), count in self.outcomes.items() if of is kind]:
                 yield f"{words}: {', '.join(said)}"
         for kind in self.missing:
-            yield f"{kind.value}: left out, nobody on this testbed can do it"
+            yield f"{kind.value}: left out, this testbed cannot do it"
 
     async def _go_on(self, kind: Modifier, step: Beside, begun: asyncio.Event) -> None:
         await begun.wait()

@@ -84,7 +84,7 @@ def recovered(readings: Sequence[ToolReading], *, high: Pps, low: Pps) -> Recove
     for reading in readings:
         by_link[reading.link][reading.at_s][reading.name] = reading.value
     if not by_link:
-        raise MeasurementError("the generator told nothing in time, so there is no recovery to be read")
+        raise MeasurementError("the generator reported nothing in time, so the recovery is not known")
     found = [_of_link(sorted(times.items()), high, low) for times in by_link.values()]
     return max(found, key=lambda one: (one.ongoing, one.seconds))
 

@@ -34,7 +34,7 @@ class Mark(enum.Enum):
     STARVED = "the generator did not reach the rate"
     CONTRADICTORY = "the counters contradict one another"
     SILENT = "next to nothing came back on a link"
-    REPEATED = "offered once more because the trial before it told nothing"
+    REPEATED = "offered once more because the trial before it had no result"
     NO_ACCOUNT = "the generator gave no account"
     DISTURBED = "other work on the testbed disturbed it, or a link went down, so it was offered again"
     IDLE = "the generator sent nothing on a link"

@@ -84,7 +84,7 @@ class BisectFound:
         if self.contradicts:
             return f"CANNOT TELL: {whole}; a later version is as the first again, so there is more than one change"
         if len(self.culprits) > 1:
-            return f"CANNOT TELL: {whole}; it is one of {', '.join(map(self._named, self.culprits))}: what lies between cannot be told"
+            return f"CANNOT TELL: {whole}; it is one of {', '.join(map(self._named, self.culprits))}: those between cannot be separated"
         own = "" if self.step_change is None else f", {_percent(self.step_change)} by itself"
         asked = f"{whole}; {len(self.steps)} versions asked"
         own += f" (functions: {words_of(self.functions)})" if self.functions else ""

@@ -305,7 +305,7 @@ def _where(ours: Sequence[Mapping[CellKey, CellFigures]], theirs: Sequence[Mappi
     names = [name for name in dict.fromkeys(chain.from_iterable(chain(*asked))) if name != "mode"]
     values = {name: [list(dict.fromkeys(_plain(of[name]) for of in side if name in of)) for side in asked] for name in names}
     apart = [(name, a, b) for name, (a, b) in values.items() if not set(a) & set(b)]
-    return "; ".join(f"{name}: {', '.join(a) or 'not told'} and {', '.join(b) or 'not told'}" for name, a, b in apart[:_MOST_REASONS])
+    return "; ".join(f"{name}: {', '.join(a) or 'not stated'} and {', '.join(b) or 'not stated'}" for name, a, b in apart[:_MOST_REASONS])
 
 
 def _plain(value: object) -> str:

@@ -55,7 +55,7 @@ def order_words(order: ContestResult) -> Iterator[str]:
     if not told:
         yield "No two of them are proven to differ, so they have no order."
     elif order.exceptions:
-        turned = f"of {told} pairs that are told apart, {len(order.exceptions)} lie the other way round in a run"
+        turned = f"of {told} pairs that differ, {len(order.exceptions)} have the other order in a run"
         yield f"The order is not the same {where}: {turned}."
     elif runs == 1:
         yield f"The order of one run: {_pair_count(told, pairs)}. More runs show whether it stays."
@@ -106,8 +106,8 @@ def _tie_order(pair: RankedPair) -> str:
 
 def _pair_count(told: int, pairs: int) -> str:
     if pairs == told == 1:
-        return "the pair is told apart"
-    return f"all {pairs} pairs are told apart" if told == pairs else f"{told} of {pairs} pairs are told apart"
+        return "the pair differs"
+    return f"all {pairs} pairs differ" if told == pairs else f"{told} of {pairs} pairs differ"
 
 
 def _numbers(runs: Sequence[int]) -> str:

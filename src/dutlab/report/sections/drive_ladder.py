@@ -97,7 +97,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
             workload="",
             title="The ladder of the drives",
             lead="What each part allows, as a share of the drives' rating; the lowest rung binds. Above 100 % of it, a rating or a link "
-            "is not what it was said to be. A rung is left out where nothing tells it.",
+            "is not what it was said to be. A rung is left out where it is not known.",
             tables=(
                 Table(
                     "drive-ladder",

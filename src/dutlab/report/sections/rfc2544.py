@@ -227,7 +227,7 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     for direction, kept in _by(groups, direction_of).items():
         lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
         lines.append(Line("highest rate", _over_size(kept, "max_pps")))
-        note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
+        note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate: see the deviations."
         curves.append(
             Curve(
                 "-".join(["rfc2544-throughput", *file_words(kept[0])]),

@@ -34,8 +34,8 @@ def place_of(group: Group) -> str:
 def direction_of(group: Group) -> str:
     """Return the direction of the frames, and the modifiers."""
     both = ", both directions" if _setting(group).directions is Directions.BOTH else ""
-    beside = " and ".join(of.value for of in _setting(group).modifiers)
-    return group.cell.link_label + both + (f", beside {beside}" if beside else "")
+    modifiers = " and ".join(of.value for of in _setting(group).modifiers)
+    return group.cell.link_label + both + (f", with {modifiers}" if modifiers else "")
 
 
 def variant(group: Group) -> str:

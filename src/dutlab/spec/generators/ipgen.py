@@ -42,8 +42,8 @@ class IpgenModel(GeneratorModel):
         **EVENLY,
         **NOT_SHARED,
         GeneratorFeature.SEVERAL_LINKS: "it has one port that sends and one that receives",
-        **dict.fromkeys((GeneratorFeature.BOTH_WAYS, GeneratorFeature.BACK), "its log tells the way there only"),
-        GeneratorFeature.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
+        **dict.fromkeys((GeneratorFeature.BOTH_WAYS, GeneratorFeature.BACK), "its log has the forward direction only"),
+        GeneratorFeature.LATENCY: "it reports a least, a mean and a greatest latency, and nothing between",
     }
 
     begins_s: ClassVar[Seconds] = Seconds(12.0)

@@ -33,7 +33,7 @@ class TrexModel(GeneratorModel):
     kind: ClassVar[str] = "trex"
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
-        **{ask: f"{why}; give it a profile of your own (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
+        **{ask: f"{why}; give it your own profile (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
         **NOT_TIMED,
         **EVENLY,
         **NOT_SHARED,

@@ -110,7 +110,9 @@ class ConnectionsWorkload(WorkloadModel):
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its connections fill the DUT's table")
         if ConnectionsTest.RATE not in self.tests and self.fill_rate is None:
-            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened", FaultKind.MISSING)
+            yield fault(
+                ("fill_rate",), "missing; without the test rate it is not known how fast connections may be opened", FaultKind.MISSING
+            )
         yield from outside([("trial", self.trial, 1, 600), ("timeout", self.timeout, 0.1, 60)])
         yield from outside([("failed", self.failed, 0, 0.5), ("width", self.width, 0.001, 0.5)], unit="")
 

@@ -110,7 +110,7 @@ class ExactWorkload(WorkloadModel):
         """Whether each thing is there, once, and frames fit the MTU."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            yield fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT)
+            yield fault(("links",), "the guest has its own link; leave it out", FaultKind.CONFLICT)
         if made is None:
             return
         yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
@@ -119,7 +119,7 @@ class ExactWorkload(WorkloadModel):
         least = min(made.mtu, default=_LONGEST)
         for i, mix in enumerate(made.frame_sizes):
             if mix.longest > least + ETH_FRAME_OVERHEAD:
-                what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or experiments of their own"
+                what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or separate experiments"
                 yield fault(("frame_sizes", i), what, FaultKind.RANGE)
             if mix.shortest < _SHORTEST:
                 yield fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE)
@@ -131,7 +131,7 @@ class ExactWorkload(WorkloadModel):
         """A testbed without such a guest."""
         del written
         if bed.family != EXACT:
-            yield (), f"boots a guest of its own: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
+            yield (), f"boots a separate guest: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
 
     def count(self, every_link: Mapping[str, Any]) -> int:
         """How many drives there are."""

@@ -184,7 +184,7 @@ class CarryingTraffic(FrameWorkload):
         yield from super().own_faults()
         traffic = self.traffic
         if traffic.elsewhere and (self.sends_back or any(len(links) > 1 for links in self.links or ())):
-            why = "addresses of their own belong to one way of one link; drive each link alone, forward"
+            why = "given addresses belong to one way of one link; drive each link alone, forward"
             yield fault(("traffic", "vary" if traffic.varied_addresses else "flows"), why)
         if not self.spaced_bursts and traffic.burst is not None and traffic.burst.rate is not None:
             yield fault(

@@ -60,7 +60,7 @@ class GenerationWorkload(WorkloadModel):
         yield from each_once("work", [work.value for work in self.work])
         generator = self.generator or IpgenModel()
         if not isinstance(generator, IpgenModel):
-            yield fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen", FaultKind.CONFLICT)
+            yield fault(("generator",), f"{generator.kind} has no benchmark; use ipgen", FaultKind.CONFLICT)
         for i, mix in enumerate(self.frame_sizes):
             several = "" if mix.size else "its frames are of one size; write the sizes one by one"
             if what := several or generator.size_fault(int(mix.size or 0), ipv6=False):

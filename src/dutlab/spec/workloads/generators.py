@@ -64,7 +64,7 @@ class GeneratorsWorkload(TimedFrames):
                 if model.streams != 1:
                     yield fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT)
             elif max(self.streams, default=1) > 1:
-                what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
+                what = f"{model.kind} sends one stream to a port; compare it in a separate workload, with streams: [1]"
                 yield fault(("generators", i), what, FaultKind.CONFLICT)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:

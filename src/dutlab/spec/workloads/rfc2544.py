@@ -74,7 +74,7 @@ class Rfc2544Setting(DirectedSetting):
     all_extension_headers: Annotated[tuple[HeaderSet, ...], Words("all extension headers {}", {NO_HEADERS: ""}, place=1)] = ("none",)
     """The same of every trial of the experiment with these frames; so is `all_networks`."""
     all_networks: Annotated[tuple[int, ...], Words("all networks {}", {"1": ""}, place=1)] = (1,)
-    modifiers: Annotated[tuple[Modifier, ...], Words("beside: {}")] = ()
+    modifiers: Annotated[tuple[Modifier, ...], Words("modifiers: {}")] = ()
 
     @property
     def at_limit_s(self) -> Seconds:

@@ -119,7 +119,7 @@ class SoakPowerWorkload(FrameWorkload):
         yield from outside([("window", self.window, 2.0, 3600.0), ("drain", self.drain, 0.0, LONGEST_WAIT)])
         yield from each_once("phases", [phase.name for phase in self.phases])
         if self.directions is Directions.ANSWERS:
-            yield fault(("directions",), "answers have no load of their own; write forward, both or back", FaultKind.CONFLICT)
+            yield fault(("directions",), "answers have no separate load; write forward, both or back", FaultKind.CONFLICT)
         if self.phases and not any(phase.share for phase in self.phases):
             yield fault(("phases",), "none has a load; write share in one of them", FaultKind.CONFLICT)
         off = next((i for i, phase in enumerate(self.phases) if phase.off), len(self.phases))

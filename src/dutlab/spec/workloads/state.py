@@ -70,7 +70,7 @@ class StateSetting(FrameSetting):
     def traffic(self, count: int, seed: int) -> Traffic:
         """So many different flows; of another seed others. Raises InputError for more than there are."""
         if count > self.most_flows:
-            what = f"{count} flows: {self.most_flows} can be told apart"
+            what = f"{count} flows: {self.most_flows} can be distinguished"
             raise InputError(what, remedy="shorten the trial, or take more destination_ports")
         ports = {"source_ports": RFC4814_SOURCE_PORTS[1], "destination_ports": self.destination_ports}
         return Traffic(flows=FlowSet(count=count, seed=seed, **ports))
@@ -115,7 +115,9 @@ class StateWorkload(FrameWorkload):
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its flows fill the table")
         if StateTest.RATE not in self.tests and self.fill_rate is None:
-            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled", FaultKind.MISSING)
+            yield fault(
+                ("fill_rate",), "missing; without the test rate it is not known how fast the table may be filled", FaultKind.MISSING
+            )
         if self.nat_ports is not None and self.nat_ports[0] > self.nat_ports[1]:
             yield fault(("nat_ports",), f"{self.nat_ports[0]} is above {self.nat_ports[1]}", FaultKind.RANGE)
         yield from outside(

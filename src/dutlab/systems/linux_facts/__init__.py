@@ -20,7 +20,7 @@ lines() (  # FOLDER PATTERN: name:text of each file that matches
   cd -- "$1" 2>/dev/null && grep -H . $2 2>/dev/null || { echo 'no such file on this kernel' >&2; exit 1; }
 )
 device() {  # ROOT INTERFACE: where its device is
-  [ -e "$1/sys/class/net/$2/device" ] || { echo 'no device of its own' >&2; return 1; }
+  [ -e "$1/sys/class/net/$2/device" ] || { echo 'no device' >&2; return 1; }
   readlink -f "$1/sys/class/net/$2/device"
 }
 pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the card first
@@ -40,7 +40,7 @@ way() {  # ROOT DEVICE
     at=${at%/*}
   done
 }
-every_drive() {  # ROOT: those that are drives of their own, and hold something
+every_drive() {  # ROOT: those that are whole drives, and hold something
   [ -d "$1/sys/block" ] || { echo 'no such folder on this kernel' >&2; return 1; }
   for at in "$1"/sys/block/*; do
     case ${at##*/} in ram*|zram*|dm-*|md*|sr*|fd*|nbd*) continue ;; loop*) [ -e "$at/loop/backing_file" ] || continue ;; esac

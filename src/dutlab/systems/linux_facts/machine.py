@@ -126,7 +126,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     said, _ = answers.said(*_VIRTUAL)
     counted, _ = answers.said(*_hypervisor(root))
     told = said or {None: None, "0": "none"}.get(counted, "of unknown kind")
-    facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo tells")
+    facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo has it")
     for name in _SYSCTLS:
         text, why = answers.of("slurp", _sysctl_file(name, root))
         if name == _BUCKETS and text is None:

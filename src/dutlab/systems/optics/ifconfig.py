@@ -59,7 +59,7 @@ def of_freebsd(text: str) -> Optic | None:
         made=vendor["made"] if vendor else "",
         wavelength_nm=_dumped_wavelength(text),
         values=values,
-        note="FreeBSD's ifconfig tells no thresholds",
+        note="FreeBSD's ifconfig prints no thresholds",
     )
 
 

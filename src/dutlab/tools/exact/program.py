@@ -244,7 +244,7 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
         "qemu": machine.qemu,
         "kernel": release,
         "kernel_sha256": _sha256(machine.kernel.read_bytes()),
-        "kernel_config_sha256": _sha256(config.read_bytes()) if config.exists() else "no config beside the kernel",
+        "kernel_config_sha256": _sha256(config.read_bytes()) if config.exists() else "no config next to the kernel",
         "kernel_command_line": APPEND,
         "initrd_sha256": _sha256(machine.image),
         "processor": setting.cpu,

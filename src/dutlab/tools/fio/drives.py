@@ -118,7 +118,7 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
 def insist_unused(found: Mapping[str, FoundDrive]) -> None:
     """Raises TestbedError with every reason not to write to any of these drives."""
     if used := [f"{drive.name} ({drive.path}): {why}" for drive in found.values() for why in drive.in_use]:
-        remedy = "nothing was written; end its use, and erase by hand what nobody needs (wipefs -a), or name another drive"
+        remedy = "nothing was written; end its use, and erase by hand what is not needed (wipefs -a), or name another drive"
         raise TestbedError("\n".join(used), remedy=remedy)
 
 

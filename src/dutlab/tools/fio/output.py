@@ -42,7 +42,7 @@ _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 @dataclass(frozen=True)
 class FioLatency:
-    """One kind of latency of one direction. `told` is fio's own percentiles, for a report without bins; None is not told."""
+    """One kind of latency of one direction. `told` has fio's percentiles, for a report without bins; None: fio reports none."""
 
     mean_ns: float | None = None
     max_ns: float | None = None

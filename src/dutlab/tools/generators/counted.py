@@ -49,7 +49,7 @@ class SendOrder:
 
     @property
     def frames(self) -> int | None:
-        """How many these are, at least one; None where nobody can know before."""
+        """How many these are, at least one; None where it is not known before."""
         return None if self.rate is None else max(1, round(self.rate * self.seconds))
 
 
@@ -218,6 +218,6 @@ def _since(tool: str, role: str, before: PortCount | None, after: PortCount | No
     if before is None or after is None:
         remedy = "use a generator that brings its own receiver (engine, iperf3-udp), or a Linux host"
         raise ToolFailed(
-            "the counters of its port cannot be read, so nobody knows what was sent and received", tool=tool, host=role, remedy=remedy
+            "the counters of its port cannot be read, so it is not known what was sent and received", tool=tool, host=role, remedy=remedy
         )
     return after.since(before)

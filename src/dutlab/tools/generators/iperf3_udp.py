@@ -50,7 +50,7 @@ class Iperf3Udp:
         """Nothing runs between trials."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """No warm-up: each test is a connection of its own. Raises ToolFailed, HostError."""
+        """No warm-up: each test is a separate connection. Raises ToolFailed, HostError."""
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         datagrams = {direction.name: self._datagrams(direction, size, offer) for direction in directions}

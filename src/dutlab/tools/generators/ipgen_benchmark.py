@@ -111,7 +111,7 @@ async def version_of(host: Host, program: str) -> str:
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
     found = _VERSION.search(done.text)
-    return found[1] if found else "not told"
+    return found[1] if found else "not stated"
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class PktGen:
             done = await host.run([self._model.program, "-h"], check=False)
             if done.status == NO_SUCH_PROGRAM or b"-f" not in done.stdout + done.stderr:
                 raise ToolMissing("pkt-gen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
-        return "not told by pkt-gen"
+        return "not stated by pkt-gen"
 
     async def close(self) -> None:
         """Nothing runs between trials."""

@@ -79,7 +79,7 @@ class Trex:
     async def check(self) -> str:
         """Start it, and return the version of its server. Raises ToolMissing, ToolFailed, HostError."""
         client = await self._started()
-        return str(client.hello.get("version", "not told"))
+        return str(client.hello.get("version", "not stated"))
 
     async def close(self) -> None:
         """Ends the client, the server if it is ours, and takes away what was put there."""

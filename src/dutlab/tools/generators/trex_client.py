@@ -157,7 +157,7 @@ def counters_of(stats: Any, port: int) -> Json:  # noqa: ANN401 -- as below
 def version_of(client: Any) -> str:  # noqa: ANN401 -- TRex's client has no types
     """As the server says it."""
     said = client.get_server_version()
-    return str(said.get("version", "not told")) if isinstance(said, dict) else str(said)
+    return str(said.get("version", "not stated")) if isinstance(said, dict) else str(said)
 
 
 def answered(talk: Conversation, line: str) -> str:

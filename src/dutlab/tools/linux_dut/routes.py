@@ -59,7 +59,7 @@ class LinuxRoutes:
 
     def _flush(self, version: str, network: IPNetwork) -> UndoStep:
         argv = ("ip", version, "route", "flush", "root", str(network), "proto", str(PROTOCOL))
-        return UndoStep(self._dut.name, argv, "", f"no routes to {network} beside those that were found")
+        return UndoStep(self._dut.name, argv, "", f"no routes to {network} other than those that were there")
 
     async def _count(self, version: str) -> int:
         """How many of our protocol there are."""
