@@ -61,8 +61,8 @@ class Holder:
     def read(cls, text: bytes) -> Self | None:
         """What a lease file says, which anybody may have written: shortened, and without characters that a terminal obeys."""
         try:
-            found = json.loads(text)
-            return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in found.items()})
+            document = json.loads(text)
+            return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in document.items()})
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 

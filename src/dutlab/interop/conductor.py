@@ -191,10 +191,10 @@ def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: ReadOptions) ->
     limit = _TIMEOUT_KEY.fullmatch(entry.key) if phase == "run" else None
     seconds = _seconds(limit[1]) if limit else None
     if dialect is Dialect.TODAY and phase == "run":
-        if found := _SPAWN_VALUE.match(command):
-            spawns, command = True, found[1]
-        elif found := _TIMEOUT_VALUE.match(command):
-            seconds, command = _seconds(found[1]), found[2]
+        if match := _SPAWN_VALUE.match(command):
+            spawns, command = True, match[1]
+        elif match := _TIMEOUT_VALUE.match(command):
+            seconds, command = _seconds(match[1]), match[2]
     command = command.replace("\0", "") or _NOTHING
     if spawns:
         return Step(spawn=command, name=entry.key)

@@ -55,7 +55,7 @@ def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
 
 def _meant(message: str) -> str:
     """The text of an output that is written as Python writes bytes."""
-    if not (found := _ONE_LINE.match(message)) or not found["mark"]:
+    if not (match := _ONE_LINE.match(message)) or not match["mark"]:
         return message
     try:
         return bytes(ast.literal_eval(message)).decode("utf-8", "replace")
@@ -69,20 +69,20 @@ def read_text_report(text: str) -> dict[str, Any]:
     workers: dict[str, Any] = {}
     rows: Rows = []
     for line in text.splitlines():
-        found = _NAMED.match(line)
-        if found is None:
+        match = _NAMED.match(line)
+        if match is None:
             if rows:
                 rows[-1]["message"] += f"\n{line}"
-        elif found["trial"]:
+        elif match["trial"]:
             trials.append({"phases": {}})
             rows = []
-        elif found["phase"] and trials:
-            workers = trials[-1]["phases"].setdefault(found["phase"], {"workers": {}})["workers"]
-        elif found["worker"] is not None:
+        elif match["phase"] and trials:
+            workers = trials[-1]["phases"].setdefault(match["phase"], {"workers": {}})["workers"]
+        elif match["worker"] is not None:
             rows = []
-            workers[found["worker"]] = {"name": found["worker"], "results": rows}
-        elif found["code"]:
-            rows.append({"code": int(found["code"]), "message": found["said"]})
+            workers[match["worker"]] = {"name": match["worker"], "results": rows}
+        elif match["code"]:
+            rows.append({"code": int(match["code"]), "message": match["said"]})
     return {"trials": trials}
 
 
@@ -99,8 +99,8 @@ def _phases(lines: list[str]) -> Iterator[list[Rows]]:
         elif line in _ENDS and len(hosts) < handed:
             hosts.append(rows)
             rows = []
-        elif (found := _ROW.match(line)) and (not rows or not before or _ONE_LINE.match(rows[-1]["message"])):
-            rows.append({"code": int(found["code"]), "message": found["said"]})
+        elif (match := _ROW.match(line)) and (not rows or not before or _ONE_LINE.match(rows[-1]["message"])):
+            rows.append({"code": int(match["code"]), "message": match["said"]})
         elif rows:
             rows[-1]["message"] += f"\n{line}"
         before = line

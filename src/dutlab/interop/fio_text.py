@@ -80,21 +80,21 @@ class _Job:
     """How many ns the percentiles' unit has."""
 
     def take(self, line: str) -> None:
-        if found := _WAY.match(line):
-            self.way = self.said[found["way"]] = _rates(found["rest"], old=self.old)
-        elif found := _LATENCY.match(line):
-            of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[found["unit"]] for key, value, unit in _VALUE.findall(found["rest"])}
+        if match := _WAY.match(line):
+            self.way = self.said[match["way"]] = _rates(match["rest"], old=self.old)
+        elif match := _LATENCY.match(line):
+            of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[match["unit"]] for key, value, unit in _VALUE.findall(match["rest"])}
             told = {word: of[key] for word, key in (("min", "min"), ("max", "max"), ("mean", "avg")) if key in of}
-            self.way.setdefault(f"{found['kind']}_ns", {}).update(told)
-        elif found := _PERCENTILES.match(line):
-            self.kind, self.scale = f"{found['kind']}_ns", _NS[found["unit"]]
+            self.way.setdefault(f"{match['kind']}_ns", {}).update(told)
+        elif match := _PERCENTILES.match(line):
+            self.kind, self.scale = f"{match['kind']}_ns", _NS[match["unit"]]
         elif line.lstrip().startswith("|"):
             table = self.way.setdefault(self.kind, {}).setdefault("percentile", {})
             table |= {share: int(value) * self.scale for share, value in _PERCENTILE.findall(line)}
-        elif found := _CPU.match(line):
-            self.said |= {"usr_cpu": float(found[1]), "sys_cpu": float(found[2])}
-        elif found := _ISSUED.match(line):
-            totals = [int(total) for total in found.groups()]
+        elif match := _CPU.match(line):
+            self.said |= {"usr_cpu": float(match[1]), "sys_cpu": float(match[2])}
+        elif match := _ISSUED.match(line):
+            totals = [int(total) for total in match.groups()]
             for name, total in zip((*DIRECTIONS, MIXED), (*totals, sum(totals)), strict=True):
                 _count(self.said.get(name, {}), total)
 
@@ -142,10 +142,10 @@ def _block_size(said: str) -> str:
 
 def _binary(size: str) -> str:
     """`4096B`, or `4.0KiB`, as the `4k` of a job file."""
-    found = _SIZE.fullmatch(size)
-    if found is None or (float(found[1]) * 1024 ** "BKMGT".index(found[2].upper())) % 1:
+    match = _SIZE.fullmatch(size)
+    if match is None or (float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())) % 1:
         return size
-    count, power = int(float(found[1]) * 1024 ** "BKMGT".index(found[2].upper())), 0
+    count, power = int(float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())), 0
     while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the last
         count, power = count // 1024, power + 1
     return f"{count}{' kMGT'[power].strip()}"

@@ -112,7 +112,7 @@ def _of_text(text: str) -> Iterator[_Test]:
             ports.add(connected["port"])
             answers = connected["port"] in listens
             test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
-        elif (found := _LINE.match(line)) and (sample := _sample(found, test)):
+        elif (match := _LINE.match(line)) and (sample := _sample(match, test)):
             test.samples.append(sample)
             test.protocol = "udp" if sample.jitter_ms is not None else test.protocol  # a text may lack its header
     if test.samples:

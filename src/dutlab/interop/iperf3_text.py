@@ -110,7 +110,7 @@ def _further(text: str) -> Iterator[int]:
 
 
 def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None) -> Iperf3Report:
-    lines, said = list(lines_of(text)), {name: found[1] for name, form in _SAID.items() if (found := form.search(text))}
+    lines, said = list(lines_of(text)), {name: match[1] for name, form in _SAID.items() if (match := form.search(text))}
     is_server = "Accepted connection from " in text
     if error is not None and not _is_cut_short(error):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
@@ -264,10 +264,10 @@ def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bo
 def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
     """What was asked for: by the command, and better by `-V`."""
     asked: dict[str, Value] = {k: v for k, v in options.items() if k != "congestion"}
-    if found := _VERBOSE.search(text):
+    if match := _VERBOSE.search(text):
         asked |= {
-            "protocol": found["protocol"].lower(), "streams": int(found["streams"]), "length_bytes": int(found["length"]),
-            "omit_s": int(found["omit"]), "duration_s": int(found["seconds"]),
+            "protocol": match["protocol"].lower(), "streams": int(match["streams"]), "length_bytes": int(match["length"]),
+            "omit_s": int(match["omit"]), "duration_s": int(match["seconds"]),
         }  # fmt: skip
     if rate := float(said.get("rate", 0)):
         asked["rate_bps"] = rate

@@ -104,10 +104,10 @@ def to_bytes(of: LoadtestFile) -> bytes:
 def from_bytes(data: bytes, name: str) -> LoadtestFile:
     """What a file called `name` says. Raises InputError with all that is wrong with it, to a limit."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as e:
         raise _refused(name, [f"not JSON: {e}"]) from e
-    parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("vars", "stats")}
+    parts = {key: document.get(key) if isinstance(document, dict) else None for key in ("vars", "stats")}
     faults = [f"{key}: missing, or no object" for key, value in parts.items() if not isinstance(value, dict)]
     said, stats = (value if isinstance(value, dict) else {} for value in parts.values())
     if not faults:

@@ -59,8 +59,8 @@ def _measured(line: str) -> tuple[str, float]:
 
 def _figure(unit: str) -> tuple[str, float] | None:
     """`goodput_bps` and 10⁹ of `Gbits/sec`; None of what a rate has not."""
-    found = _UNIT.fullmatch(unit.rstrip("."))
-    if found is None:
+    match = _UNIT.fullmatch(unit.rstrip("."))
+    if match is None:
         return None
-    scale = _SCALES[found[1].lower()]
-    return ("received_pps", scale) if found[4] else ("goodput_bps", scale * (8 if found[3] else 1))
+    scale = _SCALES[match[1].lower()]
+    return ("received_pps", scale) if match[4] else ("goodput_bps", scale * (8 if match[3] else 1))

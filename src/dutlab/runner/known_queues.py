@@ -74,8 +74,8 @@ class QueuedPath:
 
     async def said(self) -> dict[str, int]:
         """Its counters since it is there: `packets` that left it, `drops`, `requeues` (those that netem let overtake). Raises HostError."""
-        found = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
-        return {name: int(found[0][name]) for name in ("packets", "drops", "requeues")}
+        document = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
+        return {name: int(document[0][name]) for name in ("packets", "drops", "requeues")}
 
     async def elsewhere(self) -> tuple[int, int]:
         """Since they are there: datagrams that the router forwarded, and frames that ports behind the queue dropped. Raises HostError."""

@@ -116,8 +116,8 @@ def _listing(index: RunSource, question: str) -> QueryAnswer | None:
     """What SHOW TABLES and DESCRIBE answer; None for a question."""
     if _SHOW.fullmatch(question):
         return QueryAnswer(("table", "columns"), [(name, ", ".join(column for column, _ in _columns(index, name))) for name in TABLES])
-    if found := _DESCRIBE.fullmatch(question):
-        return QueryAnswer(("column", "type"), list(_columns(index, found[1].lower())))
+    if match := _DESCRIBE.fullmatch(question):
+        return QueryAnswer(("column", "type"), list(_columns(index, match[1].lower())))
     return None
 
 

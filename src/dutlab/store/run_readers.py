@@ -118,10 +118,10 @@ class _Reader:
     def take(self, runs: Path) -> Sequence[FoundRun]:
         some = self.given.popleft()
         try:
-            found: Sequence[FoundRun] = pickle.load(self.found)  # noqa: S301 - of our own process
+            document: Sequence[FoundRun] = pickle.load(self.found)  # noqa: S301 - of our own process
         except (OSError, EOFError, pickle.UnpicklingError):
             return [_found(runs, run) for run in some]
-        return found
+        return document
 
 
 def _found_by_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRun]:

@@ -192,10 +192,10 @@ def _whole(sealed: hashlib._Hash) -> bytes:
 def _entry(line: bytes) -> Mapping[str, Any] | None:
     """None for a line that a crash cut, which announces nothing."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "event" in found else None
+    return document if isinstance(document, dict) and "event" in document else None
 
 
 def _beginning(folder: Path, token: str) -> bytes:
@@ -214,10 +214,10 @@ def _mac(key: bytes | None, message: bytes) -> str:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(outside.read(path, PART))
+        document = json.loads(outside.read(path, PART))
     except (OSError, StoreError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def state_folder() -> Path:

@@ -197,8 +197,8 @@ def conntrack_counters(text: str) -> dict[str, int]:
 
 def cpu_pressure_s(text: str) -> float | None:
     """Seconds since boot in which some thread waited for a CPU, from /proc/pressure/cpu; None where the kernel does not tell (psi.rst)."""
-    found = _PRESSURE.search(text)
-    return int(found[1]) / 1e6 if found else None
+    match = _PRESSURE.search(text)
+    return int(match[1]) / 1e6 if match else None
 
 
 def uptime_s(text: str) -> float:

@@ -50,8 +50,8 @@ def parse_polled(pmd: str, lcores: str) -> dict[str, float]:
 def _usage(line: str) -> list[tuple[int, float, float]]:
     """Number, cycles and cycles with frames of each core in an answer of the telemetry; nothing of any other line."""
     try:
-        said = json.loads(line)
-        usage = said["/eal/lcore/usage"]
+        document = json.loads(line)
+        usage = document["/eal/lcore/usage"]
         columns = (usage["lcore_ids"], usage["total_cycles"], usage["busy_cycles"])
         return [(int(number), float(total), float(busy)) for number, total, busy in zip(*columns, strict=True)]
     except (ValueError, KeyError, TypeError):

@@ -47,5 +47,5 @@ def core_sample(core: int, state: str) -> str:
 
 def core_of(name: str) -> tuple[int, str] | None:
     """The core and the state that a sample is of; None of any other."""
-    found = _CORE.fullmatch(name)
-    return None if found is None else (int(found[1]), found[2])
+    match = _CORE.fullmatch(name)
+    return None if match is None else (int(match[1]), match[2])

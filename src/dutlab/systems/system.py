@@ -80,8 +80,8 @@ class PingWords:
 
 def hint(text: str) -> int:
     """Return the MTU that the refusal of a ping names (RFC 1191 section 4), 0 where there is none."""
-    found = _HINT.search(text)
-    return int(found[1]) if found else 0
+    match = _HINT.search(text)
+    return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True)

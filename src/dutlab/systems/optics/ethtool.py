@@ -72,7 +72,7 @@ def of_ethtool(text: str) -> Optic | None:
             if number is not None:
                 limits.setdefault(quantity, {})[f"{threshold[1]}_{threshold[2]}"] = number
         elif (quantity := _LABELS.get(_LANE.sub("", label))) and number is not None:
-            lane = int(found[1]) - 1 if (found := _LANE.search(label)) else 0
+            lane = int(match[1]) - 1 if (match := _LANE.search(label)) else 0
             values.setdefault(quantity, {})[lane] = number
     if "Identifier" not in told:
         return None

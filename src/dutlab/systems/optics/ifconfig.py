@@ -92,7 +92,7 @@ def of_openbsd(text: str) -> Optic | None:
     values: dict[str, dict[int, float]] = {}
     limits: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
-        lane = int(found[1]) - 1 if (found := _CHANNEL.match(line)) else 0
+        lane = int(match[1]) - 1 if (match := _CHANNEL.match(line)) else 0
         for m in _VALUE.finditer(line):
             quantity, read = _QUANTITIES[m["name"]], _from_dbm if m["unit"] == "dBm" else float
             values.setdefault(quantity, {})[lane] = read(m["value"])
