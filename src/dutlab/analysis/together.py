@@ -52,13 +52,15 @@ class Together:
         return replace(self, verdict=verdict, words=words, ratio=1 / self.ratio, blocks=self.blocks[::-1], interval=interval)
 
 
-def together(found: Sequence[Comparison], tests: int = 1) -> Together | None:
+def together(comparisons: Sequence[Comparison], tests: int = 1) -> Together | None:
     """One test over all cells that have a ratio, as one of so many; None for fewer than two cells.
 
     Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
     of which less is better count the other way round, and cells with a bound do not count.
     """
-    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values())
+    cells = list(
+        {c.pair.label: c for c in reversed(comparisons) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values()
+    )
     if len(cells) < 2:  # noqa: PLR2004 - one cell is its own comparison
         return None
     sides = _scores(cells)

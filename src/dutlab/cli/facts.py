@@ -37,15 +37,15 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
     from dutlab.report.sections.facts import fact_rows
 
     hosts, links = hosts_named(wanted, testbed)
-    found = run_in_order(collect(hosts, ports, links))
+    facts_of_hosts = run_in_order(collect(hosts, ports, links))
     if as_json:
-        say(json.dumps(found, indent=2))
+        say(json.dumps(facts_of_hosts, indent=2))
         return
-    for row in fact_rows(found):
+    for row in fact_rows(facts_of_hosts):
         values = dict.fromkeys(row.by_host.values())
         said = (
             next(iter(values))
-            if len(values) == 1 and len(row.by_host) == len(found)
+            if len(values) == 1 and len(row.by_host) == len(facts_of_hosts)
             else "; ".join(f"{h}: {v}" for h, v in row.by_host.items())
         )
         say(f"{row.name}: {said}")

@@ -118,15 +118,15 @@ def default_mode(lab: str, testbed: Path | None) -> str:
     return next(iter(known), "router") if "router" not in known else "router"
 
 
-def lab_of(said: str) -> tuple[str, str | None]:
+def lab_of(text: str) -> tuple[str, str | None]:
     """The name of the lab that `--lab` means, and its label if it exists. Raises InputError."""
     from dutlab import labs
 
     standing = {lab.label: lab.lab for lab in labs.standing()}
-    if said in standing:
-        return standing[said], said
-    labs.description(said)
-    return said, None
+    if text in standing:
+        return standing[text], text
+    labs.description(text)
+    return text, None
 
 
 def given_workload(

@@ -172,7 +172,7 @@ def measure_ports(
     ask = TwoPortRequest(
         (names[0], names[1]), options.addresses, options.gateways, frozenset(options.forced), options.version, options.cpus, login, repeats
     )
-    found = run_in_order(_find(ask))
+    box = run_in_order(_find(ask))
     with ExitStack() as undo:
         if folder is None:
             folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="dutlab-")))
@@ -180,15 +180,15 @@ def measure_ports(
         if there := [str(path) for path in files if path.exists()]:
             raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
         folder.mkdir(parents=True, exist_ok=True)
-        files[0].write_bytes(_HEAD + as_yaml(found.testbed))
-        usual = {"frame_sizes": found.sizes} if kind == _QUICK_TEST else {}
+        files[0].write_bytes(_HEAD + as_yaml(box.testbed))
+        usual = {"frame_sizes": box.sizes} if kind == _QUICK_TEST else {}
         asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
         name = name or ("test" if kind == _QUICK_TEST else kind)
-        data = {**found.experiment, "experiment": name, "repeats": repeats}
+        data = {**box.experiment, "experiment": name, "repeats": repeats}
         given = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
         files[1].write_bytes(_HEAD + given.text)
         command = ("dutlab", *(typed or sys.argv[1:]))
-        run_options = RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=found.unknown)
+        run_options = RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=box.unknown)
         result = manner.carry_out(given, run_options)
     if manner.form == "text":
         then(result.folder)
@@ -210,26 +210,26 @@ def _tell(run: Path) -> None:
         say_words(line)
 
 
-async def _in_lab(name: str, standing: str | None, said: str) -> int:
+async def _in_lab(name: str, standing: str | None, text: str) -> int:
     """Run this command in the tester's namespace of a lab, its threads on the lab's cores. Return its exit status.
 
-    `standing` is the label of a lab that is up already, `said` the value of --lab.
+    `standing` is the label of a lab that is up already, `text` the value of --lab.
     """
     from dutlab import labs
 
     async with labs.used(name, standing) as lab:
         link = lab.testbed.links["a"]
-        rest = _without_lab(sys.argv[1:], said)
+        rest = _without_lab(sys.argv[1:], text)
         pinned = [word for end in link.ends for word in ("--cpu", str(lab.cpus[end][0]))]
         inside = [*lab.inside(link.source.host), sys.executable, "-m", "dutlab"]
         command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]
         return await _wait_for(command)
 
 
-def _without_lab(words: Sequence[str], said: str) -> list[str]:
+def _without_lab(words: Sequence[str], text: str) -> list[str]:
     """The words of a command without `--lab` and what followed it."""
     at = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--lab")
-    return [*words[:at], *words[at + 1 + (bool(said) and "=" not in words[at]) :]]
+    return [*words[:at], *words[at + 1 + (bool(text) and "=" not in words[at]) :]]
 
 
 async def _wait_for(command: list[str]) -> int:

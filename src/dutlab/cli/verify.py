@@ -63,16 +63,16 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
     if not cases:
         raise click.UsageError("none of these methods is quick; leave --quick out")
     tell: Callable[[Known], None] = (lambda _: None) if as_json else _tell
-    found = run_in_order(_verify_storage(tell) if storage else _verify_queues(tell) if queues else _verify(cases, tell))
+    figures = run_in_order(_verify_storage(tell) if storage else _verify_queues(tell) if queues else _verify(cases, tell))
     if as_json:
-        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in found], indent=2))
+        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in figures], indent=2))
     elif storage or queues:
-        for line in table(_SET_HEAD, [_set_row(k) for k in found], right=range(3, 7)):
+        for line in table(_SET_HEAD, [_set_row(k) for k in figures], right=range(3, 7)):
             say(line)
     else:
-        for line in table(_HEAD, [_row(k) for k in found], right=range(3, 7)):
+        for line in table(_HEAD, [_row(k) for k in figures], right=range(3, 7)):
             say(line)
-    click.get_current_context().exit(0 if all(k.holds for k in found) else 1)
+    click.get_current_context().exit(0 if all(k.holds for k in figures) else 1)
 
 
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:

@@ -101,10 +101,10 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return read_log(text) if is_log(text) else read_cut_object(data)
 
 
-def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported:
-    results = list(_results(said))
+def _trial(device: str, document: Mapping[str, Any], repairs: list[str]) -> Imported:
+    results = list(_results(document))
     failed = [result for result in results if result.why]
-    began, ended = moment_in(said.get("start_time")), moment_in(said.get("end_time"))
+    began, ended = moment_in(document.get("start_time")), moment_in(document.get("end_time"))
     figures = {"failed_steps": float(len(failed))}
     if began is not None and ended is not None and ended >= began:
         figures["duration_s"] = (ended - began).total_seconds()

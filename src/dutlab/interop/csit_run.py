@@ -79,10 +79,10 @@ def _times(of: object) -> dict[str, Any]:
 
 def _above(value: object) -> float | None:
     try:
-        found = as_number(float(value) if isinstance(value, str) else value)
+        number = as_number(float(value) if isinstance(value, str) else value)
     except ValueError:
         return None
-    return found if found is not None and found >= 0 else None
+    return number if number is not None and number >= 0 else None
 
 
 def _uti_bounds(path: str, part: str) -> list[TableField]:

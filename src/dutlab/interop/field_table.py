@@ -226,8 +226,8 @@ def _figures(taken: _Taken) -> tuple[dict[str, dict[str, float]], dict[str, Valu
     for one, keys, value, scale in taken.fields:
         if one.setting:
             settings[one.setting] = _setting(value)
-        elif (found := as_number(value)) is not None:
-            figures.setdefault(one.place, {})[one.figure.format(*keys)] = found * scale
+        elif (number := as_number(value)) is not None:
+            figures.setdefault(one.place, {})[one.figure.format(*keys)] = number * scale
     return figures, settings
 
 

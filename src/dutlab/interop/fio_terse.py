@@ -120,7 +120,7 @@ def _disk_util(disks: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
 
 def _number(text: str) -> float:
     try:
-        found = float(text.removesuffix("%"))
+        number = float(text.removesuffix("%"))
     except ValueError:
         return 0.0
-    return found if 0 <= found < 1e18 else 0.0  # noqa: PLR2004 -- no counter of fio
+    return number if 0 <= number < 1e18 else 0.0  # noqa: PLR2004 -- no counter of fio

@@ -134,10 +134,10 @@ def _prefix(unit: str) -> str:
     return prefix if prefix in _TIMES else ""
 
 
-def _block_size(said: str) -> str:
+def _block_size(text: str) -> str:
     """`(R) 4096B-4096B, (W) …` becomes `4096B` where all of it says the same."""
-    sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", said.replace(" ", ""))) if "-" in said else {said}
-    return _binary(sizes.pop()) if len(sizes) == 1 else said
+    sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", text.replace(" ", ""))) if "-" in text else {text}
+    return _binary(sizes.pop()) if len(sizes) == 1 else text
 
 
 def _binary(size: str) -> str:

@@ -129,11 +129,11 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     ]
 
 
-def _asked(said: Mapping[str, Any]) -> dict[str, Value]:
+def _asked(document: Mapping[str, Any]) -> dict[str, Value]:
     """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
-    version = number(said, "IP_VERSION")
+    version = number(document, "IP_VERSION")
     given: dict[str, Value] = {
-        str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
+        str(key): value for key, value in member(document, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
     }
     found: dict[str, Value] = {"ip": str(int(version))} if version else {}
     return found | {name: given[name] for name in sorted(given)[:_MOST_PARAMETERS]}
@@ -227,9 +227,9 @@ def _span(raw: object) -> tuple[float, float] | None:
     return min(at - (number(e, "dur") or 0.0) for at, e in zip(times, entries, strict=True)), max(times)
 
 
-def _unit(said: Mapping[str, Any], series: str) -> str:
+def _unit(document: Mapping[str, Any], series: str) -> str:
     """As flent writes it; files of before 2014 name none, and their series say it themselves."""
-    about = member(said, "SERIES_META")
+    about = member(document, "SERIES_META")
     if any(member(about, key).get("UNITS") for key in about):
         return str(member(about, series).get("UNITS") or "")
     return "ms" if series.startswith("Ping") else "Mbits/s" if _OLD_RATE.match(series) else ""

@@ -119,23 +119,23 @@ def _of_text(text: str) -> Iterator[_Test]:
         yield test
 
 
-def _sample(found: re.Match[str], test: _Test) -> _Sample | None:
-    came, retries = _CAME.match(found["rest"]), _RETRIES.match(found["rest"])
-    stream = "SUM" if found["id"].startswith("SUM") else found["id"]
+def _sample(match: re.Match[str], test: _Test) -> _Sample | None:
+    came, retries = _CAME.match(match["rest"]), _RETRIES.match(match["rest"])
+    stream = "SUM" if match["id"].startswith("SUM") else match["id"]
     try:
         return _Sample(
             stream,
-            float(found["begin"]),
-            float(found["end"]),
-            float(found["rate"]) * (_BITS if found["what"] == "bits" else _BYTES)[found["prefix"]],
-            bool(found["back"]) or test.streams.get(stream, False),
+            float(match["begin"]),
+            float(match["end"]),
+            float(match["rate"]) * (_BITS if match["what"] == "bits" else _BYTES)[match["prefix"]],
+            bool(match["back"]) or test.streams.get(stream, False),
             float(came["jitter"]) if came and came["jitter"] else None,
             int(came["lost"]) if came else None,
             int(came["total"]) if came else None,
             int(retries[1]) if retries and test.protocol == "tcp" else None,
         )
     except ValueError:
-        test.doubts.append(f"a line cannot be read: {found[0][:60]}")
+        test.doubts.append(f"a line cannot be read: {match[0][:60]}")
         return None
 
 

@@ -92,14 +92,18 @@ class VoidAttempts:
         return f"nearly no attempt counts: {work} of {self.attempts}, and {link}"
 
 
-def _of_host(host: str, found: Interference, least_wait_share: float, most_taken: float = MOST_TAKEN) -> str:
-    if found.stopped_s > 0:
-        return f"{host}: a program that sends or receives was suspended for {found.stopped_s:.1f} s"
-    if found.taken_share is not None and found.taken_share > most_taken:
-        return f"{host}: other work took {found.taken_share:.0%} of the CPU time of the threads that send, forward and receive"
-    others_s = found.others_cpu_s
-    if (others_s is not None and others_s <= NEXT_TO_NOTHING * found.run_s) or found.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
+def _of_host(host: str, interference: Interference, least_wait_share: float, most_taken: float = MOST_TAKEN) -> str:
+    if interference.stopped_s > 0:
+        return f"{host}: a program that sends or receives was suspended for {interference.stopped_s:.1f} s"
+    if interference.taken_share is not None and interference.taken_share > most_taken:
+        return f"{host}: other work took {interference.taken_share:.0%} of the CPU time of the threads that send, forward and receive"
+    others_s = interference.others_cpu_s
+    if (
+        others_s is not None and others_s <= NEXT_TO_NOTHING * interference.run_s
+    ) or interference.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
         return ""
     calmest = f"in the calmest trial of the cell {least_wait_share:.0%}"
     used = "" if others_s is None else f"other work used {others_s:.1f} s of CPU time, and "
-    return f"{host}: {used}the threads that send, forward and receive waited {found.wait_share:.0%} of their time for a CPU, {calmest}"
+    return (
+        f"{host}: {used}the threads that send, forward and receive waited {interference.wait_share:.0%} of their time for a CPU, {calmest}"
+    )

@@ -48,6 +48,6 @@ async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
     return DutAtRest(cores, threads)
 
 
-def busy_threads(found: Interference) -> tuple[str, ...]:
+def busy_threads(interference: Interference) -> tuple[str, ...]:
     """The threads that ran or waited for a CPU all the time: one that shares its core with others polls too."""
-    return tuple(name for name, t in found.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * found.seconds)
+    return tuple(name for name, t in interference.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * interference.seconds)

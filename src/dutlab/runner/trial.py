@@ -232,7 +232,7 @@ FORWARDED = "ip_forwarded_datagrams"
 
 
 def with_rate_per_cpu_second(
-    measured: Measured, cell: Cell, found: Mapping[str, Interference], forwarding: tuple[str, ...] = (), forwarded: float = 0.0
+    measured: Measured, cell: Cell, interference: Mapping[str, Interference], forwarding: tuple[str, ...] = (), forwarded: float = 0.0
 ) -> Measured:
     """The same with these figures of everything that was driven together, where they are known.
 
@@ -240,7 +240,7 @@ def with_rate_per_cpu_second(
     trial, as their time is of the whole trial. A path that passes that counter by, as a flow table does, has fewer there than came through.
     """
     whole = measured.figures.get(cell.link_label)
-    here = found[THIS_MACHINE] if set(found) == {THIS_MACHINE} else None
+    here = interference[THIS_MACHINE] if set(interference) == {THIS_MACHINE} else None
     loaded_s = cell.setting.loaded_s
     if whole is None or here is None or plug_of(cell.workload).load is not LoadPattern.STEADY or loaded_s <= 0:
         return measured

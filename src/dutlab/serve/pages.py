@@ -79,11 +79,11 @@ class Pages:
         with self.runs.index() as index:
             total = count_runs(index, wanted)
             number = min(number, max(1, -(-total // A_PAGE)))
-            found = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
-            offered, away = choices(index), self.runs.away(index, [line.name for line in found])
+            runs = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
+            offered, away = choices(index), self.runs.away(index, [line.name for line in runs])
         address = urlencode({name: value for name, value in given.items() if value})
         return self.page(
-            "runs", found=found, away=away, of_fleet=self.runs.of_fleet, total=total,
+            "runs", found=runs, away=away, of_fleet=self.runs.of_fleet, total=total,
             number=number, pages=max(1, -(-total // A_PAGE)), given=given, narrowed=any(given.values()),
             address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
         )  # fmt: skip

@@ -135,9 +135,9 @@ def _of_pcidump(address: str, body: str) -> PcieStep | None:
     )
 
 
-def _aspm(said: str | None) -> str | None:
+def _aspm(text: str | None) -> str | None:
     """`disabled` → `off`; `L0s/L1` and `L0s, L1 enabled` → `L0s and L1`."""
-    if said is None:
+    if text is None:
         return None
-    states = re.findall(r"L0s|L1", said)
-    return " and ".join(states) if states else "off" if said == "disabled" else said
+    states = re.findall(r"L0s|L1", text)
+    return " and ".join(states) if states else "off" if text == "disabled" else text

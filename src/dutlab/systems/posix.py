@@ -91,9 +91,9 @@ def listens(port: int) -> Argv:
     return ("sh", "-c", _LISTENS.format(port=port))
 
 
-def is_listening(said: str, _: int) -> bool:
+def is_listening(text: str, _: int) -> bool:
     """Grep has looked for the port already."""
-    return bool(said.strip())
+    return bool(text.strip())
 
 
 def _absent(groups: Sequence[tuple[str, ...]]) -> Argv:

@@ -138,8 +138,8 @@ def parse_counters(text: str) -> dict[str, float]:
     return found
 
 
-def _is_listening(said: str, port: int) -> bool:
-    return str(port) in _LISTENER.findall(said)
+def _is_listening(text: str, port: int) -> bool:
+    return str(port) in _LISTENER.findall(text)
 
 
 WINDOWS = System(

@@ -152,11 +152,11 @@ def far_node(p: Inventory) -> Iterator[Finding]:
             )
 
 
-def _shared(p: Inventory, host: str, what: str, price: Price, said: str) -> Finding:
+def _shared(p: Inventory, host: str, what: str, price: Price, text: str) -> Finding:
     dut = ", ".join(map(str, sorted(p.pinned.get(p.dut, ()))))
     return Finding(
         "shared-core", what, price, (host, p.dut),
-        (Evidence(host, "taskset -pc", said), Evidence(p.dut, "taskset -pc", dut)),
+        (Evidence(host, "taskset -pc", text), Evidence(p.dut, "taskset -pc", dut)),
         (CureStep(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
         (CureStep(host, "by hand: choose the earlier layout"),),
     )  # fmt: skip

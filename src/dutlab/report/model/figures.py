@@ -76,8 +76,8 @@ def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
 
 def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:
     """A dash in place of a figure that a measured cell cannot have, such as a percentile that too few samples lie beyond."""
-    found = value_of(group, link or group.cell.link_label, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
+    value = value_of(group, link or group.cell.link_label, figure, book)
+    return "–" if isinstance(value, Missing) and group.measured else value
 
 
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:

@@ -158,9 +158,9 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     every = _cells(run)
-    found = decided(contests_of([every], asked, base=base), asked)
-    of_mode = {m: between_modes(found, every, base, m) for m in others}
-    whole = overall_of(found, every, [base, *others])
+    answer = decided(contests_of([every], asked, base=base), asked)
+    of_mode = {m: between_modes(answer, every, base, m) for m in others}
+    whole = overall_of(answer, every, [base, *others])
     _insist_on_pairs([c.pair for of in of_mode.values() for c in of], run.name, list(every.values()))
     own = own_words(cell.cell for of in cells.values() for cell in of.values())
     return tuple(
@@ -196,9 +196,9 @@ def _versions(records: Sequence[TrialRecord]) -> set[str]:
     return {of for r in records if (of := r.tool_facts.get("iperf3_version") or r.tool_facts.get("iperf3"))}
 
 
-def _design_of(found: Sequence[Comparison]) -> RunOrder:
+def _design_of(comparisons: Sequence[Comparison]) -> RunOrder:
     """The weakest of them."""
-    return max((c.pair.design for c in found), key=lambda design: design.least, default=RunOrder.IN_TURN)
+    return max((c.pair.design for c in comparisons), key=lambda design: design.least, default=RunOrder.IN_TURN)
 
 
 _Cells = dict[CellKey, CellFigures]

@@ -26,10 +26,10 @@ def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) ->
     """
     asked = asked or CompareRequest()
     insist_on_figures(asked.figures, runs)
-    found = decided(contests_of([cells_of(run.records) for run in runs], asked), asked)
-    if not found:
+    answer = decided(contests_of([cells_of(run.records) for run in runs], asked), asked)
+    if not answer:
         raise InputError(f"{', '.join(run.name for run in runs)}: no two modes or levels were measured alike", remedy="an order needs two")
-    return tuple(standing for _, standing in found)
+    return tuple(standing for _, standing in answer)
 
 
 def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:

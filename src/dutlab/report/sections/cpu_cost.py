@@ -71,15 +71,15 @@ def _fixed_work_s(records: Iterable[TrialRecord]) -> list[float]:
 def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[ModeCost, ...]:
     """Of the modes that can be compared; `time_s` is the processor time in which the figures count frames."""
     asked = CompareRequest(figures)
-    found = decided(contests_of([cells], asked), asked)
+    answer = decided(contests_of([cells], asked), asked)
     modes = list(dict.fromkeys(of.cell.mode for of in cells.values()))
-    overall = overall_of(found, cells, modes)
+    overall = overall_of(answer, cells, modes)
     dear: dict[tuple[str, str], tuple[float, bool]] = {}
     for first in modes:
         for second in modes:
             if (of := overall.get((first, second))) is not None:
                 dear[first, second] = 1 / of.ratio, of.verdict is Verdict.WORSE
-            elif first != second and (alone := [c for c in between_modes(found, cells, first, second) if c.ratio is not None]):
+            elif first != second and (alone := [c for c in between_modes(answer, cells, first, second) if c.ratio is not None]):
                 ratios = [1 / c.ratio.ratio for c in alone if c.ratio is not None]
                 dear[first, second] = exp(fmean(map(log, ratios))), all(c.verdict is Verdict.WORSE for c in alone)
     known = [m for m in modes if all((m, other) in dear or (other, m) in dear for other in modes if other != m)]

@@ -119,11 +119,11 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
     """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
     about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
-    found = value_of(group, group.cell.link_label, "throughput_pps", book)
+    value = value_of(group, group.cell.link_label, "throughput_pps", book)
     most = value_of(group, group.cell.link_label, "max_pps", book)
-    if isinstance(found, Figure) and isinstance(most, Figure) and most.median:
-        share = f"{found.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
-        yield f"{about}: throughput {figure_text(found, unit)}, {share}."
+    if isinstance(value, Figure) and isinstance(most, Figure) and most.median:
+        share = f"{value.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
+        yield f"{about}: throughput {figure_text(value, unit)}, {share}."
     for record in group.measured:
         yield from (f"{about}: {note}" for note in record.notes)
 

@@ -151,9 +151,9 @@ def _there(optic: Optic, state: int | None) -> Optic:
     return replace(optic, values=values, note=note)
 
 
-def _form(code: int | None, said: str) -> str:
+def _form(code: int | None, text: str) -> str:
     """What ethtool says of a CMIS module is a sentence."""
-    return _CMIS_FORMS.get(code or 0, said)
+    return _CMIS_FORMS.get(code or 0, text)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON holds
