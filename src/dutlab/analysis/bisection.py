@@ -21,7 +21,7 @@ FEWEST_OF_ENDS = 24
 
 
 class VersionSide(enum.Enum):
-    """Which end of the row a version is like."""
+    """End of the row that a version equals."""
 
     FIRST = "as the first"
     LAST = "as the last"
@@ -57,7 +57,7 @@ class Bisection:
 
     @property
     def contradicts(self) -> bool:
-        """Whether a later version is as the first again: there is more than one change."""
+        """True if a later version equals the first again: there is more than one change."""
         _, high = self.bounds
         return any(side is VersionSide.FIRST and at > high for at, side in self.known.items())
 
@@ -68,12 +68,12 @@ def most_steps(count: int) -> int:
 
 
 def side_of_count(value: float, first: float, last: float) -> VersionSide:
-    """Of counts, by the nearer end."""
+    """Return the nearer end for a count."""
     return VersionSide.LAST if abs(value - last) < abs(value - first) else VersionSide.FIRST
 
 
 def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> VersionSide:
-    """Of logarithms of ratios to the first version, one a block; `whole` is that of the last, and one error in so many steps is LEVEL."""
+    """Return the side by logarithms of ratios to the first version, one a block; `whole` is the last's. One error in `steps` is LEVEL."""
     for_last = likelier(changes, 0.0, whole)
     if abs(for_last) < log(steps / LEVEL):
         return VersionSide.UNKNOWN

@@ -1,4 +1,4 @@
-"""How two sides were measured, and so what a difference between them can mean.
+"""Designs: the way two sides were measured, and what a difference between them can mean.
 
 The unit of independence is whatever was set up again: the blocks of one run, in which every mode has its turn, or whole runs. Changes
 between two runs that come from outside the box (a reboot, cabling, heat, a neighbour's load) do not show in the spread of one run's
@@ -16,7 +16,7 @@ from statistics import fmean
 from dutlab.stats.power import LEAST_IN_TURN
 
 LEVEL = 0.05
-"""Of significance, for all comparisons of one question together."""
+"""Level of significance, for all comparisons of one question together."""
 _MIXED = 0.4
 """Mean share of neighbours in time that are of different sides: blocks in random order have at least half, stretches 1/(2n - 1)."""
 
@@ -29,7 +29,7 @@ class NotKnown(enum.Enum):
 
 
 class RunOrder(enum.Enum):
-    """How the two sides lie in time."""
+    """Order in time of the two sides."""
 
     IN_TURN = "in turn"
     """Blocks of one run: each has every mode once."""
@@ -56,7 +56,7 @@ class RunOrder(enum.Enum):
 
     @property
     def not_known(self) -> tuple[NotKnown, ...]:
-        """What it leaves open, whatever is proven."""
+        """Questions that it leaves open, whatever is proven."""
         return (NotKnown.SET_UP,) if self.one_setup_a_side else ()
 
 
@@ -77,7 +77,7 @@ each cell has its own. 10 %: a machine that grows slower for minutes, as users o
 
 
 def in_turn(cells: Sequence[tuple[Sequence[datetime], Sequence[datetime]]]) -> bool:
-    """Whether the two sides took turns in time, over all cells; `cells` holds the moments of the first and second side of each."""
+    """Return whether the sides took turns in time, over all cells; `cells` holds the times of the first and second side of each."""
     shares = []
     for first, second in cells:
         if min(len(first), len(second)) < 2:  # noqa: PLR2004 - one repeat a side takes no turns

@@ -1,4 +1,4 @@
-"""What each factor does, from cells as they are: full, fractional or made by hand, with cells missing.
+"""Effects of factors, from cells as they are: full, fractional or made by hand, with cells missing.
 
 An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one answer a block, in which the level of the
 block cancels, however it moves from one to the next; cells are in random order inside a block, so answers of blocks are independent. The
@@ -44,14 +44,14 @@ class FactorCell:
 
 @dataclass(frozen=True)
 class Sureness:
-    """How sure a ratio is."""
+    """Confidence in a ratio."""
 
     interval: Interval | None
     """95 %, of this ratio alone; None where there is no estimate of the error."""
     p: float | None
     """Two-sided, adjusted for everything that the analysis tests (Holm), or by the rule for answers for all pairs of the run."""
     verdict: Verdict | None = None
-    """By the rule for answers, of cells that it compares."""
+    """Verdict of the rule for answers, for cells that it compares."""
 
     @property
     def proven(self) -> bool:
@@ -86,7 +86,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Interaction:
-    """How far one effect depends on another factor: its ratio after a change of the other over that before it."""
+    """Dependence of one effect on another factor: its ratio after a change of the other over that before it."""
 
     effect: str
     change: tuple[Levels, Levels]
@@ -112,7 +112,7 @@ class Analysis:
     left_out: tuple[str, ...]
     """Sentences on cells without a ratio: those with values that are not above zero."""
     rests_on: str
-    """What intervals and p come from, in words; why there are none."""
+    """Source of intervals and p, in words; or the reason why there are none."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -312,7 +312,7 @@ def _effects(data: _Data) -> tuple[list[Effect], list[str]]:
 
 
 def _interactions(data: _Data) -> Iterator[Interaction]:
-    """Of every change of one group with every change of another, all else equal."""
+    """Yield the interaction of every change of one group with every change of another, all else equal."""
     groups = data.design.groups
     for a, b in combinations(range(len(groups)), 2):
         for change_a in _changes(data.design, a):

@@ -46,7 +46,7 @@ class Heaps:
 
 @dataclass(frozen=True)
 class Flags:
-    """What was seen; `outliers` are indices in the order of time."""
+    """Shape of the values; `outliers` are indices in the order of time."""
 
     outliers: tuple[int, ...] = ()
     drift: Drift | None = None
@@ -152,7 +152,7 @@ def _trend_p(n: int, score: int) -> float:
 
 @lru_cache(maxsize=64)
 def _inversions(n: int) -> tuple[int, ...]:
-    """How many orders of n values have each number of inversions (Mahonian numbers)."""
+    """Return how many orders of n values have each number of inversions (Mahonian numbers)."""
     ways = [1]
     for k in range(2, n + 1):
         below = [0, *accumulate(ways)]

@@ -28,14 +28,14 @@ def tested(pairs: Sequence[Pair], least: float | None) -> list[TestedPair]:
 
 
 def _least(pair: Pair) -> float:
-    """That of the design; a single run against a few has nothing that shows what a run by itself can be off by."""
+    """Return the least difference of the design. For a single run against a few, nothing shows the error of a single run."""
     few, many = sorted((len(pair.first), len(pair.second)))
     alone = pair.design is RunOrder.RUNS and few == 1 and many < ENOUGH_FOR_ONE
     return (RunOrder.ONE_AFTER_THE_OTHER if alone else pair.design).least
 
 
 def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
-    """Where runs are the unit, with errors that are shared among the cells of the same runs."""
+    """Judge pairs whose unit is the run, with errors that cells of the same runs share."""
     out = list(pairs)
     same: dict[object, list[int]] = {}
     for n, m in enumerate(pairs):
@@ -53,7 +53,7 @@ def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
 
 
 def _of_few(pairs: Sequence[TestedPair]) -> list[TestedPair]:
-    """Where the repeats of one run are too few for ranks among so many pairs: the levels by the spread of all cells of that figure."""
+    """Judge pairs whose repeats are too few for ranks among so many pairs: levels by the spread of all cells of that figure."""
     tests, out = sum(m.p is not None for m in pairs), list(pairs)
     places = [n for n, m in enumerate(pairs) if _is_few(m, tests)]
     for figure in {pairs[n].pair.figure for n in places}:
@@ -86,7 +86,7 @@ def _one_and_others(pair: Pair) -> tuple[tuple[float, ...], float] | None:
 
 
 def adjusted(pairs: Sequence[TestedPair]) -> list[float]:
-    """What p comes to for each, adjusted for all; rounds are judged together."""
+    """Return p of each, adjusted for all; rounds are judged together."""
     rounds = {n: m for n, m in enumerate(pairs) if m.pair.design is RunOrder.ROUNDS}
     of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max(m.least for m in rounds.values())) if rounds else ())
     others = iter(holm([m.p for n, m in enumerate(pairs) if n not in rounds and m.p is not None]))
@@ -94,7 +94,7 @@ def adjusted(pairs: Sequence[TestedPair]) -> list[float]:
 
 
 def rounds_of(pair: Pair) -> dict[int, Round]:
-    """What both sides measured in each round that both have."""
+    """Return the values of both sides in each round that both have."""
     first, second = (dict(zip(at, of, strict=True)) for at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second)))
     return {number: (first[number], second[number]) for number in first if number in second}
 
@@ -121,7 +121,7 @@ class TestedPair:
     ratio: Ratio | None = None
     runs: RunLevels | None = None
     few: RunLevels | None = None
-    """By the spread of all cells, where repeats are too few for ranks."""
+    """Levels by the spread of all cells, where repeats are too few for ranks."""
     test: RankTest | None = None
     p: float | None = None
 
@@ -142,7 +142,7 @@ class TestedPair:
 
     @classmethod
     def _within_runs(cls, of: TestedPair) -> TestedPair:
-        """By the medians of either side in each run that has both; of values that have no logarithm by their signs."""
+        """Compare the medians of either side in each run that has both; for values without a logarithm by their signs."""
         if not (strata := strata_of(of.pair)):
             return of
         test = over_runs(strata, of.least)

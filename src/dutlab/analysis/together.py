@@ -1,4 +1,4 @@
-"""What all cells say at once.
+"""Statement of all cells at once.
 
 Cells of one block share its minutes, and cells of one run its set-up: they are not independent witnesses, however many there are. So each
 block (with several runs a side: each run) counts once, by the geometric mean of its cells, each relative to that cell's own level.
@@ -31,7 +31,7 @@ class Together:
     verdict: Verdict
     words: str
     ratio: float
-    """Of the blocks' medians (with few blocks, or several runs a side: of their geometric means); above 1 is better."""
+    """Ratio of the blocks' medians (with few blocks, or several runs a side: of their geometric means); above 1 is better."""
     p: float
     cells: int
     blocks: tuple[int, int]
@@ -89,7 +89,7 @@ def together(comparisons: Sequence[Comparison], tests: int = 1) -> Together | No
 
 
 def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
-    """Of each two modes of a run, what all their cells say at once; p is adjusted (Holm) over all of them that have two cells or more."""
+    """Return the statement of all cells on each two modes of a run; p is adjusted (Holm) over all pairs of modes with two cells or more."""
     found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons, len(pairs))) is not None}
     return {modes: _adjusted(of, p) for (modes, of), p in zip(found.items(), holm([of.p for of in found.values()]), strict=True)}
 

@@ -28,7 +28,7 @@ from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.units import Seconds
 
 ORIGINAL_LIMIT_S = Seconds(30.0)
-"""What the original allows a step that names no time-out."""
+"""The original's limit of a step that names no time-out."""
 _LONGEST_S = 366 * 86400.0
 _NOTHING = ":"
 """The shell's command that does nothing."""
@@ -39,14 +39,14 @@ _CPUSET = re.compile(r"\bcpuset\s+-l\s+([0-9,-]+)\s+")
 
 
 class Dialect(Enum):
-    """Which Conductor a host's file was written for."""
+    """Version of Conductor for which a host's file was written."""
 
     OF_2015 = "2015"
     TODAY = "today"
 
 
 class StepLimit(Enum):
-    """Which plain steps have the original's limit of 30 s."""
+    """Plain steps that have the original's limit of 30 s."""
 
     OF_2015 = "those of files with [Master]"
     ALL = "all"
@@ -55,7 +55,7 @@ class StepLimit(Enum):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How files are read beyond their grammar."""
+    """Options of reading, beyond the grammar of files."""
 
     limit: StepLimit = StepLimit.OF_2015
     translate: bool = False

@@ -32,12 +32,12 @@ Rows = list[dict[str, Any]]
 
 
 def is_log(text: str) -> bool:
-    """Whether `text` is the log of 2015."""
+    """Return whether `text` is the log of 2015."""
     return _HANDED_OUT in text and not text.lstrip().startswith("{")
 
 
 def is_text_report(text: str) -> bool:
-    """Whether `text` is what `-f text` writes."""
+    """Return whether `text` is the output of `-f text`."""
     return text.startswith("Conductor Test Results\n")
 
 
@@ -87,7 +87,7 @@ def read_text_report(text: str) -> dict[str, Any]:
 
 
 def _phases(lines: list[str]) -> Iterator[list[Rows]]:
-    """Of each phase: the rows of each host. What a phase that was cut has is kept."""
+    """Yield the rows of each host, phase by phase. The rows of a phase that was cut are kept."""
     handed, hosts, rows = 0, list[Rows](), Rows()
     before = ""
     for line in lines:

@@ -72,7 +72,7 @@ def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows], now: dat
 
 
 def conductor_text(report: Mapping[str, Any]) -> str:
-    """The same as text, as `-f text -o FILE` has it."""
+    """Return the report as text, as `-f text -o FILE` writes it."""
     about = report["metadata"]
     lines = ["Conductor Test Results", "=====================", ""]
     lines += [f"{name}: {about[key]}" for name, key in _HEAD]

@@ -42,13 +42,13 @@ class _Result:
 
     @property
     def words(self) -> str:
-        """That it failed, and the last line that it said."""
+        """Words that say that it failed, and its last line of output."""
         said = self.message.strip().rpartition("\n")[2][:200]
         return f"{self.host}, {self.phase}, step {self.place}: {self.why}{f': {said}' if said else ''}"
 
     @property
     def row(self) -> Row:
-        """As dutlab's own steps have it (tools/steps.py)."""
+        """Row as for dutlab's own steps (tools/steps.py)."""
         return {
             "host": self.host,
             "phase": self.phase,
@@ -70,12 +70,12 @@ class _Result:
 
     @property
     def file(self) -> str:
-        """Where its output is kept, without the ending."""
+        """Path of its output, without the ending."""
         return f"{plain_name(self.host)}/{self.phase}/{self.place:02d}"
 
     @property
     def subject(self) -> Subject:
-        """What the figures in its output are of."""
+        """Subject of the figures in its output."""
         return Subject((plain_place(self.host),), part=step_part(self.phase, self.place))
 
 
@@ -124,7 +124,7 @@ def _trial(device: str, document: Mapping[str, Any], repairs: list[str]) -> Impo
 
 
 def _results(trial: Mapping[str, Any]) -> Iterator[_Result]:
-    """What can be read of a trial's steps, in the order of phases and hosts."""
+    """Yield the readable results of a trial's steps, in the order of phases and hosts."""
     for phase in PHASES:
         workers = member(member(member(trial, "phases"), phase), "workers")
         for key in workers:

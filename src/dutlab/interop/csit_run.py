@@ -72,7 +72,7 @@ def _bounds(rates: Mapping[str, Any], gbps: Mapping[str, Any], unit: object) -> 
 
 
 def _times(of: object) -> dict[str, Any]:
-    """Of a mapping, or of `min/avg/max/histogram`."""
+    """Return the times of a mapping, or of `min/avg/max/histogram`."""
     held = of if isinstance(of, Mapping) else dict(zip(_TIMES, str(of).split("/"), strict=False))
     return {"unit": "us"} | {word: us for word in _TIMES if (us := _above(held.get(word))) is not None}
 

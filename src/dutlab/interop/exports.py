@@ -163,7 +163,7 @@ def _iperf3(run: RunFolder, r: TrialRecord, link: str, rates: tuple[float, float
 
 
 def loadtest_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
-    """The same of each ramp on one link, as trex-loadtest writes it. Raises StoreError."""
+    """Yield name and content of a file for each ramp on one link, as trex-loadtest writes it. Raises StoreError."""
     for r in run.records():
         if counts(r):
             try:

@@ -45,7 +45,7 @@ from dutlab.tools.fio.output import ALL_CLIENTS, FioDirection, JobOutput, cached
 from dutlab.tools.json_text import UnreadableError, number, read_cut_object
 
 STORAGE = "storage"
-"""What to write where other tools name a link."""
+"""Place of figures where other tools name a link."""
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
 _DRIVE = re.compile(r"[^\s:/]+:[^\s:/]+")
@@ -99,7 +99,7 @@ class _Report:
     document: Mapping[str, Any]
     repairs: Sequence[str]
     tells_options: bool = True
-    """Whether it names every option of its jobs."""
+    """True if it names every option of its jobs."""
     left_out: tuple[LeftOut, ...] = ()
     assumed: tuple[AssumedUnit, ...] = ()
 
@@ -108,7 +108,7 @@ class _Report:
         return number(self.document, "timestamp")
 
     def is_earlier(self, other: _Report) -> bool:
-        """Whether it is of the same run of fio as `other`, which came later: of the same jobs, from the same start, for a shorter time."""
+        """Return whether it is of the same run of fio as `other`, which came later: the same jobs and start, a shorter time."""
         mine, theirs = jobs_of(self.document), jobs_of(other.document)
         if [(job.client, job.name, job.group) for job in mine] != [(job.client, job.name, job.group) for job in theirs]:
             return False
@@ -147,14 +147,14 @@ def _reports(data: bytes) -> list[_Report]:
 
 
 def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
-    """What fio's text does not say."""
+    """Return units that fio's text does not name."""
     old = version.startswith(("fio-1", "fio-2", "fio 1", "fio 2"))
     kilo = (AssumedUnit("bw", "1024 bytes for KB", f"{version} means it so"),) if old else ()
     return (*kilo, AssumedUnit("date", "UTC", "fio names no zone"))
 
 
 def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
-    """Of reports of one run of fio the last."""
+    """Return the last of several reports of one run of fio."""
     kept: list[_Report] = []
     passed = 0
     for report in reports:

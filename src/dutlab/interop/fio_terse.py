@@ -32,7 +32,7 @@ _REMEDY = "write it with --output-format=json"
 
 
 def is_terse(data: bytes) -> bool:
-    """Whether a line of it is one of these."""
+    """Return whether a line of it is of this form."""
     return any(_LINE.match(line) for line in _lines(data))
 
 

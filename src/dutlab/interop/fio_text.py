@@ -40,7 +40,7 @@ _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def read_text(data: bytes) -> dict[str, Any]:
-    """What the text says, called as in fio's JSON. Raises UnreadableError where no job has a result in it."""
+    """Read the text into the members of fio's JSON. Raises UnreadableError where no job has a result in it."""
     jobs: dict[tuple[str, str, str], _Job] = {}
     options: dict[tuple[str, str], dict[str, str]] = {}
     disks: dict[str, dict[str, Any]] = {}
@@ -77,7 +77,7 @@ class _Job:
     """Values of the direction that is being read."""
     kind: str = "clat_ns"
     scale: float = 0.0
-    """How many ns the percentiles' unit has."""
+    """Unit of the percentiles, in ns."""
 
     def take(self, line: str) -> None:
         if match := _WAY.match(line):

@@ -81,13 +81,13 @@ class _Series:
     why: Omission | None
     """Why it is in no figure: computed from others, or sampled with a stream and without a measure."""
     has_total: bool
-    """Whether the tool gave the mean of the whole test."""
+    """True if the tool gave the mean of the whole test."""
     span_s: tuple[float, float] | None
     """When its samples began and ended, by the file's clock."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is a stream or a ping."""
+        """True if it is a stream or a ping."""
         return self.why is None
 
 
@@ -130,7 +130,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _asked(document: Mapping[str, Any]) -> dict[str, Value]:
-    """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
+    """Return other settings of the test: the version of IP, and those of `--test-parameter`."""
     version = number(document, "IP_VERSION")
     given: dict[str, Value] = {
         str(key): value for key, value in member(document, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
@@ -199,7 +199,7 @@ def _samples(raw: object, *, of_times: bool) -> list[tuple[float, float | None]]
 
 
 def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
-    """What brings the raw values nearest to those in flent's unit; None where nothing does, or there are none."""
+    """Return the conversion that brings the raw values nearest to those in flent's unit; None where none does, or there are none."""
     if not raw or not shown:
         return None
     aims = [_quantile(sorted(shown), percent) for percent in (25, 50, 75)]
@@ -228,7 +228,7 @@ def _span(raw: object) -> tuple[float, float] | None:
 
 
 def _unit(document: Mapping[str, Any], series: str) -> str:
-    """As flent writes it; files of before 2014 name none, and their series say it themselves."""
+    """Return the unit that flent writes; files of before 2014 name none, and their series imply it."""
     about = member(document, "SERIES_META")
     if any(member(about, key).get("UNITS") for key in about):
         return str(member(about, series).get("UNITS") or "")
@@ -236,7 +236,7 @@ def _unit(document: Mapping[str, Any], series: str) -> str:
 
 
 def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
-    """Of what was sent (upload) and what came back (download), where both were; the whole has the times too."""
+    """Return the figures of upload and download, where both were there; the whole has the times too."""
     streams = [one for one in series if one.is_measured and one.unit in _SCALES]
     arrived = [one for one in streams if not _is_sent(one)]
     ways = {
@@ -255,7 +255,7 @@ def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
 
 
 def _is_sent(stream: _Series) -> bool:
-    """Whether its samples are what a client of UDP sent; the mean that the server reports at the end is what arrived (IperfCsvRunner)."""
+    """Return whether its samples are sent datagrams of a UDP client; the server's mean at the end is of arrivals (IperfCsvRunner)."""
     return stream.name.startswith("UDP") and not stream.has_total
 
 

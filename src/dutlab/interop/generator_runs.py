@@ -1,4 +1,4 @@
-"""What pkt-gen and ipgen print as trials of ours: frames on one link as a sweep finds them, ipgen's own benchmark as `generation`."""
+"""Read the output of pkt-gen and ipgen as trials: frames on one link as of a sweep, ipgen's benchmark as `generation`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
-    """What a receiver took is of as many sizes as its reports say; its closing account is of all of them together."""
+    """Yield a receiver's frames by size, as its reports say; its closing account is of all sizes together."""
     doubts = [f"line {n} is like a report and cannot be read" for n in run.unread]
     doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if run.total is None else []
     doubts += [] if run.direction else ["nothing says whether it sent or received; it is taken for a sender"]

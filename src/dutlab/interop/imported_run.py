@@ -30,7 +30,7 @@ from dutlab.subject import Figures, back_of, joined
 from dutlab.units import BpsL1
 
 LINK = "a"
-"""What the one way of a file that names none is called here."""
+"""Name of the only direction of a file that names none."""
 BACK, BOTH = back_of(LINK), joined((LINK, back_of(LINK)))
 """Its way back, and both directions together."""
 _DETAIL = 400
@@ -39,7 +39,7 @@ _DETAIL = 400
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What a file may leave open and a user can say."""
+    """Options for what a file leaves open."""
 
     line_rate: BpsL1 | None = None
 
@@ -96,22 +96,22 @@ class Imported:
     why: str = ""
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """As in a record. An importer leaves it empty: the user's line rate fills it, which each direction has (`a`, `a.back`)."""
+    """Ceilings as in a record. An importer leaves them empty: the user's line rate fills them, for each direction (`a`, `a.back`)."""
     apart: Mapping[str, str] = field(default_factory=dict)
-    """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
+    """Settings that are in the cell only where trials of one device differ in them (`told_apart`): hosts, and choices of a host."""
     test_ids: Sequence[str] = ()
     """Names of the test of which the reports of both its ends have one in common, the surest first."""
     is_second: bool = False
-    """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
+    """True if it is the report of the end that has nothing more than the other's (`once_each`)."""
     datagram_bytes: float | None = None
     """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
     left_out: Sequence[LeftOut] = ()
-    """Of the whole file where it is the first of its trials, else of this trial."""
+    """Parts that were left out: of the whole file for the first of its trials, else of this trial."""
     assumed: Sequence[AssumedUnit] = ()
 
     @property
     def tables(self) -> dict[str, Sequence[Row]]:
-        """What a record keeps of the frame."""
+        """Tables that a record keeps of the import."""
         left_out: list[Row] = [{"what": o.what, "why": o.why.value, "count": o.count, "detail": o.detail} for o in self.left_out]
         assumed: list[Row] = [{"field": a.field, "unit": a.unit, "why": a.why} for a in self.assumed]
         return {name: rows for name, rows in ((LEFT_OUT, left_out), (ASSUMED, assumed)) if rows}
@@ -140,7 +140,7 @@ def _said(value: float | str | None) -> float | str | None:
 
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
-    """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
+    """Return the trials without second reports of tests whose first report has a result; their files are kept with those."""
     first_of: dict[str, list[int]] = {}
     for n, trial in enumerate(trials):
         for test_id in () if trial.is_second or trial.why else trial.test_ids:
@@ -161,7 +161,7 @@ def once_each(trials: Sequence[Imported]) -> list[Imported]:
 
 
 def told_apart(trials: Sequence[Imported]) -> list[Imported]:
-    """The same trials: those of a device that were asked the same, but differ in `apart`, have that in their cells, and are no repeats.
+    """Separate trials of a device with the same request that differ in `apart`: put that into their cells, so that they are no repeats.
 
     Where all of a device agree it stays out: devices are compared also where each was reached at another address.
     """
@@ -194,7 +194,7 @@ def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
 
 
 def frame_words(trials: Iterable[Imported]) -> list[str]:
-    """What of the files is in no figure, and the units that were assumed: a sentence each, with the count of all files."""
+    """Return sentences on parts that are in no figure, and on assumed units, with the count over all files."""
     counts, details = Counter[tuple[str, Omission]](), dict[tuple[str, Omission], list[str]]()
     assumed = list[str]()
     for trial in trials:
@@ -218,7 +218,7 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def moment_in(text: object) -> datetime | None:
-    """The same of a moment in the words of ISO 8601; one without a zone is taken for UTC."""
+    """Return the time of a text in ISO 8601; one without a zone is taken for UTC."""
     try:
         found = datetime.fromisoformat(str(text))
         return moment((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())

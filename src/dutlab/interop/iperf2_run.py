@@ -190,7 +190,7 @@ def _csv_moment(text: str) -> datetime | None:
 
 
 def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
-    """Of each stream the lines from 0 that no longer one follows."""
+    """Yield the lines from 0 of each stream that no longer line follows."""
     for n, sample in enumerate(samples):
         later = next((s for s in samples[n + 1 :] if s.stream == sample.stream and (s.total is None) == (sample.total is None)), None)
         if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + _SHORTEST_S)):
@@ -198,7 +198,7 @@ def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
 
 
 def _ran_together(one: _Sample, other: _Sample) -> bool:
-    """Whether two totals are of one time; without any time, none are known to be."""
+    """Return whether two totals are of one time; without any time, none are known to be."""
     if one.ended is None or other.ended is None:
         return False
     begun = max(s.ended - timedelta(seconds=s.seconds) for s in (one, other) if s.ended is not None)

@@ -55,7 +55,7 @@ _OPTIONS = {
 }  # fmt: skip
 _POWERS = "_kmgt"
 _MEGABIT_A_SECOND = 1048576
-"""What UDP sends where `-b` is not said (iperf.h, UDP_RATE)."""
+"""Rate of UDP without `-b` (iperf.h, UDP_RATE)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
 
 
 def _further(text: str) -> Iterator[int]:
-    """Where tests begin of which only lines are left, without what iperf3 says before: behind the sums of another test."""
+    """Yield where tests begin of which only lines are left, without iperf3's introduction: after the sums of another test."""
     sums, end = set[tuple[str, str, str]](), 0
     for line in lines_of(text):
         own, head = (line.stream, line.role, line.side), text.find("[ ID]", end, line.at)
@@ -212,7 +212,7 @@ class _Way:
         return [_row(to_s, of, sent=of_udp and of[0].datagrams is None) for to_s, of in groups.items() if whole or len(of) == self._streams]
 
     def _total(self, lines: Sequence[TextLine]) -> _Total | None:
-        """Of the line of the sum, or else of those of all streams."""
+        """Return the total of the sum's line, or else of those of all streams."""
         whole = [line for line in lines if line.stream == SUM][-1:]
         if not whole:
             whole = list({line.stream: line for line in lines}.values())
@@ -262,7 +262,7 @@ def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bo
 
 
 def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
-    """What was asked for: by the command, and better by `-V`."""
+    """Return the request: by the command, and better by `-V`."""
     asked: dict[str, Value] = {k: v for k, v in options.items() if k != "congestion"}
     if match := _VERBOSE.search(text):
         asked |= {
@@ -275,7 +275,7 @@ def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -
 
 
 def _options(command: str) -> dict[str, Value]:
-    """Of a command what makes the test, `-b 1G` and `-b1G` alike."""
+    """Return the settings in a command, `-b 1G` and `-b1G` alike."""
     words, found = command.split(), dict[str, Value]()
     for n, word in enumerate(words):
         name, is_long, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])

@@ -52,7 +52,7 @@ class LoadtestSample:
 
 @dataclass(frozen=True)
 class LoadtestFile:
-    """What such a file says. Durations in seconds, `rampup_target` in percent of line rate."""
+    """Contents of such a file. Durations in seconds, `rampup_target` in percent of line rate."""
 
     warmup_mult: str
     warmup_duration: float
@@ -65,7 +65,7 @@ class LoadtestFile:
 
     @property
     def profile(self) -> str:
-        """As the graphs call it: `imix`, `64B`, else the file's name without `.py`."""
+        """Name in the graphs: `imix`, `64B`, else the file's name without `.py`."""
         name = self.profile_file.rsplit("/", 1)[-1]
         return "64B" if name == _PROFILES["64"] else name.removesuffix(".py")
 
@@ -102,7 +102,7 @@ def to_bytes(of: LoadtestFile) -> bytes:
 
 
 def from_bytes(data: bytes, name: str) -> LoadtestFile:
-    """What a file called `name` says. Raises InputError with all that is wrong with it, to a limit."""
+    """Read the file `name`. Raises InputError with all faults, up to a limit."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as e:

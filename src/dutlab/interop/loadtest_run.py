@@ -106,7 +106,7 @@ def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]
 
 
 def _cut(of: LoadtestFile) -> str:
-    """Where the file ends before its ramp could: how far it goes; empty for a whole ramp."""
+    """Return where the file ends before its ramp could; empty for a whole ramp."""
     asked, told = of.warmup_duration + of.rampup_duration, _instants(of)[-1]
     return "" if told >= asked - _LATE_S else f"the file ends {told:.0f} s into a ramp that was to last {asked:.0f} s"
 

@@ -1,4 +1,4 @@
-"""What netperf prints, for people or as omni output, as trials of ours."""
+"""Read netperf's text or omni output as trials."""
 
 from __future__ import annotations
 

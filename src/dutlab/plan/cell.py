@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Setting)
 
 
 class Cell(BaseModel):
-    """What is varied."""
+    """Levels and settings of one cell."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class Cell(BaseModel):
 
     @property
     def workload(self) -> str:
-        """As the experiment file calls it."""
+        """Name of the workload in the experiment file."""
         return self.setting.workload
 
     @property
@@ -44,7 +44,7 @@ class Cell(BaseModel):
 
     @property
     def generator(self) -> GeneratorModel | None:
-        """What sends its frames, if it sends any; None for the engine."""
+        """Generator of its frames, if it sends any; None for the engine."""
         return self.setting.generator if isinstance(self.setting, FrameSetting) else None
 
     def setting_as(self, kind: type[S]) -> S:

@@ -43,7 +43,7 @@ class DeviceSheet(SpecModel):
     status: Words = ""
     """Such as `draft`, `final`, `withdrawn`."""
     source: Words = ""
-    """Where the figures were published first."""
+    """Place where the figures were published first."""
 
 
 class DeviceFile(SpecModel):

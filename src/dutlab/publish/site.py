@@ -56,19 +56,19 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class SiteRequest:
-    """What a site is to be."""
+    """Request for a site."""
 
     out: Path
     title: str = ""
-    """That of the site as it is, where none is given."""
+    """Title; empty: that of the existing site."""
     url: str = ""
-    """Where it will be found; without it links to pictures are relative, and the feed's too."""
+    """Address of the site; without it links to pictures are relative, and the feed's too."""
     sheets: Mapping[str, DeviceSheet] | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a site has now."""
+    """State of a site."""
 
     runs: tuple[SiteRun, ...]
     contradictions: tuple[Contradiction, ...]
@@ -81,7 +81,7 @@ class Published:
 
     @property
     def devices(self) -> int:
-        """How many."""
+        """Number of devices."""
         return len({r.device for r in self.runs})
 
 
@@ -163,7 +163,7 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Site:
-    """What a site's index.json says; empty of a folder that is none yet."""
+    """Contents of a site's index.json; empty for a folder that is no site yet."""
 
     title: str
     sheets: Mapping[str, DeviceSheet]

@@ -49,7 +49,7 @@ class SiteClaim:
 
 @dataclass(frozen=True)
 class SiteRun:
-    """What a site says of a run."""
+    """A run as the site lists it."""
 
     folder: str
     """Relative to the site."""
@@ -86,14 +86,14 @@ class SiteRun:
 
 @dataclass(frozen=True)
 class RunToShow:
-    """What to make a page of."""
+    """Input of a run's page."""
 
     folder: str
     device: str
     device_page: str
     """File name in `devices/`."""
     number: int
-    """Of the runs shown on the page of the device; 0 for one that is only listed there."""
+    """Number among the runs on the page of the device; 0 for one that is only listed there."""
     picture: str
     """Address of the device's picture; empty where the site's own address is not known."""
 
@@ -200,7 +200,7 @@ class _LinkedPlot(Plot):
 
 
 def _write_commands(folder: Path, report: RunReport, read: ReadRun, place: SitePlace) -> None:
-    """Of each mode every command once, in the order in which it was first run."""
+    """Write every command of each mode once, in the order of their first use."""
     by_mode: dict[str, dict[tuple[str, str], None]] = {}
     aside = zip(read.aside, (attempt.folder for attempt in read.run.attempts()), strict=False)
     folders = [*aside, *((r, trial_folder(read.run.path, r.trial)) for r in read.records)]

@@ -94,7 +94,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
 
 
 def report_of(read: ReadRun, base: Path) -> RunReport:
-    """What the report says of a run; links are relative to the folder `base`. Raises StoreError."""
+    """Return the report of a run; links are relative to the folder `base`. Raises StoreError."""
     with reading(read.run.path):
         return _report_of(read, base)
 
@@ -212,7 +212,7 @@ def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
-    """What `read` finds; what is damaged becomes a fault. Raises NewerRun."""
+    """Return the result of `read`; damage becomes a fault and None. Raises NewerRun."""
     try:
         return read()
     except NewerRun:
@@ -237,7 +237,7 @@ def _of_drives(
 
 
 def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
-    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    """Return the findings of each examination of the testbed, each once. Runs of other tools, and older ones, have none."""
     if not (saved := _or_fault(run.findings, faults)):
         return ()
     from dutlab.analysis.doctor import Finding, by_price  # noqa: PLC0415 -- many rules, and most runs of steps have no finding
@@ -294,7 +294,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Where the run departs from RFC 2544, as its section 3 asks a report to say (what was left out, and what was done instead)."""
+    """Return departures from RFC 2544, which its section 3 asks a report to state (what was left out, and what was done instead)."""
     out = []
     short: dict[str, set[float]] = {}
     for cell in cells:
@@ -325,7 +325,7 @@ def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
 
 
 def _command(read: ReadRun) -> str:
-    """As recorded; for runs that did not record it, the command that reads this folder's own files."""
+    """Return the recorded command; for runs without one, a command that reads this folder's files."""
     run, seed, said = read.run, read.plan.get("seed"), read.resolved.get("command")
     if isinstance(said, list) and all(isinstance(word, str) for word in said):
         return shlex.join(said)

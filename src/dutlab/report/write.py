@@ -188,7 +188,7 @@ def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
 
 
 def _bytes(text: str) -> bytes:
-    """What UTF-8 cannot hold, such as the bytes of another encoding in the name of a file, is written as an escape."""
+    """Encode text; what UTF-8 cannot hold, such as the bytes of another encoding in the name of a file, becomes an escape."""
     return text.encode(errors="backslashreplace")
 
 

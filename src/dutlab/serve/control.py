@@ -36,7 +36,7 @@ class LogRefused(InputError):
 
 @dataclass
 class Control:
-    """What --control allows."""
+    """Actions that --control allows."""
 
     runs: Path
     experiments: Path | None = None
@@ -70,7 +70,7 @@ class Control:
         os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))
 
     def cancel(self, run: Path) -> None:
-        """What Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that does not go on on this machine."""
+        """End a run as Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that is not running here."""
         try:
             os.kill(self._holder(run), signal.SIGINT)
         except PermissionError:

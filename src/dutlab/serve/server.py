@@ -29,7 +29,7 @@ _ENDS_S = 3
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """What to serve, where, and to whom."""
+    """Options: what to serve, where, and to whom."""
 
     runs: Path
     fleet: FleetDatabase | None
@@ -100,7 +100,7 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
 
 
 def _is_left_over(path: Path) -> bool:
-    """Whether `path` is a socket of ours that no process listens on."""
+    """Return whether `path` is a socket of ours that no process listens on."""
     with suppress(FileNotFoundError):
         node = path.lstat()
         if stat.S_ISSOCK(node.st_mode) and node.st_uid == os.geteuid():

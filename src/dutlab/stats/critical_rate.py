@@ -127,13 +127,13 @@ class Critical:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a whole soak says."""
+    """Conclusion of a whole soak."""
 
     critical: Critical
     clustered: bool
     """Trials near one another lost alike: the device was not the same all the time."""
     allowed_frames: float
-    """What the target allows all trials together to lose. Fewer than BURST_FRAMES: one rare burst decides the answer."""
+    """Frames that the target allows all trials together to lose. Fewer than BURST_FRAMES: one rare burst decides the answer."""
 
 
 class CriticalRate:
@@ -145,7 +145,7 @@ class CriticalRate:
         self._clouds = {name: Cloud(_BOX, _POINTS) for name in CURVES}
 
     def add(self, trial: LoadTrial) -> Critical:
-        """What is known after one more trial."""
+        """Return the estimate after one more trial."""
         self._trials.append(trial)
         seen = self._seen()
         for name, cloud in self._clouds.items():
@@ -207,12 +207,12 @@ class _Seen:
         return cls(columns[:, :1], columns[:, 1:2], columns[:, 2:], target)
 
     def logs(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
-        """As stats.cloud has them; the last trial is new. Columns of `points` are those of the box."""
+        """Return the logarithms, as in stats.cloud; the last trial is new. Columns of `points` are those of the box."""
         likely = _log_negative_binomial(self.lost, *self._expected(points, curve))
         return likely[:-1].sum(axis=0), likely[-1]
 
     def places(self, points: Array, curve: LossCurve) -> Array:
-        """Of each trial, the share of what the points expect that lost less than it did, and half of what lost as much."""
+        """Return, for each trial, the share of expected outcomes that lost less than it did, plus half of those that lost as much."""
         from scipy.special import betainc  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
         mean, excess = self._expected(points, curve)
@@ -231,7 +231,7 @@ class _Seen:
 
 
 def _clustered(places: Array) -> bool:
-    """Whether trials near one another lie alike among what was to be expected, more than chance makes them."""
+    """Return whether neighbouring trials have similar places among the expected outcomes, more than chance makes them."""
     off, count = places - places.mean(), len(places)
     if count < _FEWEST or not off.any():
         return False
@@ -240,7 +240,7 @@ def _clustered(places: Array) -> bool:
 
 
 def _log_negative_binomial(lost: Array, mean: Array, excess: Array) -> Array:
-    """Of each trial (row), up to what depends on `lost` alone; the variance is mean × (1 + excess)."""
+    """Return the likelihood of each trial (row), up to a term that depends on `lost` alone; the variance is mean × (1 + excess)."""
     from scipy.special import gammaln  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
     of = mean / excess

@@ -21,14 +21,14 @@ FEWEST = 6
 _DRAWN = 0.25
 """Variance of the means that are drawn, by that of a value: changes of half a standard deviation are found soonest."""
 _LEAST_SD = 0.001
-"""Of logarithms; values that are nearer to each other are so by the steps of a clock."""
+"""Least standard deviation of logarithms; values nearer to each other are so by the steps of a clock."""
 _LOST = 3
 """Degrees of freedom: t of v of them has a variance of v / (v - 2), by which the variance of few values is too small."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Where the mean is."""
+    """Range of the mean."""
 
     mean: float
     low: float

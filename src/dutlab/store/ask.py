@@ -42,7 +42,7 @@ _NO_SAMPLES = "SELECT '' AS run, 0 AS trial, 0.0 AS t_s, '' AS host, '' AS senso
 _ZONED = "WITH TIME ZONE"
 QUESTION_THREAD = "question"
 _AGAIN_S = 0.1
-"""As long as an interrupt may take before another is sent."""
+"""Longest time that an interrupt may take before another is sent."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class RunSource(Protocol):
         ...
 
     def discard_damaged(self, packs: Sequence[Path]) -> bool:
-        """Whether any of the packs cannot be read; those are discarded."""
+        """Discard packs that cannot be read; return whether there were any."""
         ...
 
 
@@ -113,7 +113,7 @@ def _asked(index: RunSource, question: str) -> QueryAnswer:
 
 
 def _listing(index: RunSource, question: str) -> QueryAnswer | None:
-    """What SHOW TABLES and DESCRIBE answer; None for a question."""
+    """Answer SHOW TABLES and DESCRIBE; None for a question."""
     if _SHOW.fullmatch(question):
         return QueryAnswer(("table", "columns"), [(name, ", ".join(column for column, _ in _columns(index, name))) for name in TABLES])
     if match := _DESCRIBE.fullmatch(question):
@@ -185,7 +185,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection, question: str) -> QueryAnswe
 
 
 def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], QueryAnswer]) -> QueryAnswer:
-    """What `work` asks of the connection, in a thread: DuckDB may answer a whole question before it looks for a signal.
+    """Run `work` on the connection in a thread: DuckDB may answer a whole question before it looks for a signal.
 
     Raises KeyboardInterrupt once DuckDB has ended its work.
     """

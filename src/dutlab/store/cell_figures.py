@@ -18,7 +18,7 @@ from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
 
 WAY_WORDS = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}
-"""What is said of a place in words, by which way the data goes that its figures are of."""
+"""Words about a place, by the direction of the data of its figures."""
 CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], Identity]
 
 
@@ -28,12 +28,12 @@ def key_of(cell: Cell) -> CellKey:
 
 
 def counts(record: TrialRecord) -> bool:
-    """Whether a record's figures enter medians. The one place that decides it."""
+    """Return whether a record's figures enter medians. The one place that decides it."""
     return record.status == "measured"
 
 
 def has_bounds(cell: Cell) -> bool:
-    """Whether any figure of its workload can be a bound: not every record needs to be asked."""
+    """Return whether any figure of its workload can be a bound: then not every record needs a look."""
     return bool(plug_of(cell.workload).open_without)
 
 
@@ -59,7 +59,7 @@ class CellFigure:
 
 @dataclass(frozen=True)
 class CellFigures:
-    """What the records of one cell say."""
+    """Figures of one cell's records."""
 
     cell: Cell
     records: tuple[TrialRecord, ...]

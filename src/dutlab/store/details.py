@@ -28,7 +28,7 @@ class CommandRecord(_Strict):
 
 
 class FlowHistograms(_Strict):
-    """How often each time came up in a flow; empty where that is not known."""
+    """Frequency of each time in a flow; empty where it is not known."""
 
     link: str
     latency_ns: Histogram = ()

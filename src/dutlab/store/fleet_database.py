@@ -45,7 +45,7 @@ class NotADatabase(InputError):
 
 
 class FleetDatabase(Protocol):
-    """Where the tables are."""
+    """Database with the tables."""
 
     is_for_one_machine: bool
 

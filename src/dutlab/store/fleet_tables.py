@@ -7,7 +7,7 @@ words in braces are each database's own. A step is taken in one transaction with
 from __future__ import annotations
 
 INDEX_SCHEMA = "dutlab_index"
-"""Where the index of runs is in PostgreSQL, so that its tables may have the names that questions use."""
+"""Schema of the index of runs in PostgreSQL, so that its tables may have the names that questions use."""
 IN_SQLITE = {"text": "text", "integer": "integer", "real": "real", "id": ":id", "schema": "", "in": "", "strict": "", "keyed": ""}
 IN_POSTGRES = {**IN_SQLITE, "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "id": "%(id)s",
                "schema": f"CREATE SCHEMA {INDEX_SCHEMA}", "in": f"{INDEX_SCHEMA}."}  # fmt: skip

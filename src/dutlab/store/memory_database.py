@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _made: dict[int, duckdb.DuckDBPyConnection] = {}
-"""By process: a forked one must not touch what it inherits, whose threads it does not have."""
+"""Database of each process: a forked one must not use what it inherits, whose threads it does not have."""
 
 
 @contextmanager

@@ -38,7 +38,7 @@ Trial = tuple[str, int]
 
 
 def sample_file(runs: Path, trial: Trial) -> Path:
-    """Where a trial's samples lie."""
+    """Return the path of a trial's samples."""
     return runs / trial[0] / "trials" / f"{trial[1]:04d}" / "samples.parquet"
 
 
@@ -65,7 +65,7 @@ def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] 
 
 
 def discard_damaged(index: sqlite3.Connection, packs: Sequence[Path]) -> bool:
-    """Whether any of the packs cannot be read; those are discarded."""
+    """Discard packs that cannot be read; return whether there were any."""
     damaged = damaged_samples(packs, columns=_COLUMNS)
     _forget(index, [path.name for path in damaged])
     for path in damaged:
@@ -108,7 +108,7 @@ def _small(runs: Path, trials: Sequence[Trial]) -> list[Trial]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process makes packs here; as long as the block lasts, none does."""
+    """Yield whether no other process makes packs here; none does as long as the block lasts."""
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

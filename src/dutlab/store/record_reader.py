@@ -38,7 +38,7 @@ class OtherForm(ValueError):
 
 
 class RecordReader:
-    """Of one run; `without` names parts that its records shall not have."""
+    """Reader of one run; `without` names parts that its records shall not have."""
 
     def __init__(self, without: Collection[str] = ()) -> None:
         self.left_out: Mapping[str, Any] = {name: _DEFAULTS[name] for name in without}
@@ -88,12 +88,12 @@ class RecordReader:
 
 
 def of_repeat(cell: Cell, repeat: int) -> Cell:
-    """The same cell in another repeat."""
+    """Return the cell in another repeat."""
     return _made(Cell, {**vars(cell), "repeat": repeat}, _ALL_OF_CELL)
 
 
 def with_parts(record: TrialRecord, **parts: object) -> TrialRecord:
-    """The same record with other parts, in as little memory."""
+    """Return the record with other parts, in as little memory."""
     return _made(TrialRecord, {**vars(record), **parts}, _ALL)
 
 

@@ -124,7 +124,7 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a trial of it was begun."""
+        """True if one of its trials has begun."""
         return next(self._trials(), None) is not None
 
     def withdraw(self) -> None:
@@ -134,17 +134,17 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """As in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        """Name, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
         return self.path.name
 
     @property
     def journal(self) -> Path:
-        """Where the runner keeps its journal."""
+        """Path of the runner's journal."""
         return self.path / JOURNAL
 
     @property
     def token(self) -> str:
-        """What this run is known by, wherever its folder lies; empty for one that was made without."""
+        """Token that identifies this run wherever its folder is; empty for one that was made without."""
         return token_of(self.path)
 
     @property
@@ -279,7 +279,7 @@ class RunFolder:
 
     @property
     def counts_disturbed(self) -> bool:
-        """Whether the experiment wants disturbed trials to count. Raises StoreError."""
+        """True if the experiment wants disturbed trials to count. Raises StoreError."""
         experiment = self.resolved.get("experiment")
         return isinstance(experiment, dict) and experiment.get("disturbed") == "count"
 
@@ -312,7 +312,7 @@ class RunFolder:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the run has its manifest: nothing is added to it any more."""
+        """True if the run has its manifest: nothing is added to it any more."""
         return (self.path / MANIFEST).exists()
 
     def write_manifest(self) -> Path:
@@ -336,7 +336,7 @@ class RunFolder:
                 Path(folder, name).unlink(missing_ok=True)
 
     def verify_manifest(self) -> ManifestDifference:
-        """What was changed since the run was closed. Raises StoreError when it never was."""
+        """Return what was changed since the run was closed. Raises StoreError when it never was."""
         return compare(self.path)
 
     def _trials(self) -> Iterator[tuple[int, Path]]:

@@ -66,7 +66,7 @@ _REMEDIES = {
 
 
 def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> StoreError:
-    """What a failed system call on `path` means to the user."""
+    """Return the user's error for a failed system call on `path`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(path, needed_bytes)
     return StoreError(f"{path}: cannot be written: {error.strerror}", remedy=_REMEDIES.get(error.errno or 0, _OWNER_AND_MODE))

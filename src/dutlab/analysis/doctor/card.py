@@ -202,7 +202,7 @@ def _receive_queues(port: InventoryPort, card: Mapping[str, Any]) -> dict[str, M
 
 
 def _receives(name: str) -> bool:
-    """By what drivers call them: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input.0`."""
+    """Return whether an interrupt is of a receive queue, by drivers' names: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input`."""
     sends = "output" in name or ("tx" in name and "rx" not in name)
     return not sends and not any(word in name for word in ("config", "async", "cmd", "mgmt", "admin", "misc"))
 

@@ -36,7 +36,7 @@ def read_property(port: InventoryPort, keyword: str) -> str:
 
 
 def read(p: Inventory, port: InventoryPort, what: str) -> str:
-    """Where `what` (mtu, speed, duplex) of a port is read."""
+    """Return the command that reads `what` (mtu, speed, duplex) of a port."""
     if is_windows(p, port.host):
         return f"Get-NetAdapter -Name {powershell_quoted(port.interface)}"
     return shell("ifconfig", port.interface) if is_bsd(p, port.host) else f"/sys/class/net/{port.interface}/{what}"

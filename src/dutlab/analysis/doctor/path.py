@@ -19,7 +19,7 @@ _ENOUGH_MTU = 576
 _LEAST_REACHABLE_S = 15
 """An entry counts as confirmed for 0.5 to 1.5 times base_reachable_time, 30 s (RFC 4861 section 6.3.2; the kernel does so for ARP too)."""
 _LONGEST_TRIAL_S = 60
-"""Of RFC 2544 (section 24). The BSDs ask again 20 minutes after an entry was learnt (arp(4))."""
+"""Longest trial of RFC 2544 (section 24). The BSDs ask again 20 minutes after an entry was learnt (arp(4))."""
 
 
 def sizes_to_try(most: int) -> tuple[int, ...]:

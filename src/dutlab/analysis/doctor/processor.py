@@ -12,7 +12,7 @@ from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
 CORE_TIMES = "the kernel's times of each core"
 BUSY_PERCENT = 10.0
-"""Of a core, that others use while nothing is measured: less is what a system at rest does."""
+"""Share of a core that other work may take while nothing is measured: an idle system takes less."""
 STOLEN_PERCENT = 4.0
 """Two of the kernel's ticks in half a second; one may be chance. During trials every percent is reported."""
 SLOW_WAKE_US = 50
@@ -96,7 +96,7 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
 
 
 def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
-    """The same of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest that is allowed."""
+    """Find slow idle states of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest allowed."""
     for host in p.facts:
         supported = p.text(host, "sysctls", "dev.cpu.0.cx_supported")
         lowest = p.text(host, "sysctls", "dev.cpu.0.cx_lowest") or p.text(host, "sysctls", "hw.acpi.cpu.cx_lowest")
@@ -133,7 +133,7 @@ def clock_source(p: Inventory) -> Iterator[Finding]:
 
 
 def timecounter(p: Inventory) -> Iterator[Finding]:
-    """The same of FreeBSD and OpenBSD (timecounters(4), tc_init(9))."""
+    """Find a slow timecounter of FreeBSD or OpenBSD (timecounters(4), tc_init(9))."""
     for host in p.facts:
         now, choice = p.text(host, "clocksource"), p.text(host, "sysctls", "kern.timecounter.choice")
         if now not in _SLOW_TIMECOUNTERS:

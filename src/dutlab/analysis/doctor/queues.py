@@ -1,4 +1,4 @@
-"""How many cores can receive: queues of a card, and threads of FreeBSD's netisr."""
+"""Number of cores that can receive: queues of a card, and threads of FreeBSD's netisr."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
 
 
 def _has_napi(card: Mapping[str, Any]) -> bool:
-    """Of a virtual port, whether a queue is served by one core: a veth(4) with GRO, else whoever sends carries its frames (veth.c)."""
+    """Return whether one core serves a queue of a virtual port: a veth(4) with GRO; else the sender's core carries its frames (veth.c)."""
     offloads = card.get("offloads")
     gro = isinstance(offloads, Mapping) and offloads.get("generic-receive-offload") is True
     return card.get("kind") == "veth" and gro and (_queues(card, "most") or 1) > 1
 
 
 def _queues(card: Mapping[str, Any], which: str) -> int | None:
-    """Of what `ethtool -l` says, now or at most; a card without has as many as its driver says."""
+    """Return the number of queues from `ethtool -l`, now or at most; a card without has as many as its driver says."""
     channels = card.get("channels")
     told = channels.get(which) if isinstance(channels, Mapping) else None
     if isinstance(told, Mapping):

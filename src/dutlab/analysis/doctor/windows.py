@@ -1,4 +1,4 @@
-"""What a Windows does to frames: its firewall, its adapters' settings and drivers, its power scheme."""
+"""Settings of a Windows that change frames: its firewall, its adapters' settings and drivers, its power scheme."""
 
 from __future__ import annotations
 

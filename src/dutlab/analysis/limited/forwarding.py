@@ -52,7 +52,7 @@ class Core:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The same mode with other packets."""
+    """Result of the same mode with other packets."""
 
     name: str
     """`1518 B`, `MTU 9000`."""
@@ -64,7 +64,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one result. None is not known; nothing has to be."""
+    """Facts about one result. None means not known; no fact is required."""
 
     value: float
     unit: str
@@ -74,7 +74,7 @@ class Facts:
     assumed: str = ""
     """Assumptions behind `line`, in words: `1500 bytes assumed`; empty where all of it is known."""
     other_lines: Mapping[str, float] = field(default_factory=dict)
-    """What the same link carries if that does not hold: `with MTU 9000` → ceiling."""
+    """Ceilings of the link if the assumption does not hold: `with MTU 9000` → ceiling."""
     most_seen: float | None = None
     """The most that was measured through the same link, in whatever mode."""
     void: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Facts:
     rig: str = ""
     """Words that say that the rig does little more without the DUT; empty where it does more, or where that is not known."""
     untested: str = ""
-    """That the DUT was never offered more than it took, in words."""
+    """Words that say that the DUT was never offered more than it took."""
     pps: float | None = None
     """Packets a second of this result."""
     mean_bytes: float | None = None
@@ -102,15 +102,15 @@ class Facts:
     polling: frozenset[int] = frozenset()
     """Those of the DUT's cores that were busy without load: what they are busy with under load says nothing."""
     call_share: float | None = None
-    """Of such a device the frames that it found when it looked, as a share of the most that it takes at once."""
+    """Frames that a polling device found per poll, as a share of the most that it takes at once."""
     cycle_share: float | None = None
-    """Of such a device the share of its cycles in which it had frames."""
+    """Share of cycles in which a polling device had frames."""
     shared_cores: str = ""
     """Why the DUT's cores are not its own, as in an embedded lab."""
     places: Mapping[str, float] = field(default_factory=dict)
-    """Where frames got lost, as shares of all that were lost; names as tools.path_counters has them."""
+    """Places where frames got lost, as shares of all lost frames; names as in tools.path_counters."""
     at_cards: Mapping[str, float] = field(default_factory=dict)
-    """What the drivers of the DUT's cards counted as lost, as shares of all lost frames: what happened, in words → share."""
+    """Losses that the drivers of the DUT's cards counted, as shares of all lost frames: cause, in words → share."""
     over_allowance: float = 0.0
     """Frames that a hypervisor held back or dropped since the DUT had used up its allowance, as a share of all lost ones."""
     table_entries: float | None = None
@@ -133,7 +133,7 @@ class Facts:
     """Share of its frequency that the DUT's processor lost during the trial."""
     neighbours: Sequence[Neighbour] = ()
     other_modes: Mapping[str, float] = field(default_factory=dict)
-    """The same load through the same rig in other modes, in the same unit."""
+    """Rates of the same load through the same rig in other modes, in the same unit."""
     together: float | None = None
     """Sum over several links driven at once, of which this is one alone; the same unit."""
     imported: bool = False
@@ -143,7 +143,7 @@ class Facts:
 
     @property
     def polls_are_full(self) -> bool | None:
-        """Whether a core that polls has no time left, as the device itself counts; None where that is not known."""
+        """True if a core that polls has no time left, as the device itself counts; None where that is not known."""
         if self.call_share is None and self.cycle_share is None:
             return None
         return (self.call_share or 0.0) >= FULL_CALLS or (self.cycle_share or 0.0) * 100 >= BUSY
@@ -213,7 +213,7 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
 
 
 def _follows_load(f: Facts, share: float) -> bool:
-    """Whether one load of a set rate was offered and so much of it came through that the figure says what was asked."""
+    """Return whether one load of a set rate was offered and so much of it came through that the figure equals the request."""
     return f.asked is not None and f.loss_ratio is not None and f.unit == "pps" and f.value >= share * f.asked
 
 

@@ -1,4 +1,4 @@
-"""What an Ethernet link can carry at most.
+"""Ceilings of an Ethernet link.
 
 A frame of n bytes with FCS takes n + 20 bytes of the wire: preamble, start delimiter and gap (RFC 5180 appendix A). Of a packet of
 MTU bytes, the frame around it takes 18 more (header 14, FCS 4) and each VLAN tag 4.
@@ -39,7 +39,7 @@ class Ip(enum.Enum):
 
 @dataclass(frozen=True)
 class FrameCeiling:
-    """What a link carries of one frame size."""
+    """Ceiling of one frame size."""
 
     pps: Pps
     bps_l1: BpsL1

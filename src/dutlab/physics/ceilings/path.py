@@ -16,12 +16,12 @@ from dutlab.physics.ceilings.ceiling import number
 from dutlab.physics.ceilings.pcie import FLIT_GENERATION, GENERATIONS, PAYLOADS, WIDTHS, PcieLink, pcie_ceilings
 
 OWN, SHARED = "the drives' own links", "uplinks"
-"""What their rungs are called."""
+"""Names of their rungs."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """What one part allows, in requests a second."""
+    """Rate that one part allows, in requests a second."""
 
     name: str
     iops: float
@@ -38,7 +38,7 @@ class BlockLoad:
 
 
 class DataPath(Protocol):
-    """What data pass through between processor and drives."""
+    """Path of data between processor and drives."""
 
     @property
     def memory(self) -> tuple[float, int] | None:
@@ -74,7 +74,7 @@ class TrainedLink:
     drives: frozenset[str]
 
     def oversubscription(self, own: Mapping[str, TrainedLink]) -> float | None:
-        """How many times the own links of its drives exceed it; None where one of them is not known."""
+        """Return how many times the own links of its drives exceed it; None where one of them is not known."""
         if not all(name in own for name in self.drives):
             return None
         return sum(own[name].link.bytes_per_s for name in self.drives) / self.link.bytes_per_s
@@ -109,7 +109,7 @@ class Topology:
         return [*found, Rung(SHARED, sum(passes), " + ".join(number(one) for one in passes))]
 
     def _passes(self, at: TrainedLink, most: Callable[[TrainedLink], float]) -> float:
-        """What reaches the processor over `at`: no more than it carries, nor than comes to it."""
+        """Return what reaches the processor over `at`: no more than it carries, nor than arrives at it."""
         below = [link for link in self.links if link.drives < at.drives]
         nearest = [link for link in below if not any(link.drives < other.drives for other in below)]
         known = frozenset().union(*(link.drives for link in nearest)) == at.drives

@@ -27,7 +27,7 @@ from dutlab.workloads import main_figures
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """What a comparison asks for."""
+    """Options of a comparison."""
 
     figures: Sequence[str] = ()
     """Others than the main one of each cell."""
@@ -39,7 +39,7 @@ class CompareRequest:
     """Figure → which side of it is better, where its name does not tell; the empty name is every figure."""
 
     def side_of(self, figure: str) -> Better:
-        """Which side of a figure is better; empty where it is not known. Raises InputError where `better` contradicts what is known."""
+        """Return the better side of a figure; empty where not known. Raises InputError where `better` contradicts the declared side."""
         try:
             return side_of(figure, self.better)
         except ValueError as error:
@@ -60,7 +60,7 @@ class PlacedContest:
     contest: Contest
     place: Place
     name: str
-    """Of what the figure is: the links together, or one of them."""
+    """Subject of the figure: the links together, or one of them."""
     keys: tuple[CellKey, ...]
     """The cell of each entrant."""
 
@@ -98,7 +98,7 @@ def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tu
 def between_modes(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, first: str, second: str
 ) -> tuple[Comparison, ...]:
-    """What the rule says of each cell of the second mode against that of the first with the same levels."""
+    """Return the rule's verdict on each cell of the second mode against that of the first with the same levels."""
     out = []
     for placed, standing in found:
         of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
@@ -112,7 +112,7 @@ def between_modes(
 def overall_of(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
 ) -> dict[tuple[str, str], Together]:
-    """What all cells of every two modes say at once, the second against the first, by the names of both in either order."""
+    """Return the statement of all cells on every two modes, the second against the first, by the names of both in either order."""
     made = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
     return made | {(b, a): of.turned for (a, b), of in made.items()}
 

@@ -38,7 +38,7 @@ LIVE_RATES = (
 
 
 def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
-    """What became of a trial, in a line: its main figures, and the severe doubts in `severe`."""
+    """Return the result of a trial in a line: its main figures, and the severe doubts in `severe`."""
     if ended.status != "measured":
         return f"{ended.status}: {ended.why}"
     figures = ended.figures.get(ended.main, {})

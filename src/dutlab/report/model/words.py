@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # a table of words, which every command may print, needs no s
     from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
-"""What varies inside one table of frame sizes."""
+"""Settings that vary inside one table of frame sizes."""
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How one figure is printed: value / scale with `digits` decimals, then `name`."""
+    """Format of a figure: value / scale with `digits` decimals, then `name`."""
 
     name: str
     scale: float

@@ -18,7 +18,7 @@ def publication_html(publication: Publication) -> str:
 
 
 def publication_markdown(publication: Publication) -> str:
-    """The same without plots."""
+    """Return the publication in Markdown, without plots."""
     parts = [f"# {text(publication.title)}", "\n".join(f"- {text(a)}" for a in publication.contents.answers)]
     parts += [text(words) for words in (*publication.certainty, *publication.limits)]
     for table in publication.contents.tables:

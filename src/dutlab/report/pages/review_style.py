@@ -1,4 +1,4 @@
-"""As reviews of firewall appliances print: modes × links of goodput, shares of the barest mode, frame rates by size, watts by state."""
+"""Tables as in reviews of firewall appliances: modes × links of goodput, shares of the barest mode, frame rates by size, watts by state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _goodput(prefix: str, table: Table) -> Table:
 
 
 def _shares(prefix: str, table: Table) -> tuple[Table, ...]:
-    """What each further mode leaves of the first, which is the barest."""
+    """Return the share that each further mode leaves of the first, the barest."""
     barest, *others = [row for row in table.rows if row.label]
     if not others:
         return ()

@@ -1,4 +1,4 @@
-"""As tests of storage print: arrays side by side with a row a parameter, and a row a workload with its drives, value and latency.
+"""Tables as in tests of storage: arrays side by side with a row for each parameter, and a row a workload: drives, value and latency.
 
 A parameter's unit is its row's own, so cells are text: the digits that were published, or the figure in the unit of its name.
 """
@@ -31,7 +31,7 @@ _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
 """Latencies to show next to a rate, in order of preference."""
 _TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_bytes", "fio_cpu_cores", "host_cpu_cores"}
-"""What else such tests print."""
+"""Further figures that such tests print."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -108,7 +108,7 @@ def _later(rate: str, texts: Mapping[str, _Text]) -> _Text:
 
 
 def _asked(group: Group, groups: Sequence[Group]) -> str:
-    """What was asked of it and not of all."""
+    """Return the request of this group that not all groups share."""
     words = setting_words(group.cell.setting, without=alike_names(g.cell.setting for g in groups))
     return ", ".join(w for w in (words, group.cell.link_label if len({g.cell.links for g in groups}) > 1 else "") if w)
 

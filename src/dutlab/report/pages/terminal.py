@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GAP = 2
 _INDENT = 12
-"""Of what follows `Limited by`, the longest head of the answer."""
+"""Indent of the text after `Limited by`, the longest head of the answer."""
 MOST_LINES = 40
 """A longer table is cut: the answer is to stay on the screen."""
 LONGEST_WORD = 24
@@ -143,7 +143,7 @@ def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int
 
 
 def _widths(of_columns: Sequence[Sequence[_Place]], width: int) -> list[int]:
-    """As wide as each column needs; the widest ones give way where all together need too much."""
+    """Return widths as each column needs; the widest columns get less where all together need too much."""
     widths = [max(1, *(p.natural for p in of)) for of in of_columns]
     least = [max(1, *(p.least for p in of)) for of in of_columns]
     while sum(widths) + GAP * (len(widths) - 1) > width and widths != least:

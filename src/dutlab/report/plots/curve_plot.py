@@ -20,7 +20,7 @@ LABEL_SIZE, LABEL_GAP = 13.5, 16.5
 MOST_MARKS = 40
 """A line with more points than this is drawn without a mark on each."""
 ABOVE = 1.08
-"""How far the upright axis goes beyond the largest value."""
+"""Top of the vertical axis, as a multiple of the largest value."""
 MOMENT_ROOM = 20.0
 """Above the plot, for the words of a moment."""
 
@@ -33,7 +33,7 @@ class _Drawn:
     place: int
     points: tuple[tuple[float, float], ...]
     gap: float | None
-    """Of the line, in the units of the axis."""
+    """Gap of the line, in the units of the axis."""
 
     @property
     def colour(self) -> str:

@@ -49,7 +49,7 @@ class Explored:
     lines: Sequence[ExploredLine]
     views: Sequence[View]
     ticks: Sequence[tuple[float, str]] = ()
-    """Where the level axis is marked, and in which words; empty for round values."""
+    """Marks of the horizontal axis, with their words; empty for round values."""
     moments: Sequence[tuple[float, str]] = ()
     """Upright lines, with their words."""
     fixed: bool = False

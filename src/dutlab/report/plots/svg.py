@@ -34,7 +34,7 @@ class SvgDrawing:
         self._elements: list[str] = []
 
     def copy(self) -> SvgDrawing:
-        """The same, to be drawn on."""
+        """Return a copy, to be drawn on."""
         made = SvgDrawing()
         made._elements = [*self._elements]
         return made
@@ -107,7 +107,7 @@ class SvgDrawing:
 
 
 def corners(shape: str) -> Sequence[tuple[float, float]]:
-    """Of a mark of size 1 around 0, 0; a circle has none."""
+    """Return the corners of a mark of size 1 around 0, 0; a circle has none."""
     return _CORNERS.get(shape, ())
 
 

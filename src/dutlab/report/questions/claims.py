@@ -52,17 +52,17 @@ class ClaimedCell(BaseModel):
 
     @property
     def size(self) -> str:
-        """Of its frames; empty of what has none."""
+        """Frame size; empty where there is none."""
         return str(self.params.get("frame_size") or "")
 
     @property
     def key(self) -> CellKey:
-        """As dutlab.store.cell_figures.key_of() has it of a cell."""
+        """Key as dutlab.store.cell_figures.key_of() makes it of a cell."""
         return (self.workload, self.mode, self.links, tuple(sorted(self.factors.items())), identity_of(self.params))
 
 
 class ClaimCard(BaseModel):
-    """What is claimed, and all that is needed to check it."""
+    """A claim, and all that is needed to check it."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
@@ -83,7 +83,7 @@ class ClaimCard(BaseModel):
 
 
 class Claimed(NamedTuple):
-    """What a card is made of."""
+    """Source of a card."""
 
     about: str
     sentence: str
@@ -110,7 +110,7 @@ def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
 
 
 def cards_of(run: RunFolder, report: RunReport, folder: Path) -> dict[str, ClaimCard]:
-    """The same of a finished run whose report is made already; none of one without a figure. Raises StoreError."""
+    """Return the cards of a finished run from its report; empty for one without a figure. Raises StoreError."""
     made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, report, h, folder) for n, h in enumerate(_headlines(report), 1)}
     return {name: card for name, card in made.items() if card.cells}
 
@@ -140,12 +140,12 @@ def read_card(path: Path) -> ClaimCard:
 
 
 def as_text(card: ClaimCard) -> str:
-    """As its file holds it."""
+    """Return the text of the card's file."""
     return json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
 
 def summary_of(cell: ClaimedCell, values: Sequence[float]) -> list[str]:
-    """Where the claimed figures differ from those of `values`, in sentences."""
+    """Return sentences on claimed figures that differ from those of `values`."""
     found = _numbers(summarise(values))
     said = {"median": cell.median, "low": cell.low, "high": cell.high}
     return [

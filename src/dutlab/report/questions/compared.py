@@ -51,7 +51,7 @@ class ComparedPair:
     design: RunOrder
     comparisons: tuple[Comparison, ...]
     together: Together | None
-    """What all cells say at once; None where there is one cell only."""
+    """Statement of all cells; None where there is one cell only."""
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     """Cells that the other side has not."""
@@ -64,7 +64,7 @@ class ComparedPair:
 
     @property
     def not_known(self) -> tuple[NotKnown, ...]:
-        """What the design leaves open; modes of one run share its set-up."""
+        """Questions that the design leaves open; modes of one run share its set-up."""
         return self.design.not_known if any(self.runs) else ()
 
 
@@ -75,7 +75,7 @@ def compare_runs(
     *,
     names: Sequence[str] = (),
 ) -> ComparedPair:
-    """The same cells of two sides, each of one or more runs, the oldest first; `names` are the sides' instead of side_names().
+    """Compare the same cells of two sides, each of one or more runs, the oldest first; `names` replace side_names().
 
     With four runs or more in all, each run counts once, by the median of its repeats; with fewer the newest of each side is compared.
     Raises InputError when no cell is in both, when cells have no figure to be compared by, and for a figure that neither has.
@@ -135,7 +135,7 @@ def compare_runs(
 
 
 def keys_by_label(runs: Sequence[ComparedRun]) -> dict[str, tuple[CellKey, str]]:
-    """What compare_runs() calls each cell of two runs under each of its names → the cell and the name."""
+    """Return label of compare_runs() → cell and name, for each cell of two runs."""
     cells = {key: cell for run in runs for key, cell in _cells(run).items()}
     own = own_words(cell.cell for cell in cells.values())
     return {_label(cell.cell, name, own): (key, name) for key, cell in cells.items() for name in (*cell.names, cell.cell.link_label)}
@@ -188,7 +188,7 @@ def _count_changes(
 
 
 def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
-    """Of all modes where none is named."""
+    """Return the records of one mode; of all modes where none is named."""
     return [r for run in side for r in run.records if mode in ("", r.cell.mode)]
 
 
@@ -224,7 +224,7 @@ def _design(turns: RunOrder, cells: Sequence[tuple[CellFigures, CellFigures]]) -
 
 
 def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
-    """Whether chance drew the order in which two runs took turns, and most of what they measured was measured so."""
+    """Return whether two runs took turns in a random order, and most of their values were measured so."""
     turns, others = Turns.of(first.facts), Turns.of(second.facts)
     if turns is None or others is None or not turns.is_beside(others):
         return False
@@ -278,7 +278,7 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: Com
 def _pairs_of_runs(
     key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], asked: CompareRequest, own: OwnWords
 ) -> list[Pair]:
-    """The same, a run being one value: the median of its repeats."""
+    """Return pairs in which a run is one value: the median of its repeats."""
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
     cells = [cell for side in have for cell, _ in side]
     out = []

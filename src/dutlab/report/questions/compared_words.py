@@ -34,7 +34,7 @@ def compared_rows(pair: ComparedPair) -> tuple[list[str], list[list[str]]]:
 
 
 def compared_words(pair: ComparedPair) -> Iterator[str]:
-    """What a comparison's verdicts rest on, in sentences."""
+    """Yield the reasons of a comparison's verdicts, in sentences."""
     yield from _reasons(pair.comparisons, _repeats(pair))
     if (all_of := pair.together) is not None:
         yield _together(all_of, pair.design)
@@ -89,7 +89,7 @@ def _together(of: Together, design: RunOrder) -> str:
 
 
 def _reasons(comparisons: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
-    """What the verdicts rest on, each once, and what these repeats could have proven."""
+    """Yield the reasons of the verdicts, each once, and what these repeats could have proven."""
     if len(repeats) == 1:
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
     said: dict[str, None] = {}

@@ -38,7 +38,7 @@ class NightAlarm:
     """The newest of these."""
     newest: str
     worse: float
-    """By this share of what they have."""
+    """Share by which they are worse."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CellHistory:
     figure: str
     found: History
     better: Better
-    """Which values are the better ones; empty where that is not known."""
+    """Better direction; empty where it is not known."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class CellHistory:
 
     @property
     def alarm(self) -> NightAlarm | None:
-        """Where the newest run is apart and worse, or shows a step for the worse that is not known without it; None elsewhere."""
+        """Alarm where the newest run is apart and worse, or shows a step for the worse that is not there without it; else None."""
         of = self.found
         if not of.points or not of.levels:
             return None
@@ -88,7 +88,7 @@ class CellHistory:
 
 
 def _worse(ratio: float | None, better: Better) -> float:
-    """By which share; not above 0 where it is not, and where that is not known."""
+    """Return the share by which it is worse; not above 0 where it is not, or where that is not known."""
     if ratio is None or not better:
         return 0.0
     return 1 - ratio if better == "higher" else ratio - 1
@@ -162,7 +162,7 @@ def _level(of: CellHistory) -> str:
 
 
 def _next(of: CellHistory) -> str:
-    """Where the next run will lie."""
+    """Return a sentence on the range of the next run."""
     inside = of.found.next_run
     return "not known" if inside is None else f"{_figure(of.figure, inside.low)} to {_figure(of.figure, inside.high)}"
 

@@ -48,7 +48,7 @@ def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:
 
 
 def order_words(order: ContestResult) -> Iterator[str]:
-    """What may be said of the order, in sentences; the first is the answer."""
+    """Yield sentences on the order; the first is the answer."""
     runs = len(order.places[0].medians)
     told, pairs = len(order.proven), len(order.pairs)
     where = {1: "in this run", 2: "in both runs"}.get(runs, f"in all {runs} runs")
@@ -75,7 +75,7 @@ def order_words(order: ContestResult) -> Iterator[str]:
 
 
 def method_words(orders: Sequence[ContestResult]) -> str:
-    """How the orders of one question were found, in sentences; empty where nothing was compared."""
+    """Return sentences on how the orders of one question were found; empty where nothing was compared."""
     said, kinds = list[str](), dict[Procedure, list[ContestResult]]()
     for order in orders:
         for kind in dict.fromkeys(pair.comparison.kind for pair in order.pairs):

@@ -1,4 +1,4 @@
-"""What limited drives: a measured rate against the rated one of the testbed file, and against other sets of drives and arrays."""
+"""Limits of drives: a measured rate against the rated one of the testbed file, and against other sets of drives and arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a frame costs in instructions: the router's own share by mode and size, with what was taken away for it."""
+"""Cost of a frame in instructions: the router's share by mode and size, and the rig's share, which was subtracted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -
 
 
 def _made_of(groups: Sequence[Group]) -> Iterator[str]:
-    """What was simulated."""
+    """Yield what was simulated."""
     for facts in (r.tool_facts for g in groups for r in g.measured if "kernel" in r.tool_facts):
         yield (
             f"Linux {facts.get('kernel')} (sha256 {str(facts.get('kernel_sha256'))[:12]}) on processor {facts.get('processor')} of QEMU "

@@ -42,7 +42,7 @@ def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
 
 
 def tools(records: list[TrialRecord]) -> tuple[tuple[str, str], ...]:
-    """What tools said of themselves; different answers are side by side."""
+    """Return the versions that tools printed; different answers are side by side."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         for name, said in record.tool_facts.items():

@@ -46,7 +46,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
-    """Of the sum over all links where there is one, else of the first column with two figures."""
+    """Return the headline of the sum over all links where there is one, else of the first column with two figures."""
     for i in sorted(range(len(table.columns)), key=lambda i: (not table.columns[i].sum, i)):
         column = table.columns[i]
         if column.better != "higher":  # nothing is fastest in watts

@@ -1,4 +1,4 @@
-"""What limited each cell: from the records' figures, ledgers, counters and watched cores to one verdict (analysis.limited)."""
+"""Limit of each cell: from the records' figures, ledgers, counters and watched cores to one verdict (analysis.limited)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _Place = tuple[str, tuple[str, ...], Identity]
 
 @dataclass(frozen=True)
 class LimitContext:
-    """What verdicts need to know of the testbed, and of the run as a whole."""
+    """Facts about the testbed and the whole run that verdicts need."""
 
     means: CoreMeans
     hosts: Mapping[str, Mapping[str, Any]]
@@ -63,7 +63,7 @@ class LimitContext:
     one: bool = True
     """The modes are known to be of this testbed; otherwise no mode says anything about another."""
     busy: str = ""
-    """That other work left nearly nothing to be measured, in a sentence."""
+    """Sentence that other work left nearly nothing to be measured."""
 
 
 def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
@@ -180,7 +180,7 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
 
 
 def _call_share(group: Group, dut: str) -> float | None:
-    """Of the input that found the most frames: how many at each look, as a share of the most at once; the median over repeats."""
+    """Return the frames per call of the input with most, as a share of the most at once; the median over repeats."""
     shares = []
     for of in (r.counters.get(dut, {}) for r in group.measured):
         found = frames_and_calls(of)
@@ -190,13 +190,13 @@ def _call_share(group: Group, dut: str) -> float | None:
 
 
 def _cycle_share(group: Group, dut: str) -> float | None:
-    """Of the thread that polls and had most to do: in which share of its cycles it had frames; the median over repeats."""
+    """Return the share of cycles with frames of the busiest polling thread; the median over repeats."""
     shares = [max(of) for r in group.measured if (of := poll_cycle_shares(r.counters.get(dut, {})))]
     return median(shares) if shares else None
 
 
 def _neighbours(group: Group, near: _CellIndex, bed: LimitContext) -> Iterable[Neighbour]:
-    """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
+    """Yield results with other frames: in this mode, or where it has none, in any mode of the same testbed."""
     figure, link = group.main
     own = [g for g in near.of_label[_place(group), group.label] if g.size != group.size]
     for other in own or [g for g in near.others.get(_place(group), ()) if g.size != group.size]:
@@ -216,7 +216,7 @@ def _together(group: Group, near: _CellIndex) -> float | None:
 
 
 def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
-    """Where frames got lost, as shares of all whose place is known."""
+    """Return the places where frames got lost, as shares of all whose place is known."""
     lost: dict[str, int] = defaultdict(int)
     for flow in flows:
         for place, count in flow.places.items():
@@ -289,17 +289,17 @@ def _said(note: DoubtNote, group: Group) -> str:
 
 
 def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
-    """Whether it forbids a verdict; not where it names what limited the DUT."""
+    """Return whether it forbids a verdict; not where it names what limited the DUT."""
     return (note.grade == "severe" and note.kind not in told) or note.kind in _VOID
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:
-    """Whether it is about the DUT alone."""
+    """Return whether it is about the DUT alone."""
     return {d.about for r in group.measured for d in r.doubts if d.kind == note.kind} == {dut}
 
 
 def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
-    """Of the frames, with FCS; where a method keeps no ledger of its whole trial, as asked for, or as its rates tell."""
+    """Return the mean size of the frames, with FCS; where a method keeps no ledger of its whole trial, by the request or the rates."""
     if flows := [f for r in group.measured for f in r.flows]:
         return median([f.mean_frame_bytes for f in flows])
     if group.size.isdigit():
@@ -325,7 +325,7 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
-    """Of a figure that has none under its own name, frames a second of each of the directions."""
+    """Return the ceiling of a figure that has none under its own name: frames a second of each direction."""
     for r in group.measured:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit

@@ -36,7 +36,7 @@ _COLUMNS = (
 _SATURATED = {"saturation_pps", "saturation_bps_l1", "saturation_line_ratio", "saturation_s"}
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 FEW = 6
-"""Of more cells than this there is only the table, and no sentence for each."""
+"""With more cells than this there is only the table, and no sentence for each."""
 _WAYS = {Way.FORWARD: "there", Way.BACK: "back", Way.BOTH: "both directions"}
 _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))

@@ -72,7 +72,7 @@ def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]
 
 
 def _least_words(group: Group) -> list[str]:
-    """What each link carries whole, in a sentence."""
+    """Return sentences on what each link carries whole."""
     links = group.cell.links if group.measured else ()
     least = {link: [min(r.figures[link][figure] for r in group.measured) for figure in _FIGURES] for link in links}
     return [

@@ -71,7 +71,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def sentences(read: ReadRun) -> Iterator[str]:
-    """The same in plain lines, for a terminal."""
+    """Yield the answer in plain lines, for a terminal."""
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
     yield from (*_path(read), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(read)), *_how_to_go_on(read))
 
@@ -149,7 +149,7 @@ def _how_to_go_on(read: ReadRun) -> Iterator[str]:
 
 
 def _sizes_of_suite(read: ReadRun) -> str:
-    """Where the shortest frame of the suite holds no probe, those of RFC 5180, as an option."""
+    """Return the sizes of RFC 5180, as an option, where the shortest frame of the suite holds no probe."""
     links = read.testbed.get("links", {}).values()
     return " --size rfc5180" if any(isinstance(ip_interface(link["addresses"][0]), IPv6Interface) for link in links) else ""
 

@@ -150,7 +150,7 @@ def _asked(groups: Sequence[Group], test: str) -> bool:
 
 
 def _scale_words(groups: Sequence[Group]) -> str:
-    """What every table must say of a suite that took less time than the text has."""
+    """Return the note of every table of a suite that took less time than the text has."""
     scales = sorted({g.cell.setting_as(Rfc2544Setting).scale for g in groups} - {1.0})
     return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
 
@@ -170,7 +170,7 @@ def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) 
 
 
 def _how(group: Group, table: str) -> str:
-    """How long or how often, in the words of the test's table."""
+    """Return the duration or number of repeats, in the words of the test's table."""
     rows = [row for r in group.measured for row in r.tables.get(table, ())]
     if not rows:
         return ""

@@ -17,7 +17,7 @@ def _setting(group: Group) -> Rfc2544Setting:
 
 
 def of_test(group: Group, test: str) -> bool:
-    """Whether it has a test of that name."""
+    """Return whether it has a test of that name."""
     return test in {of.value for of in _setting(group).tests}
 
 
@@ -39,12 +39,12 @@ def direction_of(group: Group) -> str:
 
 
 def variant(group: Group) -> str:
-    """What of the frames is not as in the tests that come first; nothing if all is."""
+    """Return how its frames differ from plain ones; empty if they do not."""
     return group.cell.setting.variant
 
 
 def file_words(group: Group) -> list[str]:
-    """What place_of() says, for the name of a file."""
+    """Return the words of place_of(), for the name of a file."""
     words = [group.cell.link_label, _setting(group).directions.value, *(of.value for of in _setting(group).modifiers)]
     return [word.replace(",", "").replace(" ", "-") for word in (*words, variant(group)) if word]
 
@@ -80,7 +80,7 @@ def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table
 
 
 def networks(groups: Sequence[Group]) -> list[Table]:
-    """Where destinations lay and what the DUT said of its routes to them; no table for a single network."""
+    """Return tables of destination networks, and of the DUT's routes to them; none for a single network."""
     names = ("direction", "networks", "within", "behind", "routes_loaded", "routes_checked")
     told = dict.fromkeys(
         (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))

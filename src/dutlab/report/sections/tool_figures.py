@@ -55,7 +55,7 @@ class _Table:
         ]
 
     def headlines(self, book: NoteBook) -> tuple[Headline, ...]:
-        """Of the first figure of which more is better: modes asked the same of the same drives; of one mode its drives, each alone."""
+        """Return headlines of the first figure of which more is better: modes with one request on the same drives; of a mode its drives."""
         name = next((name for name in self.figures if better_of(name) == "higher"), "")
         if not name:  # nothing is fastest in times or losses
             return ()
@@ -108,7 +108,7 @@ def _places(group: Group) -> list[str]:
 
 
 def _is_shown(place: str, group: Group) -> bool:
-    """Of an array there are no figures of single drives, so these have no row; one drive of several that has none keeps its row."""
+    """Return whether a place has a row: single drives of an array have no figures, so no row; one drive without figure keeps its row."""
     found = {place for r in group.measured for place in r.figures}
     if place in group.cell.links:
         return not group.measured or not found.isdisjoint(group.cell.links)

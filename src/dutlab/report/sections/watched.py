@@ -191,7 +191,7 @@ def _growth(grown: Sequence[float], trials: int) -> float:
 
 
 def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
-    """Where frames got lost that counters could tell of: the share of the frames sent, by cell and link, the median over trials."""
+    """Return the losses that counters can place: their share of the frames sent, by cell and link, the median over trials."""
     found: list[tuple[Group, str, dict[str, float]]] = []
     for group in groups:
         for link in group.cell.links:
