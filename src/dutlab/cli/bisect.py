@@ -43,7 +43,7 @@ class BisectRequest:
 
     @property
     def sources(self) -> list[str]:
-        """Where versions come from: one, or the command is refused."""
+        """Return the sources of versions: one, or the command is refused."""
         return [what for what, of in (("files", self.versions), ("commits", self.commits), ("campaign", self.campaign_file)) if of]
 
     def row(self) -> tuple[VersionRow, list[Path]]:
@@ -166,7 +166,7 @@ def _short(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _base_of(path: Path) -> dict[str, Any]:
-    """What measures by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
+    """Return the measurement by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
     from dutlab.spec.loader import read_experiment
     from dutlab.spec.yaml_source import parse, read_file
 

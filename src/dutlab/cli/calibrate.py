@@ -58,7 +58,7 @@ def calibrate(
     duration: float,
     as_json: bool,
 ) -> None:
-    """What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
+    """The result is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
 
     \b
     Example:
@@ -119,7 +119,7 @@ def _models(named: Sequence[str]) -> list[GeneratorModel]:
 
 
 def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
-    """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
+    """Refuse loads that a generator cannot send, before anything is built; a rig routes nothing, so routes are ignored. Raises InputError."""
     from dutlab.spec.generators import GeneratorFeature, unfit
 
     for load in loads:

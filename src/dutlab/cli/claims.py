@@ -50,7 +50,7 @@ def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | Non
 
 
 def _holds(claim: ClaimCard, folder: Path) -> bool:
-    """Whether its figures come out of the raw files again; says so, or what differs."""
+    """Return whether its figures follow from the raw files; print that, or the differences."""
     from dutlab.publish.verified import verified
     from dutlab.store.run_folder import RunFolder
 

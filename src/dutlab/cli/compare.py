@@ -240,7 +240,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 
 def _table_of(pair: ComparedPair) -> Iterator[str]:
-    """Who is compared, and the figures."""
+    """Yield the sides, and the figures."""
     from dutlab.report.questions.compared_words import compared_rows
 
     yield from wrapped(f"{printable(pair.second)} against {printable(pair.first)}")

@@ -27,7 +27,7 @@ from dutlab.tools.steps.account import StepDone
 
 @dataclass(frozen=True)
 class ConductRequest:
-    """What `conductor run` was asked for."""
+    """Request of `conductor run`."""
 
     file: Path
     work: StepsWorkload

@@ -107,7 +107,7 @@ def colour_of(config: Config) -> str:
 
 
 def defaults_of(config: Config, name: str, command: click.Command) -> dict[str, Any]:
-    """What click takes as the defaults of `command` (its default_map). Raises SpecRefused with every fault of the command's table."""
+    """Return the defaults of `command` for click (its default_map). Raises SpecRefused with every fault of the command's table."""
     faults = list[Fault]()
     table = config.data.get(name, {})
     if not isinstance(table, Mapping):

@@ -239,7 +239,7 @@ def shown_meanwhile(what: str) -> Iterator[None]:
 
 
 def _with_time(what: str, seconds: float, width: int) -> str:
-    """What goes on and for how long: where not all of it fits, the words are cut and not what moves."""
+    """Return the activity with its time: where it does not fit, the words are cut and not the moving part."""
     took = f", {duration_words(seconds)}"
     return f"{what if len(what) + len(took) <= width else f'{what[: width - len(took) - 1]}…'}{took}"
 

@@ -148,7 +148,7 @@ SECTIONS = {
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
-"""What a command is for → its name → module:function, and what its help begins with: the list of commands loads none of their modules."""
+"""Section of commands → name → module:function, and the beginning of its help: the list of commands loads none of their modules."""
 COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -171,7 +171,7 @@ class LazyGroup(click.Group):
     """A group whose commands are in separate modules."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; `help COMMAND` is `COMMAND --help`."""
+        """Parse as click does; `help COMMAND` is `COMMAND --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
@@ -183,7 +183,7 @@ class LazyGroup(click.Group):
         return _command(cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, and of a mistyped command says which it may have been."""
+        """Resolve as click does, and suggest a command for a mistyped one."""
         if args and args[0] not in COMMANDS:
             from difflib import get_close_matches
 
@@ -195,7 +195,7 @@ class LazyGroup(click.Group):
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
-        """As click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
+        """Invoke as click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -226,7 +226,7 @@ def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
 
 
 def _drop_output() -> None:
-    """What standard output did not take is lost; otherwise Python fails once more with it when it ends."""
+    """Drop what standard output did not take; otherwise Python fails with it again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -237,7 +237,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 
 
 def _version() -> str:
-    """That of the installed package, as the name of its metadata has it: to read them takes a quarter of this command's CPU time."""
+    """Return the version of the installed package, from the name of its metadata: reading them takes a quarter of this command's time."""
     for folder in sys.path:
         for found in Path(folder).glob("dutlab-*.dist-info"):
             return found.name.removeprefix("dutlab-").removesuffix(".dist-info")

@@ -31,12 +31,12 @@ Form = Literal["text", "json", "json-lines"]
 LONG_S = 3600.0
 """A run that is expected to take longer is begun only when somebody at a terminal says so."""
 SHARE_OF_TRIALS = 0.7
-"""Of the budget; the rest is for the lab, the rig without the DUT, modes and the report."""
+"""Share of the budget for trials; the rest is for the lab, the rig without the DUT, modes and the report."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """What every command takes that measures."""
+    """Options that every measuring command takes."""
 
     yes: bool = False
     budget_s: float | None = None
@@ -72,7 +72,7 @@ class Manner:
         return replace(options, budget_s=self.budget_s, wait_quiet_s=self.wait_quiet_s)
 
     def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
-        """The same of what is planned already."""
+        """Carry out planned work."""
         from dutlab.cli.loop import run_in_order
         from dutlab.runner.run import carry_out_work
 
@@ -80,7 +80,7 @@ class Manner:
         return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
 
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
-        """What `make` makes of the settings; a workload that has a budget a trial is given its share of the whole."""
+        """Return what `make` makes of the settings; a workload with a budget for each trial gets its share of the whole."""
         given = make(settings)
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
             return given

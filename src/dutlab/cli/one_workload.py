@@ -31,7 +31,7 @@ SETTINGS = click.argument("settings", nargs=-1, metavar="[KEY=VALUE]…")
 
 @dataclass(frozen=True)
 class Where:
-    """What every command takes that measures without an experiment file."""
+    """Options of every command that measures without an experiment file."""
 
     links: tuple[str, ...]
     lab: str | None
@@ -173,7 +173,7 @@ def insist_on_workload(kind: str) -> None:
 
 
 def _value(text: str, field: FieldInfo | None) -> str:
-    """As YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
+    """Read a value as YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
     from dutlab.spec.mixes import SIZES_OF
 
     if field is None or text[0] in "[{\"'" or text in SIZES_OF:

@@ -1,4 +1,4 @@
-"""Where a host is that a file names: what `--map NAME=HOST` may say, and the hosts behind it."""
+"""Places of hosts that a file names: the values of `--map NAME=HOST`, and the hosts behind them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestPlace:
     """Name of an embedded lab that is built for it; `role` is then the host in it."""
     role: str = ""
     ssh: str | None = None
-    """Of a machine that is reached over ssh; neither this nor a lab is this machine."""
+    """Address of a machine that is reached over ssh; with neither this nor a lab it is this machine."""
     is_shared: bool = False
     """Other controllers may reach it too, so it is leased."""
 

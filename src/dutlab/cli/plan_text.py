@@ -24,7 +24,7 @@ _NAMED = 4
 
 
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
-    """What would be done, how long it takes, and what the links allow at most; with `each`, every trial in its order."""
+    """Yield what would be done, its time, and what the links allow at most; with `each`, every trial in its order."""
     for words in _heads(plan, testbed):
         yield from textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False)
     yield ""

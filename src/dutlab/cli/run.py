@@ -67,7 +67,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
 
 
 def _tell_theory() -> None:
-    """What each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
+    """Print what each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
     from dutlab import labs
     from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
 

@@ -31,7 +31,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def say_words(sentence: str, *, err: bool = False) -> None:
-    """As say(), wrapped()."""
+    """Print a sentence as say() does, wrapped."""
     say("\n".join(wrapped(printable(sentence))), err=err)
 
 
@@ -50,7 +50,7 @@ def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
 
 
 def answer(line: str) -> None:
-    """As say_shaded(), for a command whose exit status must not depend on who reads it."""
+    """Print as say_shaded(), for a command whose exit status must not depend on the reader."""
     with suppress(BrokenPipeError):
         say_shaded(line)
 
@@ -61,12 +61,12 @@ def use_colour(choice: str) -> None:
 
 
 def line_width() -> int | None:
-    """How long a line on standard output may be; None where that is a file or a program, which want a row on one line."""
+    """Return the longest line on standard output; None where that is a file or a program, which want a row on one line."""
     return terminal()[0] if sys.stdout.isatty() else None
 
 
 def terminal() -> tuple[int, bool]:
-    """How wide standard output is, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
+    """Return the width of standard output, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     coloured = {"always": True, "never": False}.get(_chosen["colour"], coloured)
     return shutil.get_terminal_size((80, 24)).columns, coloured

@@ -35,7 +35,7 @@ _QUICK_TEST = "quick-test"
 
 @dataclass(frozen=True)
 class PortOptions:
-    """What can be said of two ports of this machine and of the box between them."""
+    """Options on two ports of this machine and the box between them."""
 
     gateways: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -131,7 +131,7 @@ def test(
 
 
 def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What of a command's words are settings, and what are names of ports. Raises InputError for the name of a setting without a value."""
+    """Split a command's words into settings and names of ports. Raises InputError for the name of a setting without a value."""
     from dutlab.spec.workloads import model_of
 
     settings, names = tuple(w for w in words if "=" in w), tuple(w for w in words if "=" not in w)

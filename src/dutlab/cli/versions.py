@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dutlab.spec.loader import LoadedExperiment
 
 EXACT_MODES = ("router", "filter-default", "nat")
-"""What a guest is measured as where nothing else is asked."""
+"""Modes that a guest is measured in by default."""
 _MAGIC_AT, _MAGIC = 0x202, b"HdrS"
 _ELF, _MACHINE, _BPF = b"\x7fELF", slice(0x12, 0x14), (247).to_bytes(2, "little")
 """e_machine of an ELF file, and EM_BPF (elf.h)."""
 
 
 class VersionKind(StrEnum):
-    """What a version is."""
+    """Kind of a version."""
 
     RULES = "rules"
     """A file for nft."""
@@ -51,7 +51,7 @@ class Version:
 
     kind: VersionKind
     word: str
-    """As it was given."""
+    """Word of the command line."""
     text: str = ""
     """The rules or the commands."""
     program: bytes = b""
@@ -59,7 +59,7 @@ class Version:
 
     @property
     def path(self) -> Path:
-        """Of a kernel, an experiment or a run."""
+        """Path of a kernel, an experiment or a run."""
         return Path(self.word)
 
     @property
@@ -76,7 +76,7 @@ class Version:
 
 
 def version_of(word: str, kind: VersionKind | None) -> Version:
-    """Of the kind that is given, or that the file looks like. Raises InputError."""
+    """Return the version of the given kind, or of the kind that the file looks like. Raises InputError."""
     if kind is VersionKind.COMMANDS:
         return Version(kind, word, word)
     path = Path(word)

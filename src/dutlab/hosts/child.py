@@ -16,7 +16,7 @@ from dutlab.hosts.keeper import KEEPER, start_apart
 from dutlab.hosts.running import Began, EndNote, Running
 
 _LOOK_AGAIN_S = 0.02
-"""Where the kernel does not tell of a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
+"""Interval of looks where the kernel does not report a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
 
 
 class ChildCarrier:

@@ -1,4 +1,4 @@
-"""What a host is: all that a reader of a figure must know of the machine, and nothing secret.
+"""Facts of a host: all that a reader of a figure must know of the machine, and nothing secret.
 
 Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
 command of the host, in two of a BSD or a Windows. Host names, addresses and users are left out on purpose: they say nothing of speed. Of

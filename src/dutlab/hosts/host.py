@@ -1,4 +1,4 @@
-"""What a host is to the rest of dutlab: something that runs commands and holds files.
+"""A host: it runs commands and holds files.
 
 One conformance suite (tests/netns/test_host_conformance.py) runs on every implementation.
 """
@@ -44,11 +44,11 @@ class Done:
     killed_by_us: bool = False
     """It did not end in its time, and this process killed it."""
     dropped_bytes: int = 0
-    """What it printed beyond the bound of its kind: counted, and not kept."""
+    """Bytes of output beyond the bound of its kind: counted, and not kept."""
 
     @property
     def was_killed(self) -> bool:
-        """By SIGKILL, and not by us: somebody, or the kernel for want of memory, ended it."""
+        """True if SIGKILL ended it, and not from us: from a person, or from the kernel for want of memory."""
         return not self.killed_by_us and self.status in _KILLED
 
     @property
@@ -91,7 +91,7 @@ class Process(Protocol):
         """The next line of standard output with its newline; b"" once it has ended."""
 
     async def read(self) -> bytes:
-        """As much of standard output as there is, at least a byte; b"" once it has ended."""
+        """Return the available standard output, at least a byte; b"" once it has ended."""
 
     async def wait(self, timeout_s: float) -> Done:
         """Until it ends. stdout holds what no readline() or read() took. Raises CommandTimedOut after ending its whole process group."""
@@ -143,7 +143,7 @@ class OnThisMachine(Protocol):
     """Its clock is ours. False for a stand-in of another machine."""
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
-        """As Host; not `tied`: for what waits for input and ends without it, so that it ends with this process by itself."""
+        """Spawn as Host; not `tied`: for a command that waits for input and ends without it, so that it ends with this process by itself."""
 
 
 @runtime_checkable
@@ -154,11 +154,11 @@ class OverConnection(Protocol):
 
     @property
     def connections(self) -> int:
-        """How many there have been. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
+        """Number of connections so far. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether the last one was lost and none was made since: the host has answered no keep-alive, or ended it."""
+        """True if the last one was lost and none was made since: the host has answered no keep-alive, or ended it."""
 
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
@@ -180,17 +180,17 @@ def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
 
 
 def connections_of(host: Host) -> int:
-    """How many connections to `host` there have been; 0 of one that needs none."""
+    """Return the number of connections to `host` so far; 0 for one that needs none."""
     return host.connections if isinstance(host, OverConnection) else 0
 
 
 def is_lost(host: Host) -> bool:
-    """Whether its connection is gone at present; never of a host that needs none."""
+    """Return whether its connection is gone at present; False for a host that needs none."""
     return isinstance(host, OverConnection) and host.is_lost
 
 
 def no_such_program(host: str, argv: Sequence[str]) -> Done:
-    """What a command that is not there leaves, on every kind of host."""
+    """Return the result of a missing program, the same on every kind of host."""
     said = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
     return Done(host, tuple(argv), NO_SUCH_PROGRAM, b"", said, time.time(), 0.0)
 

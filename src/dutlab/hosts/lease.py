@@ -34,13 +34,13 @@ _LONGEST = 200
 
 
 def lease_files(network_namespace: str) -> list[Path]:
-    """Where a lease of this machine may lie; the namespace is named by its number, as readlink(2) of /proc/self/ns/net has it."""
+    """Return possible paths of a lease of this machine; the namespace is named by its number, as in readlink(2) of /proc/self/ns/net."""
     return [Path(folder, f"{LEAF}{network_namespace}") for folder in (ROOTS, SHARED)]
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a machine. `run` is the folder of the run, as the holder's controller names it; `token` is the run's, wherever it lies."""
+    """Holder of a machine. `run` is the folder of the run, as the holder's controller names it; `token` is the run's, wherever it is."""
 
     who: str
     run: str
@@ -54,12 +54,12 @@ class Holder:
         return cls(who, str(run.resolve()), now.isoformat(timespec="seconds"), token)
 
     def is_of_same_run(self, other: Holder) -> bool:
-        """Whether both are processes on one run, be its folder moved or not."""
+        """Return whether both are processes of one run, be its folder moved or not."""
         return self.token == other.token if self.token and other.token else self.run == other.run
 
     @classmethod
     def read(cls, text: bytes) -> Self | None:
-        """What a lease file says, which anybody may have written: shortened, and without characters that a terminal obeys."""
+        """Read a lease file, which anybody may have written: shortened, and without characters that a terminal obeys."""
         try:
             document = json.loads(text)
             return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in document.items()})
@@ -84,7 +84,7 @@ class InUse(TestbedError):
 
 
 class _Lease:
-    """Of one host. Taken by take(), again by renew() over a new connection, given back by give_back()."""
+    """Lease of one host. Taken by take(), again by renew() over a new connection, given back by give_back()."""
 
     def __init__(self, host: Host, holder: Holder, *, take_over: bool) -> None:
         self.host, self._holder, self._take_over = host, holder, take_over
@@ -165,7 +165,7 @@ async def _end_once_started(starting: asyncio.Future[Process]) -> None:
 
 
 async def _end(process: Process) -> bool:
-    """Whether it ended by itself, and thus removed its file."""
+    """Return whether it ended by itself, and thus removed its file."""
     try:
         await process.close_stdin()
         return (await process.wait(_ENDS_S)).status == 0

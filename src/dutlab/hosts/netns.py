@@ -10,7 +10,7 @@ from dutlab.hosts.host import CommandLog, Done
 from dutlab.hosts.local import LocalHost
 
 NAMESPACES = Path("/run/netns")
-"""Where iproute2 keeps the names (ip-netns(8))."""
+"""Folder of iproute2's names (ip-netns(8))."""
 
 # What iproute2 says when it cannot enter: the name is gone, or left behind without its mount.
 _CANNOT_ENTER = (b"Cannot open network namespace", b"setting the network namespace")
@@ -44,7 +44,7 @@ class NetnsHost(LocalHost):
 
     @property
     def namespace_inode(self) -> int | None:
-        """That of the network namespace; None once it is gone."""
+        """Number of the network namespace; None once it is gone."""
         try:
             return (NAMESPACES / self.namespace).stat().st_ino
         except OSError:

@@ -70,7 +70,7 @@ def _missing(host: Host, program: Program) -> ToolMissing:
 
 
 async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:
-    """What each look found.
+    """Return the result of each look.
 
     Raises ToolMissing for one that found nothing, ToolsMissing for several; `missing` are those that are known before.
     """
@@ -94,5 +94,5 @@ def versions_of(by_host: Mapping[str, str]) -> str:
 
 
 def how_to_install(host: Host, package: str) -> str:
-    """What a person does to have it there."""
+    """Return what a person does to install it there."""
     return f"install it ({host.system.install.format(package)})"

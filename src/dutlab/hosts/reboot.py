@@ -14,7 +14,7 @@ _ANSWERS_S, _LOOK_S = 15.0, 0.5
 _WHICH_BOOT = ("sh", "-c", "cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime")
 """random(4); sysctl(2) of the BSDs."""
 _REBOOT = ("sh", "-c", "reboot || reboot -f")
-"""Where `reboot` cannot ask the first process, `-f` makes it ask the kernel."""
+"""Reboot command; where `reboot` cannot ask the first process, `-f` makes it ask the kernel."""
 
 
 class NotBack(HostError):

@@ -106,7 +106,7 @@ class Running:
             raise HostError(f"`{self._argv[0]}` printed a line of more than {LINE_BYTES} bytes", host=self._host) from e
 
     async def read(self) -> bytes:
-        """As much of standard output as there is; b"" once it has ended."""
+        """Return the available standard output; b"" once it has ended."""
         async with self._reading:
             return await self._carrier.stdout.read(_CHUNK_BYTES)
 
@@ -204,7 +204,7 @@ class Running:
 
 
 class KeptOutput:
-    """What a command printed, up to a bound; the rest is counted."""
+    """Output of a command, up to a bound; the rest is counted."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -224,7 +224,7 @@ async def _drain(stream: asyncio.StreamReader, into: KeptOutput) -> None:
 
 
 async def together(doings: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """What each comes to, in their order. When one fails, or all are cancelled, the others are cancelled and waited for."""
+    """Return the result of each, in their order. When one fails, or all are cancelled, the others are cancelled and waited for."""
     tasks = [asyncio.create_task(doing) for doing in doings]
     try:
         return await asyncio.gather(*tasks)

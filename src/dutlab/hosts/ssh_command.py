@@ -1,4 +1,4 @@
-r"""What comes back around the output of a command that travels through a login shell.
+r"""Marks around the output of a command that travels through a login shell.
 
 Each system's line for sshd (systems/posix.py, systems/windows.py) has this printed around the command's own output:
 
@@ -33,7 +33,7 @@ class Head:
     def __init__(self, mark: bytes) -> None:
         self._mark = mark
         self.line: bytes | None = None
-        """What is between the mark and the end of its line; None until it came."""
+        """Text between the mark and the end of its line; None until it came."""
         self.noise = b""
 
     def take(self, data: bytes) -> bytes:
@@ -72,11 +72,11 @@ class Tail:
         return data
 
     def _may_be_status(self, end: bytes) -> bool:
-        """Whether what comes next may make a status of `end`."""
+        """Return whether the following bytes may make a status of `end`."""
         number = end[len(self._mark) :]
         return self._mark.startswith(end) or (end.startswith(self._mark) and len(end) <= self._longest and number.isdigit())
 
     def rest(self) -> bytes:
-        """What was held back and is not a status after all."""
+        """Return what was held back and is not a status after all."""
         held, self._held = self._held, b""
         return held

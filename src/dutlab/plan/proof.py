@@ -44,7 +44,7 @@ def proof_of(plan: Plan) -> Proof:
 
 
 def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
-    """Return the least provable difference: by ranks where so many repeats can, else by the spread of all cells; never below the ratio's interval."""
+    """Return the least provable difference: by ranks where so many repeats can, else by the spread of all cells; at least the interval."""
     by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
     if by_ranks is not None:
         return by_ranks

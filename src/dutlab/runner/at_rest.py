@@ -1,4 +1,4 @@
-"""What the DUT keeps busy although nothing is offered: a device that polls says nothing of its load by that.
+"""Busy cores of the DUT without load: the load of a device that polls does not show there.
 
 The testbed is looked at before the first trial of a run (examine.py). A mode that commands or a person set may start any program, so there
 the DUT is looked at once more.
@@ -21,7 +21,7 @@ from dutlab.sensors.cpu_account import AccountReader
 
 @dataclass(frozen=True)
 class DutAtRest:
-    """What is busy without load. On this machine cores count only where threads of the DUT are, since others work there too."""
+    """Busy cores without load. On this machine cores count only where threads of the DUT are, since others work there too."""
 
     cores: tuple[int, ...] = ()
     threads: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class DutAtRest:
 
 
 def may_start_programs(mode: Mode) -> bool:
-    """Whether something else than dutlab's own words puts the DUT into the mode."""
+    """Return whether commands other than dutlab's own put the DUT into the mode."""
     return isinstance(mode, (CommandMode, ManualMode, InLevels))
 
 

@@ -145,7 +145,7 @@ class _TestbedWork:
 
 
 def _wall_clock(when: datetime) -> datetime:
-    """As a clock on this machine's wall showed it, also if another machine's clock was read, before or after summer time began."""
+    """Convert a time to this machine's wall clock, also if another machine's clock was read, before or after summer time began."""
     return when.astimezone().replace(tzinfo=None)
 
 

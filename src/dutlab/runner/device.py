@@ -1,4 +1,4 @@
-"""What a method may do to the DUT inside a trial: a methods.ports.DutControl that journals the undo before it changes anything."""
+"""Actions of a method on the DUT inside a trial: a methods.ports.DutControl that journals the undo before it changes anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.units import Seconds
 
 POWER = "power"
-"""What the journal calls the DUT's being switched off."""
+"""Name of the switched-off DUT in the journal."""
 
 
 @dataclass
@@ -39,9 +39,9 @@ class JournaledDevice:
     hosts: Mapping[str, Host] = field(default_factory=dict)
     """Others, of which something may be changed for the DUT's sake."""
     restarted: bool = field(default=False, init=False)
-    """Whether its power was switched since put_back() last came to its end: it has lost its mode and its counters."""
+    """True if its power was switched since put_back() last finished: it has lost its mode and its counters."""
     mode: Mode | None = field(default=None, init=False)
-    """What the present group of trials measures it in, with their levels; None before the first."""
+    """Mode of the present group of trials, with their levels; None before the first."""
     _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
     """Change → how it is undone, in the order in which they were begun."""
 
@@ -51,7 +51,7 @@ class JournaledDevice:
         return tuple(kind for kind in ResetKind if kind.value in self.kinds)
 
     async def reset(self, kind: ResetKind) -> float:
-        """As methods.ports says; a reset that breaks halfway is undone at once."""
+        """Reset as methods.ports says; a reset that breaks halfway is undone at once."""
         reset = self.kinds[kind.value]
         back = await reset.undo(self.dut, self.testbed)
         async with self._undone_if_broken(f"reset-{kind.value}", back):
@@ -67,7 +67,7 @@ class JournaledDevice:
 
     @property
     def has_power(self) -> bool:
-        """Whether something may switch it off and on."""
+        """True if it can be switched off and on."""
         return (spec := self._power) is not None and spec.may_switch
 
     @property
@@ -76,7 +76,7 @@ class JournaledDevice:
         return None if found is None else found.power
 
     async def off(self) -> None:
-        """As methods.ports says; the undo step is in the journal before."""
+        """Switch off as methods.ports says; the undo step is in the journal before."""
         if (spec := self._power) is None:
             raise InputError(f"the testbed does not say what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
         power = HostPower(self.dut.name, spec)
@@ -85,7 +85,7 @@ class JournaledDevice:
         await asyncio.to_thread(power.turn, on=False)
 
     async def on(self) -> None:
-        """As methods.ports says. The change holds until put_back(): the DUT comes back without its mode."""
+        """Switch on as methods.ports says. The change holds until put_back(): the DUT comes back without its mode."""
         if (steps := self._standing.get(POWER)) is not None and (spec := self._power) is not None:
             box = isinstance(self.dut, BlackBox)
             await on_again(steps[0], None if box else self.dut)
@@ -93,7 +93,7 @@ class JournaledDevice:
                 await until(self._passes_frames, spec.back_within, self.dut.name)
 
     async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
-        """As methods.ports says; no shorter than the testbed's `off-for`."""
+        """Cut the power as methods.ports says; no shorter than the testbed's `off-for`."""
         told_off = time.monotonic()
         await self.off()
         await asyncio.sleep(max(off, self._power.off_for if self._power is not None else 0.0))
@@ -113,7 +113,7 @@ class JournaledDevice:
         return bool(seen) and all(probe.received for probe in seen)
 
     async def change_mode(self, name: str) -> DutChange:
-        """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too."""
+        """Change the mode as methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too."""
         mode = self._mode(name)
         if (change := f"into-{name}") not in self._standing:
             self.announce(change, await mode.undo(self.dut, self.testbed))
@@ -122,7 +122,7 @@ class JournaledDevice:
         return DutChange(at_s, time.monotonic() - began)
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """As methods.ports says."""
+        """Return the faults as methods.ports says."""
         checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
         return [f"{check.what}: {check.found}" for check in checks if not check.passed]
 

@@ -26,14 +26,14 @@ from dutlab.tools.iperf3.program import version_of
 from dutlab.tools.ping import Ping
 
 WATCH_S = 0.5
-"""How long the cores are watched: the only time that a run waits for its examination."""
+"""Time for which the cores are watched: the only wait of a run for its examination."""
 POLLS_PERCENT = 95.0
-"""Of a core without load, from which on the device counts as one that polls there."""
+"""Load of a core without traffic from which the device counts as one that polls there."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What was read of each host, and what follows from it."""
+    """Facts of each host, and the findings from them."""
 
     facts: Mapping[str, Mapping[str, Any]]
     findings: Sequence[doctor.Finding]
@@ -82,7 +82,7 @@ def always_busy(watched: doctor.WatchedCores | None) -> list[int]:
 
 
 async def cores_of(host: Host) -> doctor.WatchedCores | None:
-    """How busy its cores are while nothing is offered; None where it does not say. Takes half a second. Raises HostError."""
+    """Return how busy its cores are without load; None where the system does not show it. Takes half a second. Raises HostError."""
     return (await _watch({host.name: host})).get(host.name)
 
 

@@ -55,7 +55,7 @@ VIRTUAL = "veth"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a plan is carried out; nothing in it changes what is measured."""
+    """Options of carrying out a plan; none of them changes what is measured."""
 
     runs: Path
     engine_binary: Path
@@ -73,7 +73,7 @@ class RunOptions:
     wait_quiet_s: float = 0.0
     """So long is waited in all for a quiet machine: before the first trial, and before one is repeated that was disturbed."""
     unknown: tuple[str, ...] = ()
-    """What could not be found out before, in sentences for the report."""
+    """Open questions from before the run, in sentences for the report."""
 
 
 def shortest_to_front(left: deque[Trial]) -> None:
@@ -92,7 +92,7 @@ class Execution(RunProcess):
     said: set[str] = field(default_factory=set)
     """Notes and findings that were reported to the user: a stage that is opened again finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
-    """How often guests were lost in each cell."""
+    """Number of lost guests in each cell."""
     neighbours: Neighbours = field(default_factory=Neighbours)
     waited: Counter[str] = field(default_factory=Counter)
     """Whole seconds for which a quiet machine was waited for."""
@@ -206,7 +206,7 @@ class Execution(RunProcess):
         return replace(stage, calibration=calibration)
 
     async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[RigLoad], options: RunOptions) -> Calibration:
-        """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
+        """Return the calibration of the lab's rig; its cables are in the journal while they may exist, for a lab that outlives the run."""
         steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
         disturbed = self.experiment.disturbed
@@ -346,7 +346,7 @@ class Execution(RunProcess):
         return await unless_killed(look, why, self.book, self.events.note)
 
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
-        """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""
+        """Check, in a run that a person ends, whether the mode held until now, so that a resume need not do its trials again."""
         with suppress(DutlabError):
             switched, changed = stage.device.restarted, await stage.device.put_back()
             lost = "" if changed else await lost_state(stage, mode, stands)

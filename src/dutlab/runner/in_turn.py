@@ -31,7 +31,7 @@ Watch = Callable[[int], Progress]
 
 
 class Enough(TimeIsOver):
-    """What was to be found out is known after this round."""
+    """Enough is known after this round."""
 
     what = "enough was measured"
 
@@ -86,7 +86,7 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
 
 
 def alone_words(folder: RunFolder) -> str | None:
-    """What a run gives up that took turns with others and now goes on without them; None for a run by itself."""
+    """Return what a run loses that took turns with others and now continues without them; None for a run by itself."""
     turns = Turns.of(folder.resolved)
     if turns is None:
         return None
@@ -145,6 +145,6 @@ def _say_cut(going: Sequence[Execution], results: Collection[int], error: BaseEx
 
 
 def _shared_cells(works: Sequence[Work]) -> bool:
-    """Whether any two plans have a cell in common."""
+    """Return whether any two plans have a cell in common."""
     cells = [{key_of(trial.cell) for trial in work.plan.trials} for work in works]
     return any(a & b for a, b in combinations(cells, 2))

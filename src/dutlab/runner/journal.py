@@ -159,7 +159,7 @@ class Unreset:
 
 
 def unreset(entries: Iterable[Entry]) -> Unreset:
-    """What is left of Reset. With a lab goes what was to be reset in it."""
+    """Return what is left of Reset. With a lab goes what was to be reset in it."""
     left = Unreset()
     for entry in entries:
         if entry["event"] == "steps-begun":

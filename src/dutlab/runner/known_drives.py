@@ -78,7 +78,7 @@ while [ "$(written)" -lt "$end" ]; do sleep 0.05; done
 
 @dataclass(frozen=True)
 class KnownDrive:
-    """What is put in place, and how it is measured."""
+    """Known drive, and its measurement."""
 
     name: str
     measure: Callable[[GeneratorSite], Awaitable[list[Known]]]

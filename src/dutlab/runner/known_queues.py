@@ -43,7 +43,7 @@ _ROOM, _RATE_S = 20, Seconds(2.0)
 _SIGMAS = 4
 _WIDTH = 0.0025
 _TRIES = 6
-"""Of an offer, each at half the rate of the one before."""
+"""Most tries of a load, each at half the rate of the one before."""
 _FORWARDED = """awk '$1 == "Ip:" && !n { for (n = NF; $n != "ForwDatagrams"; n--); next } $1 == "Ip:" { print $n }' /proc/net/snmp"""
 _DROPPED = "cat /sys/class/net/{port}/statistics/{way}_dropped"
 _CHANGED = "/proc/sys/net/ipv6/conf/*/disable_ipv6 /proc/sys/net/ipv4/ip_forward"
@@ -110,7 +110,7 @@ class QueuedPath:
 
 @dataclass(frozen=True)
 class KnownQueue:
-    """What is put in place, and how it is measured."""
+    """Known queue, and its measurement."""
 
     name: str
     measure: Callable[[QueuedPath], Awaitable[list[Known]]]
@@ -139,7 +139,7 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
 
 
 async def _delays(path: QueuedPath) -> list[Known]:
-    """By single offers, and by the method `latency` at half and at all of a load."""
+    """Measure delays by single loads, and by the method `latency` at half and at all of a load."""
     bare, found = await path.sent(), list[Known]()
     base = bare.latency.p50_ns if bare.latency is not None else 0
     for delay in DELAYS_NS:
@@ -223,7 +223,7 @@ def _rated(words: str) -> str:
 
 
 def _steady_pps(outcome: Outcome) -> float | None:
-    """By the readings of each second but the first, in which the queue fills."""
+    """Return the rate by the readings of each second but the first, in which the queue fills."""
     rates = [r.value for r in sorted(outcome.readings, key=lambda r: r.at_s) if r.name == "received_pps"][1:]
     return fmean(rates) if rates else None
 

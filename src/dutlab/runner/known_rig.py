@@ -1,4 +1,4 @@
-"""What the tester itself does to frames, which must never pass for the DUT's: a sink with four receive queues, and a link that drops.
+"""Faults of the tester itself, which must never count as the DUT's: a sink with four receive queues, and a link that drops.
 
 In the embedded lab, behind the devices of methods.known. The first needs a router there and another cable to the sink, so it comes last.
 """

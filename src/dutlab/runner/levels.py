@@ -88,7 +88,7 @@ class SetLevels:
                 await standing.level.apply(self.hosts)
 
     async def verify(self) -> Sequence[Check]:
-        """What the hosts say of all that is set. Raises HostError."""
+        """Return the hosts' answers on all that is set. Raises HostError."""
         return [check for standing in self.standing.values() for check in await standing.level.verify(self.hosts)]
 
     def _wanted(self, cell: Cell) -> list[_Named]:
@@ -138,7 +138,7 @@ class InLevels:
     set_levels: SetLevels
     why_not: DutlabError | None = None
     is_fresh: bool = True
-    """Whether the levels have just been set."""
+    """True if the levels have just been set."""
 
     @property
     def name(self) -> str:

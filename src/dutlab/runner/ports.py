@@ -25,7 +25,7 @@ from dutlab.spec.testbed import Testbed
 
 LINK_LOCAL = "fe80::/10"  # RFC 4291 section 2.5.6
 APPLICATION = "ports"
-"""What the journal calls the preparation."""
+"""Name of the preparation in the journal."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ _PASSING = frozenset({"optic", "operstate", "absent"})
 """Facts of a port that change from minute to minute, or with what it is cabled to."""
 
 Disturbed = Literal["repeat", "count"]
-"""What becomes of a load that other work disturbed, as the experiment file has it."""
+"""Treatment of a load that other work disturbed, as in the experiment file."""
 DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
 """Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 
@@ -56,7 +56,7 @@ Failed = Callable[[RigLoad, MeasurementError], None]
 
 
 def disturbed_by_environment() -> Disturbed:
-    """What DISTURBED_VARIABLE says; without it, disturbed loads are repeated."""
+    """Return the value of DISTURBED_VARIABLE; without it, disturbed loads are repeated."""
     return "count" if os.environ.get(DISTURBED_VARIABLE) == "count" else "repeat"
 
 
@@ -68,9 +68,9 @@ class OpenRig:
     versions: Mapping[str, str] | None = None
     """Generator → its version now, as far as that is known."""
     disturbed: Disturbed = "repeat"
-    """What becomes of a load that other work disturbed."""
+    """Treatment of a load that other work disturbed."""
     layout: Mapping[str, Any] = field(default_factory=dict)
-    """What else its figures depend on: the embedded lab that it is, and how that uses the cores."""
+    """Other facts that its figures depend on: the embedded lab, and its use of the cores."""
 
     async def facts(self, rig: Rig) -> dict[str, Any]:
         """All that a calibration depends on. Raises HostError, ToolMissing."""
@@ -90,7 +90,7 @@ class OpenRig:
         }
 
     async def known(self, rig: Rig, cache: Path) -> Calibration | None:
-        """What the cache has of it, if that is still true. Raises as facts()."""
+        """Return the cache's calibration, if it is still valid. Raises as facts()."""
         return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
 
     async def measure(
@@ -133,7 +133,7 @@ class OpenRig:
         return known
 
     async def best(self, loads: Sequence[RigLoad], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
-        """What is known of machines for `loads`: what they did looped, where that is true, else what the generator does alone, now.
+        """Return the best known calibration of machines for `loads`: looped, where it is valid, else the generator alone, measured now.
 
         Raises HostError, ToolMissing.
         """

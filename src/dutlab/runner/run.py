@@ -71,7 +71,7 @@ def to_go_on_with(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run is to do. The files as given are empty for a run that goes on: its folder has them."""
+    """Work of a run. The given files are empty for a resumed run: its folder has them."""
 
     experiment: Experiment
     testbed: Testbed

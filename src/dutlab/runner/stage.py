@@ -63,7 +63,7 @@ Driver = Callable[[Cell], Awaitable[Measured]]
 
 @dataclass(frozen=True)
 class Stage:
-    """What a trial needs. `marks` are doubts that every record of this testbed carries."""
+    """Everything that a trial needs. `marks` are doubts that every record of this testbed carries."""
 
     site: GeneratorSite
     modes: Mapping[str, Mode]
@@ -74,7 +74,7 @@ class Stage:
     """Verifies modes."""
     versions: Mapping[str, str]
     accounts: AccountReader
-    """What our threads and other work use of the CPUs."""
+    """CPU time of our threads and of other work."""
     guests: GuestWatch
     """Watches the hosts of the lab that have their own kernel."""
     marks: tuple[Doubt, ...] = ()
@@ -82,9 +82,9 @@ class Stage:
     lab: labs.Lab | None = None
     """The embedded lab that this is."""
     calibration: Calibration | None = None
-    """What the rig does without the DUT, as far as it is known."""
+    """Calibration of the rig without the DUT, as far as it is known."""
     at_rest: DutAtRest = field(default_factory=DutAtRest)
-    """What the DUT keeps busy without load in the mode that is applied, where that was looked at."""
+    """Busy cores of the DUT without load in the applied mode, where that was looked at."""
     readings: LiveReadings = field(default_factory=lambda: LiveReadings({}))
     """Readings of the sensors in the running trial."""
 
@@ -110,7 +110,7 @@ class Stage:
 
     @property
     def watch_cpu(self) -> int | None:
-        """Where sensors run; None leaves that to the kernel."""
+        """Core of the sensors; None leaves that to the kernel."""
         return None if self.lab is None else self.lab.watch_cpu
 
     @property
@@ -318,7 +318,7 @@ async def _set_up(
 
 
 def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
-    """What methods work with; the tables of the DUT are reached on Linux alone."""
+    """Return the tools of methods; the tables of the DUT are reached on Linux alone."""
     testbed = site.testbed
     bench = Bench(
         site.engine,

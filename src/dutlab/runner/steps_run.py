@@ -42,7 +42,7 @@ class StepsTrial:
 
 @dataclass(frozen=True)
 class StepsWork:
-    """What is to be done. `given` is the text that asked for it; `resolved` how it was understood."""
+    """Work of steps. `given` is the text that asked for it; `resolved` how it was understood."""
 
     name: str
     work: StepsWorkload
@@ -61,7 +61,7 @@ class StepsWork:
     lab: str | None = None
     """Label of the lab that was built for the run, and that goes with it."""
     directories: Mapping[str, str] = field(default_factory=dict)
-    """Where the steps of a host run, if not where its commands run anyway."""
+    """Folder in which the steps of a host run, if not that of its commands."""
 
     def reset(self) -> list[UndoStep]:
         """Reset, for an undo of a run that was killed before it."""

@@ -153,7 +153,7 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
 
 
 def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
-    """Whether this machine's wall clock went another way than time itself: by what it `shown` and what the trial `took`."""
+    """Return a doubt where this machine's wall clock was set: by the difference of the time `shown` and the time that the trial `took`."""
     by_s = (shown - took).total_seconds()
     if abs(by_s) <= max(CLOCK_STEP_S, _SLEW * took.total_seconds()):
         return []
@@ -199,7 +199,7 @@ _SLOWED = {THROTTLED: DoubtKind.THROTTLED, POWER_LIMITED: DoubtKind.POWER_LIMITE
 
 
 def doubts_of(watched: Watched) -> list[Doubt]:
-    """What sensors say against the trial: time that a hypervisor took, what watching itself cost, and readings that are missing."""
+    """Return the doubts from sensors: time that a hypervisor took, the cost of watching, and missing readings."""
     cost, steal = defaultdict[tuple[str, str], list[float]](list), list[float]()
     slowed = {name: defaultdict[str, float](float) for name in _SLOWED}
     for s in watched.samples:
@@ -234,7 +234,7 @@ FORWARDED = "ip_forwarded_datagrams"
 def with_rate_per_cpu_second(
     measured: Measured, cell: Cell, interference: Mapping[str, Interference], forwarding: tuple[str, ...] = (), forwarded: float = 0.0
 ) -> Measured:
-    """The same with these figures of everything that was driven together, where they are known.
+    """Return it with these figures of all links driven together, where they are known.
 
     `forwarding` is how the names of the threads begin that forward, and `forwarded` how many packets the DUT's own counter has of the whole
     trial, as their time is of the whole trial. A path that passes that counter by, as a flow table does, has fewer there than came through.

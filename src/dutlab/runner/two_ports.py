@@ -33,13 +33,13 @@ _EXPERIMENT = {
     "watch": [],
 }
 _FEW_HOSTS = 16
-"""Of a network so small every host is asked; of a larger one the first and the last, where routers usually are."""
+"""Number of hosts up to which every host of a network is asked; in a larger one the first and the last, where routers usually are."""
 _STANDARD_MTU = 1500
 
 
 @dataclass(frozen=True)
 class TwoPortRequest:
-    """What the command was given. Addresses and gateways are in the order of the ports, or none at all."""
+    """Arguments of the command. Addresses and gateways are in the order of the ports, or empty."""
 
     ports: tuple[str, str]
     addresses: Sequence[str] = ()

@@ -31,7 +31,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
-"""What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
+"""Programs that send and receive, by the beginning of their names (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
 threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
 MOST_WAITS = 4 * 3600
@@ -71,7 +71,7 @@ class ThreadLedger:
 
 
 class ForwardingLedger:
-    """How long the threads that serve the DUT's ports waited between readings."""
+    """Waiting of the threads that serve the DUT's ports, between readings."""
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         self._names, self._last, self._seen, self._events = names, dict[int, ThreadTime](), ThreadLedger(), EventCounts()
@@ -322,7 +322,7 @@ def accounts_of(
 
 
 def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
-    """How the names of the kernel threads begin that serve the DUT's ports; none where a port elsewhere has the same name."""
+    """Return the prefixes of the kernel threads that serve the DUT's ports; none where a port elsewhere has the same name."""
     if testbed is None or testbed.dut is None:
         return ()
     others = {port for host in testbed.hosts if host != testbed.dut for port in testbed.ports_of(host)}
@@ -331,7 +331,7 @@ def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
 
 
 def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
-    """Whether /proc shows the kernel's threads; that of a process namespace does not."""
+    """Return whether /proc shows the kernel's threads; that of a process namespace does not."""
     try:
         return (proc / "2" / "comm").read_text(encoding="utf-8").strip() == KTHREADD
     except OSError:

@@ -1,4 +1,4 @@
-"""Which processes of this machine are the DUT or part of the testbed, so that their work is not taken for that of others.
+"""Processes of this machine that are the DUT or part of the testbed, so that their work does not count as other work.
 
 Named by the testbed file (`account:`), or found: what lives in the network namespace of one of its hosts, and what holds the DUT's ports: a
 tap of theirs (tun.rst: fdinfo says `iff:`), or a device by VFIO (vfio.rst), as QEMU and DPDK do.

@@ -24,7 +24,7 @@ _PLACES = {
     "tasmota": ("StatusSNS.ENERGY.Power[{0}]", "StatusSNS.ENERGY.Power"),
     "mfi": ("sensors[{0}].power",),
 }
-"""Where a model may have its watts; the first that is there counts. A Tasmota with one outlet has a number, one with several a list."""
+"""Paths where a model may have its watts; the first that exists counts. A Tasmota with one outlet has a number, one with several a list."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 

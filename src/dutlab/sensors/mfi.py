@@ -28,7 +28,7 @@ class MfiSession:
         self._root, self._cookie = urlsplit(device.url).path.rstrip("/"), ""
 
     def ask(self, target: str, *, method: str = "GET", form: str = "") -> Any:  # noqa: ANN401 any JSON
-        """What it answers. Raises Refused, OSError, ValueError."""
+        """Return its answer. Raises Refused, OSError, ValueError."""
         if not self._cookie:
             self._log_in()
         try:

@@ -55,7 +55,7 @@ class Reconnecting:
         self._upsd: Upsd | None = None
 
     def read(self) -> Mapping[str, Amount]:
-        """As Upsd.read()."""
+        """Read, as Upsd.read()."""
         self._upsd = self._upsd or Upsd(self._spec)
         try:
             return self._upsd.read()

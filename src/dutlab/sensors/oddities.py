@@ -67,7 +67,7 @@ def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[
 
 
 def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: float, ended_s: float, *, every_s: float) -> Iterator[str]:
-    """What makes readings, each with when it came and what it said by name, doubtful; each in words."""
+    """Return what makes readings, each with its time and values by name, doubtful; each in words."""
     if not readings:
         if ended_s - began_s > SILENT_S:
             yield "no reading"

@@ -51,7 +51,7 @@ class ProcessorTurn:
     """Zone → counter, and where it begins again."""
     mhz: tuple[float, ...]
     throttled: int | None
-    """By all cores and packages since boot; None where the kernel does not count it. `power_limited` is counted the same way."""
+    """Count of all cores and packages since boot; None where the kernel does not count it. `power_limited` is counted the same way."""
     power_limited: int | None = None
 
 
@@ -79,7 +79,7 @@ class ProcessorLoop(ShellLoop):
 
 
 def turn_of(at_s: float, text: str) -> ProcessorTurn:
-    """What a turn printed. Two zones of one name (two packages have a `core` each) have the number of the zone behind it."""
+    """Parse the output of a turn. Two zones of one name (two packages have a `core` each) have the number of the zone appended."""
     parts = sections(text)
     rows = [line.split("|") for line in parts.get("energy", "").splitlines()]
     zones = [(zone, name, joules, most) for zone, name, joules, most in (row for row in rows if len(row) == 4) if joules.isdigit()]  # noqa: PLR2004
@@ -100,7 +100,7 @@ def turn_of(at_s: float, text: str) -> ProcessorTurn:
 
 
 def between(before: ProcessorTurn, after: ProcessorTurn, host: str, sensor: str, began_s: float) -> Iterable[Sample]:
-    """What happened between two looks."""
+    """Return the samples between two turns."""
     t_s, span_s = round(after.at_s - began_s, 3), after.at_s - before.at_s
     for name, (joules, most) in after.energy_uj.items():
         if name in before.energy_uj and span_s > 0:

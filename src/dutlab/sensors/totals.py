@@ -69,7 +69,7 @@ async def read_counters(host: Host) -> dict[str, float]:
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What was counted in between, and `softnet_dropped` etc. as sums over the cores.
+    """Return the counts in between, and `softnet_dropped` etc. as sums over the cores.
 
     A counter that is in one reading only, or went backwards because its interface was made again, is left out: it says nothing.
     32-bit counters that wrapped are put right.

@@ -38,7 +38,7 @@ class LossCurve:
         return width * np.maximum(self._integral((load - capacity) / width) - self._integral(-capacity / width), 0.0)
 
     def capacity(self, rate: Array, width: Array, share: Array) -> Array:
-        """Return the capacity at which `rate` loses `share` of itself: z with I(z) = share × rate / width + I(z - rate / width), iterated."""
+        """Return the capacity at which `rate` loses `share` of itself: z with I(z) = share × rate / width + I(z - rate / width), by turns"""
         widths = rate / width
         wanted = share * widths
         z = self._inverse(wanted)
@@ -76,7 +76,7 @@ def log_softplus(z: Array) -> Array:
 
 
 def log_normal_integral(z: Array) -> Array:
-    """Return log(z Φ(z) + φ(z)), of the integral of Φ. Below 0 as φ(z) (1 - z' M(z')), z' = -z, with Mills' ratio M; far below φ(z) / z²."""
+    """Return log(z Φ(z) + φ(z)), of the integral of Φ. Below 0 as φ(z) (1 - z' M(z')), z' = -z, Mills' ratio M; far below φ(z) / z²."""
     from scipy.special import erfcx, ndtr  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
     below, far = np.clip(-z, 1e-300, 1e3), np.maximum(-z, 1e3)

@@ -49,7 +49,7 @@ def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
 
 
 def reach_of_difference(first: Sequence[float], second: Sequence[float], a: float, b: float) -> tuple[float, float] | None:
-    """Return how far the 95 % interval of b - a reaches below and above it, `a` and `b` being the medians; None below four values a side."""
+    """Return how far the 95 % interval of b - a reaches below and above, `a` and `b` being the medians; None below four values a side."""
     if min(len(first), len(second)) < FEWEST:
         return None
     (low_a, high_a), (low_b, high_b) = _reach(first, a), _reach(second, b)
@@ -64,7 +64,7 @@ def _reach(values: Sequence[float], middle: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def order_scale(n: int) -> tuple[int, float]:
-    """Return which order statistics of n values hold the median with 95 % (of few: the outermost), and the factor to a normal estimate's."""
+    """Return which order statistics of n values hold the median with 95 % (of few: the outermost), and the factor to a normal one's."""
     k, outside = 1, 2 / 2**n
     while k < n // 2 and (more := outside + 2 * comb(n, k) / 2**n) <= 1 - CONFIDENCE:
         k, outside = k + 1, more

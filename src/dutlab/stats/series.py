@@ -90,7 +90,7 @@ def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, 
 
 
 def stands_still(points: Sequence[tuple[float, float]], *, from_s: float, to_s: float, within: Callable[[float], float]) -> bool:
-    """Return whether the means of a span's halves differ by no more than `within` allows at their mean; False with fewer than two points each."""
+    """Return whether the means of a span's halves differ by no more than `within` allows at their mean; each half needs two points."""
     middle = (from_s + to_s) / 2
     first, last = [v for t, v in points if from_s <= t < middle], [v for t, v in points if middle <= t <= to_s]
     if min(len(first), len(last)) < 2:  # noqa: PLR2004 - one reading has no mean

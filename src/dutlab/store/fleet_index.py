@@ -73,7 +73,7 @@ class FleetIndex:
                 yield batch
 
     def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
-        """Return it as ask.py wants it: no packs, the files of runs whose folder this machine sees, and how many runs have theirs elsewhere."""
+        """Return it as ask.py wants it: no packs, files of runs whose folder this machine sees, and how many runs have theirs elsewhere."""
         select = "SELECT t.run, t.trial, p.place FROM trials t JOIN places p ON p.run = t.run WHERE t.samples = 1 ORDER BY t.run, t.trial"
         here, away = list[Path](), set[str]()
         for batch in self.batches(select, _BATCH):

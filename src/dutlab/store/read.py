@@ -19,7 +19,7 @@ CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
 
 
 def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
-    """Return the JSON in `path`. Raises StoreError with the file's name where it is absent or no JSON; NaN, infinity and huge numbers are none."""
+    """Return the JSON in `path`. Raises StoreError with the path where it is absent or no JSON; NaN, infinity and huge numbers are none."""
     try:
         read = outside.read(path, bound)
         return outside.json_of(read)

@@ -47,7 +47,7 @@ class BsdFacts:
     mitigations: tuple[str, ...] = ()
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """What is asked of it, and of its interfaces `names`."""
+        """Yield the questions about it, and about its interfaces `names`."""
         yield ("uname", "-r")
         yield from (_sysctl(name) for name in (*_SYSCTLS, *self.sysctls, *self.mitigations, *self._named().values()))
         yield from (_PF, _ARP, *bsd_slot.questions())
@@ -72,7 +72,7 @@ class BsdFacts:
         bsd_slot.put(facts, answers, names)
 
     def title(self, answers: Answers, release: str) -> str:
-        """What the system is called; `release` is what uname(1) says."""
+        """Return the name of the system; `release` is from uname(1)."""
         del answers
         return release
 
@@ -85,7 +85,7 @@ class BsdFacts:
         return re.sub(r"[\d.]+$", "", name)
 
     def put_interface(self, facts: FactTree, answers: Answers, name: str) -> None:
-        """What ifconfig(8) says of it."""
+        """Store what ifconfig(8) prints about it."""
         at = f"interfaces/{name}"
         said, why = answers.said(*self.ifconfig(name))
         why = "not in the output of ifconfig" if said else why

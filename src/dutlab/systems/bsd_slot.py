@@ -1,4 +1,4 @@
-"""Where cards of FreeBSD and OpenBSD sit: each link on the way to the processor, as pciconf(8) and pcidump(8) print it.
+"""Slots of cards in FreeBSD and OpenBSD: each link on the way to the processor, as pciconf(8) and pcidump(8) print it.
 
 The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` prints the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
 usr.sbin/pcidump. The address of an OpenBSD card is in the kernel's messages only (dmesg(8)), kept in /var/run/dmesg.boot.
@@ -25,7 +25,7 @@ class PciAddress:
 
     at: tuple[int, ...]
     name: str
-    """What the system calls it, `ixl2`; empty where it does not say."""
+    """Name in the system, `ixl2`; empty where there is none."""
     bus_behind: int | None
     """The bus that a bridge leads to."""
     step: PcieStep | None
@@ -33,7 +33,7 @@ class PciAddress:
 
 
 def questions() -> Iterator[Question]:
-    """What is asked; each of the two systems refuses what is the other's."""
+    """Yield the questions; each of the two systems refuses those of the other."""
     yield from (_PCICONF, _PCIDUMP, _DMESG)
 
 

@@ -11,7 +11,7 @@ drives, smart, and `asroot` before a command that answers others too, but not wh
 
 
 class Answers:
-    """What a host answered, by question."""
+    """Answers of a host, by question."""
 
     def __init__(self, by_question: dict[Question, tuple[str | None, str]], why: str) -> None:
         self._by_question, self._why = by_question, why
@@ -21,7 +21,7 @@ class Answers:
         return self._by_question.get(question, (None, self._why))
 
     def said(self, *question: str) -> tuple[str | None, str]:
-        """The same of a command, for which nothing is not an answer."""
+        """Return the answer of a command, for which nothing is not an answer."""
         text, why = self.of(*question)
         return text or None, why or f"`{question[0]}` said nothing"
 
@@ -54,7 +54,7 @@ class OwnFacts(Protocol):
     """Questions for a known system in addition to those of linux_facts. The answers have the names of Linux's facts."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """What is asked of it and of its interfaces `names`."""
+        """Yield the questions about it and about its interfaces `names`."""
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
         """Store the answers under the paths of Linux's facts; a later value replaces an earlier one."""

@@ -72,7 +72,7 @@ class _Facts(BsdFacts):
                 facts.put(f"interfaces/{name}/{key}", *answers.said(*_of_driver(name, leaf)))
 
     def _put_queues(self, facts: FactTree, answers: Answers, name: str) -> None:
-        """By what interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
+        """Store the queues, by interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
         said, why = answers.said(*_INTERRUPTS)
         queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", said or ""))
         fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""

@@ -32,7 +32,7 @@ LINUX = System(
 )
 VYOS = replace(LINUX, name="vyos", title="VyOS", modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
 MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=(AS_FOUND, *ARRAYS), kernel_tables=False, runs_engine=False)
-"""What a Linux host with drives is where a testbed has no path through a DUT: its modes are the arrays that its drives can make."""
+"""A Linux host with drives, in a testbed without a path through a DUT: its modes are the arrays that its drives can make."""
 EXACT = replace(
     LINUX,
     name="linux-exact",

@@ -1,4 +1,4 @@
-"""What Linux says of its cores and its network: what is asked, and the values in the answers. Pure: text in, numbers out.
+"""Cores and network of Linux: the questions, and the values in the answers. Pure: text in, numbers out.
 
 Columns: proc(5) for stat and softirqs, net/core/net-procfs.c (softnet_seq_show) for softnet_stat, RFC 4293 and RFC 1213 names in snmp.
 Names of counters carry their place: `cpu0_softnet_dropped`, `in-a_rx_dropped`, `ip_forwarded_datagrams`. What a host does not have is not

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Between = Literal["networks", "hosts"]
-"""What the tunnel of a link is between: the networks behind both ends, or the two ends themselves."""
+"""Ends of a link's tunnel: the networks behind both ends, or the two ends themselves."""
 ArrayCondition = Literal["", "degraded", "rebuilding", "rebuilt"]
 """Empty: healthy, and never otherwise."""
 MD, LVM, BTRFS, ZFS, OWN = "md", "lvm", "btrfs", "zfs", "own"
@@ -21,7 +21,7 @@ SETS = 2
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What frames must show of a mode."""
+    """Behaviour of a mode that frames must show."""
 
     tracks: bool
     """The DUT keeps a state for each flow."""
@@ -43,9 +43,9 @@ class ModeTunnel:
     """A tunnel from the source of each link to the DUT. It wraps what the source's own kernel sends, and no frames of the engine."""
 
     wrapping: str
-    """What it adds to a packet: a name of physics/ceilings/tunnel.py."""
+    """Name in physics/ceilings/tunnel.py of what it adds to a packet."""
     drops_clear: bool = False
-    """What is not encrypted is dropped; otherwise it goes past the tunnel."""
+    """True if unencrypted packets are dropped; otherwise they go past the tunnel."""
     between: Between = "networks"
 
 
@@ -55,7 +55,7 @@ class ModeArray:
 
     engine: str
     level: str
-    """As the engine calls it."""
+    """Level, in the engine's words."""
     least_drives: int
     """Drives without which there is none (md(4), lvmraid(7), mkfs.btrfs(8), zpoolconcepts(7))."""
     raid: int | None = None
@@ -83,7 +83,7 @@ class DeclaredMode:
 
     name: str
     behaviour: Behaviour = ROUTES
-    """That of a router, where a mode is about something other than frames."""
+    """Behaviour; that of a router, where a mode is about something other than frames."""
     tunnel: ModeTunnel | None = None
     array: ModeArray | None = None
 
@@ -99,7 +99,7 @@ FILTER_OWN = DeclaredMode("filter-own", TRACKS)
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
 """`nat-open` translates and filters nothing."""
 BRIDGE, FLOWTABLE, TWO_ROUTERS = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
-"""Of a guest that counts its instructions: ports joined below IP, a router that hands flows to the kernel's fast path, and two one
+"""Modes of a guest that counts its instructions: ports joined below IP, a router that hands flows to the kernel's fast path, and two one
 behind the other, as the ends of its tunnels are."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
@@ -126,7 +126,7 @@ GRE, IPIP, VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for k
 TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD)
 """All of Linux."""
 GUEST_TUNNELS = tuple(replace(mode, tunnel=None) for mode in (*XFRM, WIREGUARD))
-"""Of a guest that has both ends of its tunnel, so that none begins on a source."""
+"""Tunnels of a guest that has both ends, so that none begins on a source."""
 
 _LEVELS = (
     ModeArray(MD, "raid0", 2, raid=0, redundant=False), ModeArray(MD, "raid1", 2, raid=1), ModeArray(MD, "raid10", 4, raid=10),

@@ -76,12 +76,12 @@ _EITHER = 'command -v bash >/dev/null && exec bash -c "$1" bash "$2" "$3"; exec 
 
 
 def gate_argv(command: str) -> tuple[str, ...]:
-    """What is run on the host for `command`, a line or more for `sh`."""
+    """Return the command for the host that carries out `command`, a line or more for `sh`."""
     return ("sh", "-c", _EITHER, "sh", _FINE, _PLAIN, command)
 
 
 def gate_here_argv(command: str) -> tuple[str, ...]:
-    """The same on the controller's own machine: an empty line when ready, BEGAN with no instants once a line has been read.
+    """Return it for the controller's own machine: an empty line when ready, BEGAN with no instants once a line has been read.
 
     One shell, which also carries the command out. It ends when its input ends before.
     """

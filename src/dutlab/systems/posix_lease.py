@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ROOTS, SHARED = "/var/run", "/var/tmp"  # noqa: S108 what others can put there is looked at, never followed
-"""Where the lease lies: in root's folder where the login may write there, else in the one that all users share. Both are looked at."""
+"""Folders of the lease: root's where the login may write there, else the one that all users share. Both are looked at."""
 LEAF = "dutlab-lease-"
 """Followed by the number of the host's network namespace: two that share a file system are two machines. Empty without /proc."""
 _BLOCK = 32768

@@ -20,12 +20,12 @@ _CORE = re.compile(r"cpu(\d+)_([a-z]+)_percent")
 
 
 def frames_and_calls(counters: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Of each input that polls: how many frames it found, and how often it looked."""
+    """Return, for each polling input, how many frames it found, and how often it polled."""
     return [(of, counters.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name, of in counters.items() if name.endswith(VECTORS)]
 
 
 def poll_cycle_shares(counters: Mapping[str, float]) -> list[float]:
-    """Of each thread that polls and counts its cycles: the share of those in which it had frames."""
+    """Return, for each polling thread that counts its cycles, the share of those in which it had frames."""
     cycles = {name.removesuffix(CYCLES): of for name, of in counters.items() if name.endswith(CYCLES) and of > 0}
     return [counters.get(thread + CYCLES_WITH_FRAMES, 0.0) / whole for thread, whole in cycles.items()]
 
@@ -36,7 +36,7 @@ def limit_name(temperature: str) -> str:
 
 
 def is_limit(name: str) -> bool:
-    """Whether a sample is the limit of a temperature."""
+    """Return whether a sample is the limit of a temperature."""
     return name.endswith(_LIMIT)
 
 

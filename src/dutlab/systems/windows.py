@@ -123,7 +123,7 @@ def _in_directory(folder: str, text: str) -> str:
 
 
 def parse_counters(text: str) -> dict[str, float]:
-    """What COUNTERS prints, by the names of Linux's counters where they mean the same."""
+    """Parse the output of COUNTERS, by the names of Linux's counters where they mean the same."""
     found: dict[str, float] = {}
     try:
         head, *rows = csv_of(text.strip()) or [[]]

@@ -1,4 +1,4 @@
-"""What a Windows is, by one PowerShell script: classes of CIM, adapters, and the power scheme, by the names of Linux's facts.
+"""Facts of a Windows, by one PowerShell script: classes of CIM, adapters, and the power scheme, by the names of Linux's facts.
 
 Names of properties are those of Microsoft's documentation of Win32_OperatingSystem, Win32_Processor, Win32_ComputerSystem, Win32_BIOS and
 MSFT_NetAdapter; nothing that is read is translated, and the power scheme is known by its GUID. Never run on a machine.
@@ -104,7 +104,7 @@ def _adapters(document: Mapping[str, Any], names: Sequence[str]) -> Iterator[tup
 
 
 def _value(row: Mapping[str, Any]) -> str:
-    """Of a property: a list of one text."""
+    """Return the value of a property: a list of one text."""
     value = row.get("RegistryValue")
     return str(value[0] if isinstance(value, list) and value else value)
 

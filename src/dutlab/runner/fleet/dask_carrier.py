@@ -33,7 +33,7 @@ _CONNECTS_S = 5.0
 
 @dataclass
 class DaskCarrier:
-    """By workers. `patience_s` is how long a scheduler, or a worker for a testbed, may be away before it counts as away."""
+    """Carrier by workers. `patience_s` is how long a scheduler, or a worker for a testbed, may be silent before it counts as away."""
 
     folder: CampaignFolder
     version: str

@@ -31,11 +31,11 @@ class LeaseStore(Protocol):
 
     @property
     def database(self) -> FleetDatabase:
-        """Where it is."""
+        """Database of the leases."""
         ...
 
     def identity(self) -> str:
-        """The same for everybody who uses this store."""
+        """Identity, the same for every user of this store."""
         ...
 
     def take(self, testbed: str, holder: str, for_s: float) -> BedLease | None:
@@ -57,7 +57,7 @@ class LeaseStore(Protocol):
 
 @dataclass
 class _SqlLeases(ABC):
-    """What both have in common: the same statements, each by itself."""
+    """Common part of both: the same statements, each by itself."""
 
     def identity(self) -> str:
         return str(self._all("SELECT id FROM dutlab_store", {})[0][0])

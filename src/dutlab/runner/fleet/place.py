@@ -44,14 +44,14 @@ _END_AT, _KILL_AT = 0.5, 0.9
 
 @dataclass(frozen=True)
 class PlaceWork:
-    """What one process does for one planned run."""
+    """Work of one process for one planned run."""
 
     folder: CampaignFolder
     planned: PlannedRun
     fleet: Fleet
     store: LeaseStore
     version: str
-    """Of dutlab, here."""
+    """Version of dutlab here."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
     _waits: list[float] = field(default_factory=list, init=False)
     """For others, in seconds."""
@@ -86,14 +86,14 @@ class PlaceWork:
             return status
 
     def _status_now(self) -> int:
-        """Of a place that this process had no part in."""
+        """Return the status of a place that this process had no part in."""
         return 0 if self.folder.done(self.planned) is not None else 128 + signal.SIGINT
 
     def _is_over(self) -> bool:
         return self.folder.is_end_asked() or self.folder.done(self.planned) is not None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """What the store answers; a restart of it is waited for. Raises FleetDatabaseAway."""
+        """Return the store's answer; wait for a restart of it. Raises FleetDatabaseAway."""
         until = on_this_clock() + self.fleet.lease
         while True:
             try:

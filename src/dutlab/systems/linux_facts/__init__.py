@@ -1,4 +1,4 @@
-"""What a Linux is: what is asked of machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
+"""Facts of a Linux: the questions about machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what t
 
 
 def questions(names: Sequence[str], root: str, *, of_drives: bool) -> Iterator[Question]:
-    """What is asked, for the interfaces `names`; `root` is the folder that holds the host's /sys, /proc and /etc."""
+    """Yield the questions, for the interfaces `names`; `root` is the folder that holds the host's /sys, /proc and /etc."""
     yield from machine.questions(root)
     yield from firewall.questions(root)
     for name in names:

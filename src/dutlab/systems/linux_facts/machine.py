@@ -40,7 +40,7 @@ _MODULES = ("/sys/module", "*/version")
 _LOADED = 'cut -d" " -f1 -- "$1"'
 _BUCKETS = "net.netfilter.nf_conntrack_buckets"
 _HASH_SIZE = "/sys/module/nf_conntrack/parameters/hashsize"
-"""The same for kernels whose sysctl does not tell."""
+"""Size of the hash for kernels whose sysctl does not show it."""
 _DIMMS = ("asroot", "dmidecode", "--type", "17")
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
@@ -89,7 +89,7 @@ _HYPERVISOR = 'grep -c -w hypervisor -- "$1" || [ $? = 1 ]'
 
 
 def questions(root: str) -> Iterator[Question]:
-    """What is asked."""
+    """Yield the questions."""
     yield from (("uname", option) for _, option in _UNAME)
     yield from (("slurp", root + file) for file in _FILES.values())
     yield from (("every", root + folder, pattern) for folder, pattern in (*_OF_EVERY_CORE.values(), _SIBLINGS))

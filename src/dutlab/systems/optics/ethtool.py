@@ -1,4 +1,4 @@
-"""What `ethtool -m` prints, as text and as JSON.
+"""Output of `ethtool -m`, as text and as JSON.
 
 JSON came with ethtool 6.13 and has changed since: a measured value and its thresholds had the same key at first, received power was a list
 before it was an object. All shapes are read.
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BEYOND = 1e9
 """No module measures as much, in any unit: a misprint."""
 _ETHERNET = (re.compile(r"Extended: (.*)"), re.compile(r"100G Ethernet: (.*)"), re.compile(r"(?:10G |40G )?Ethernet: (.*)"))
-"""Of the types that a module names the one to believe, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T
+"""Types to believe among those that a module names, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T
 or of 25G name the older kinds beside them."""
 _CABLES = ("Passive Cable", "Active Cable")
 
@@ -125,7 +125,7 @@ def _of_json(text: str) -> Optic | None:
 
 
 def _lanes_there(values: Mapping[str, tuple[float, ...]], state: int | None) -> tuple[dict[str, tuple[float, ...]], str]:
-    """What ethtool printed of a module, without the lanes that it has not; and why there is less.
+    """Return ethtool's values of a module, without lanes that it does not have; and the reason for missing ones.
 
     ethtool prints eight lanes whatever the module has. Lanes at the end that are dark, without bias, and leave 1, 2 or 4 are taken as
     none. `state` is the module's, None where ethtool does not tell it.
@@ -152,7 +152,7 @@ def _there(optic: Optic, state: int | None) -> Optic:
 
 
 def _form(code: int | None, text: str) -> str:
-    """What ethtool says of a CMIS module is a sentence."""
+    """Return the form; ethtool prints a sentence for a CMIS module."""
     return _CMIS_FORMS.get(code or 0, text)
 
 

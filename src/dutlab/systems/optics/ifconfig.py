@@ -1,4 +1,4 @@
-"""What ifconfig of FreeBSD (`ifconfig -vvv IFACE`) and of OpenBSD (`ifconfig IFACE sff`) print of a transceiver.
+"""Output of ifconfig on FreeBSD (`ifconfig -vvv IFACE`) and OpenBSD (`ifconfig IFACE sff`) about a transceiver.
 
 FreeBSD knows no thresholds, and no transmitted power of an SFP since its version 13; OpenBSD prints those of alarms. What either calls an
 alarm is not read. Their sources: sbin/ifconfig/sfp.c and sbin/ifconfig/sff.c.
@@ -64,7 +64,7 @@ def of_freebsd(text: str) -> Optic | None:
 
 
 def _dumped_wavelength(text: str) -> float | None:
-    """Of page A0h, which -vvv dumps of an SFP: bytes 60 and 61, unless byte 8 says that it is a copper cable (SFF-8472 table 4-1)."""
+    """Read page A0h, which -vvv dumps of an SFP: bytes 60 and 61, unless byte 8 says that it is a copper cable (SFF-8472 table 4-1)."""
     m = _DUMP.search(text)
     page = bytes.fromhex("".join(m["bytes"].split())) if m else b""
     if len(page) < 128 or page[8] & _COPPER:  # noqa: PLR2004 as the headline of the dump says

@@ -1,4 +1,4 @@
-"""What a transceiver says of itself, and what its own limits say of that. Pure.
+"""A transceiver: its data, and its readings against its own limits. Pure.
 
 Modules raise alarm flags themselves, but drivers and tools pass them on wrongly now and then; so each value is compared with its
 threshold here, and the flags are not read.
@@ -50,9 +50,9 @@ class Optic:
     """One module. `values` is quantity → value by lane, its unit in its name; `limits` is quantity → limit → threshold."""
 
     form: str = ""
-    """What it is by its identifier: `SFP`, `QSFP28`."""
+    """Form by its identifier: `SFP`, `QSFP28`."""
     kind: str = ""
-    """What it speaks: `10G Base-SR`."""
+    """Ethernet type: `10G Base-SR`."""
     connector: str = ""
     vendor: str = ""
     part: str = ""
