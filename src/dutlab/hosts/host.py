@@ -143,7 +143,7 @@ class OnThisMachine(Protocol):
     """Its clock is ours. False for a stand-in of another machine."""
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
-        """Spawn as Host; not `tied`: for a command that waits for input and ends without it, so that it ends with this process by itself."""
+        """Spawn as Host; not `tied`: for a command that waits for input and ends without it, so that it ends with this process."""
 
 
 @runtime_checkable

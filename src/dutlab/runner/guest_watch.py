@@ -65,7 +65,7 @@ class GuestWatch:
     """Number of connections of each when the trial began."""
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`, a trial. Raises GuestLost once a guest is lost meanwhile: it runs again by then, and `work` is cut."""
+        """Return the result of `work`, a trial. Raises GuestLost once a guest is lost: it runs again by then, and `work` is cut."""
         if not self._roles:
             return await work
         self._connections = {role: connections_of(self.hosts[role]) for role in self._roles}

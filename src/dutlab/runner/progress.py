@@ -38,5 +38,5 @@ class RunResult:
         return self.exit_status_of(answered=False)
 
     def exit_status_of(self, *, answered: bool) -> int:
-        """Return the exit status; trials that other work disturbed are no fault where the run has an answer without them (`RunReport.answered`)."""
+        """Return the exit status; disturbed trials are no fault where the run has an answer without them (`RunReport.answered`)."""
         return 0 if self.failed + self.refused + self.left == 0 and (answered or not self.disturbed) else 1

@@ -86,7 +86,7 @@ class Sensor(Protocol):
         """Returns once the first reading is there. Raises HostError."""
 
     async def stop(self, began_s: float) -> Watched:
-        """Return the readings since start(), with times since `began_s` (time.monotonic() here); empty if never started. Raises HostError."""
+        """Return the readings since start(), timed from `began_s` (time.monotonic() here); empty if never started. Raises HostError."""
 
 
 def limits_once(samples: Iterable[Sample]) -> Iterable[Sample]:

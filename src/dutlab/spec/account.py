@@ -23,7 +23,7 @@ class AccountSpec(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether each is a name that can match some process but not every one."""
+        """Check that each is a name that can match some process but not every one."""
         del made
         for key in ("processes", "cgroups", "units"):
             for n, name in enumerate(data.get(key) or () if isinstance(data.get(key), (list, tuple)) else ()):

@@ -29,5 +29,5 @@ def block_of(
 
 
 def most_sources(address: IPv4Interface | IPv6Interface, taken: Collection[IPv4Address | IPv6Address]) -> int:
-    """How many addresses a port can have that begins with `address` alone."""
+    """Return the most addresses of a port that begins with `address` alone."""
     return next((n for n in range(MOST_SOURCES, 1, -1) if block_of(address, n - 1, taken) is not None), 1)

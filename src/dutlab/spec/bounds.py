@@ -1,4 +1,4 @@
-"""What the links of a testbed bound, and its drives: all of a testbed that most workloads ask about."""
+"""Bounds from the links and drives of a testbed: all of it that most workloads need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LinkBounds:
-    """What of a link bounds the frames on it."""
+    """Bounds of a link for the frames on it."""
 
     mtu: int = 1500
     speed: BpsL1 | None = None

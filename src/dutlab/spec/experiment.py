@@ -34,7 +34,7 @@ from dutlab.workloads import WORKLOADS, plug_of
 __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
 LARGEST_SEED = 2**53 - 1
-"""What every reader of JSON keeps exactly."""
+"""Largest integer that every reader of JSON keeps exactly."""
 LARGEST_DISTURBED_REPEATS = 10
 
 
@@ -46,7 +46,7 @@ class LabRef(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether there is such a lab, and in it the hosts of its sensors."""
+        """Check that the lab exists, and in it the hosts of its sensors."""
         lab = data.get("lab")
         if not isinstance(lab, str) or lab not in LABS:
             if made:
@@ -127,12 +127,12 @@ class Experiment(SpecModel):
     watch: tuple[str, ...] = DEFAULT_WATCH
     """Kinds of sensors that watch the DUT."""
     profile: YesNo = False
-    """Where the cycles go at each limit that is found, and what it costs to find that out."""
+    """Profile of cycles at each limit that is found, with its cost."""
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]
 
     @property
     def most_repeats(self) -> int:
-        """How often each cell is measured at most."""
+        """Most measurements of each cell."""
         return self.repeats if isinstance(self.repeats, int) else self.repeats.most
 
     @property
@@ -158,7 +158,7 @@ class Experiment(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """What holds between the levels of factors, the workloads and what is watched."""
+        """Check the levels of factors, the workloads and the sensors against one another."""
         yield from factor_faults(data)
         yield from _watch_faults(data.get("watch"))
         yield from _workload_faults(data.get("workloads"))

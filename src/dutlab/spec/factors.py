@@ -37,15 +37,15 @@ LONGEST_BOOT_S = 86_400.0
 
 @dataclass(frozen=True)
 class KnobKind:
-    """What a built-in knob takes."""
+    """Values of a built-in knob."""
 
     level: str
     """A regular expression for the whole of a level."""
     example: str
     of_ports: bool = True
-    """Whether it is of the test ports, and not of the whole host."""
+    """True if it is of the test ports, and not of the whole host."""
     kernel: str = "Linux"
-    """That has it."""
+    """Kernel that has it."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
@@ -65,7 +65,7 @@ KNOBS: Mapping[str, KnobKind] = {
 
 
 def is_knob(name: str) -> bool:
-    """Whether dutlab knows how to set this factor."""
+    """Return whether dutlab can set this factor."""
     return name in KNOBS or name.startswith(SYSCTL)
 
 
@@ -91,7 +91,7 @@ class Commands(SpecModel):
     changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether what is changed can be put back."""
+        """Check that changes can be put back."""
         yield from (
             fault((key, i), "empty command", FaultKind.MISSING)
             for key, commands in (("apply", self.apply), ("verify", self.verify), ("restore", self.restore))
@@ -109,14 +109,14 @@ def _boot_time(value: Seconds) -> Seconds:
 
 
 class LevelCommands(Commands):
-    """What sets a level on one host."""
+    """Commands that set a level on one host."""
 
     changed: ClassVar[str] = "a level that changes a host says how to put it back"
 
     host: Name | None = None
     """None is the DUT."""
     reboot: bool = False
-    """Whether the host takes what `apply` and `restore` changed only when it boots."""
+    """True if the host takes what `apply` and `restore` changed only when it boots."""
     back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
 
     @classmethod
@@ -158,12 +158,12 @@ Exclusion = dict[
 
 
 def is_excluded(levels: Mapping[str, str], exclude: Iterable[Mapping[str, Sequence[str]]]) -> bool:
-    """Whether a combination of levels is left out; one without a level of some factor yet is not."""
+    """Return whether a combination of levels is left out; one without a level of some factor yet is not."""
     return any(all(levels.get(name) in of for name, of in one.items()) for one in exclude)
 
 
 def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """What is wrong with an experiment's `factors`, `levels`, `expensive_to_change` and `exclude` by themselves."""
+    """Yield the faults of an experiment's `factors`, `levels`, `expensive_to_change` and `exclude` by themselves."""
     factors = data.get("factors")
     if not isinstance(factors, Mapping):
         return
@@ -214,7 +214,7 @@ def _levels_faults(name: str, levels: Sequence[Any], *, written_out: bool) -> It
 
 
 def _level_fault(name: str, level: str) -> str:
-    """What is wrong with a level of a knob, or nothing."""
+    """Return the fault of a knob's level, or ""."""
     if name.startswith(SYSCTL) and not level.isprintable():
         return f"{level!r} is not the value of a sysctl: it has what cannot be printed"
     if (kind := KNOBS.get(name)) is None:
@@ -276,7 +276,7 @@ def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, A
 
 
 def combinations(factors: object, exclude: object, most: int) -> int:
-    """How many combinations of levels are measured; of more than `most`, how many there would be without `exclude`."""
+    """Return how many combinations of levels are measured; of more than `most`, how many there would be without `exclude`."""
     if not isinstance(factors, Mapping):
         return 1
     texts = {name: [level_text(level) for level in of] for name, of in factors.items() if isinstance(of, list | tuple) and of}
@@ -288,7 +288,7 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """What links bound under the smallest of the MTUs that an experiment varies: a frame has to pass at each."""
+    """Return the bounds of links under the smallest MTU that an experiment varies: a frame has to pass at each."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     found = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
     if not found:

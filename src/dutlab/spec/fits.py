@@ -1,4 +1,4 @@
-"""Whether an experiment fits its testbed: modes that the DUT has, links that exist, frames and rates that the links carry."""
+"""Check that an experiment fits its testbed: modes that the DUT has, links that exist, frames and rates that the links carry."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
 
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
-    """What a workload needs of the DUT's family and of the modes, and does not have."""
+    """Yield what a workload needs of the DUT's family and of the modes, and does not have."""
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
             ends = " and ".join(bed.bounds[name].ends)
@@ -109,7 +109,7 @@ def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: 
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
-    """What a workload needs of its hosts and none of them has."""
+    """Yield what a workload needs of its hosts and none of them has."""
     if workload.needs & {Need.COMMANDS, Need.DRIVES}:
         return
     driven = list(dict.fromkeys(link for links in workload.link_sets(bed.bounds) for link in links))
@@ -143,7 +143,7 @@ def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: Testbe
 
 
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:
-    """What would drive the workload; one that is wrong by itself is passed over."""
+    """Return the generator that would drive the workload; None for one that is wrong by itself."""
     try:
         of_experiment = _GENERATOR.validate_python(experiment.get("generator"), context=FILE_CONTEXT)
     except ValidationError:

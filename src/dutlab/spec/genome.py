@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"(\d*[a-j])+", re.ASCII)
 
 
 def looks_like_genome(text: str) -> bool:
-    """Whether `text` can be meant as a genome of letters with a fixed size."""
+    """Return whether `text` can be meant as a genome of letters with a fixed size."""
     return _PLAIN.fullmatch(text) is not None
 
 

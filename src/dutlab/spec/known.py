@@ -1,4 +1,4 @@
-"""What an input file may name although it is built elsewhere: embedded labs, and the systems of `systems/`.
+"""Names that an input file may use although they are built elsewhere: embedded labs, and the systems of `systems/`.
 
 The files are checked without touching a host or importing what does; a test of each room that builds them compares its own list with
 this one.
@@ -45,24 +45,24 @@ def modes_of(family: str, own: Mapping[str, str | None]) -> dict[str, DeclaredMo
 
 @dataclass(frozen=True)
 class KnownLab:
-    """What an experiment file may ask of an embedded lab."""
+    """Facts about an embedded lab that an experiment file must fit."""
 
     links: Mapping[str, tuple[str, ...]]
     """Link → the hosts on it, in the order of its ports."""
     family: str = "linux"
     """Family of the measured host."""
     ipv6: bool = False
-    """Whether its links' addresses are."""
+    """True if its links' addresses are IPv6."""
     segments: frozenset[str] = frozenset()
     """Those of its links that are not paths."""
     one_sink: bool = False
-    """Whether all its links end at one port."""
+    """True if all its links end at one port."""
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
     guests: int = 0
     """Hosts with their own kernel, which boots when the lab is built."""
     one_tester: bool = False
-    """Whether source and sink are one namespace."""
+    """True if source and sink are one namespace."""
 
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of its family that it cannot have → why."""

@@ -18,7 +18,7 @@ from dutlab.spec.model import SpecModel, fault
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
 DUT = "dut"
-"""What the measured host is called by convention."""
+"""Name of the measured host by convention."""
 PATH_ROLES = ("source", DUT, DUT, "sink")
 
 
@@ -60,7 +60,7 @@ class EndCable:
 
 
 class Link(SpecModel):
-    """How packets go between ports: along a path through machines that forward, or within one network.
+    """Path of packets between ports: through machines that forward, or within one network.
 
     On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
     """
@@ -112,12 +112,12 @@ class Link(SpecModel):
 
     @property
     def source(self) -> Port:
-        """Where frames start."""
+        """Port where frames start."""
         return self.ports[0]
 
     @property
     def sink(self) -> Port:
-        """Where they end."""
+        """Port where they end."""
         return self.ports[-1]
 
     @property
@@ -127,12 +127,12 @@ class Link(SpecModel):
 
     @property
     def dut_in(self) -> Port:
-        """Where frames enter the DUT; only links of Testbed.through_dut() have it."""
+        """Port where frames enter the DUT; only links of Testbed.through_dut() have it."""
         return self.path[self._dut_at]
 
     @property
     def dut_out(self) -> Port:
-        """Where they leave the DUT."""
+        """Port where they leave the DUT."""
         return self.path[self._dut_at + 1]
 
     @property

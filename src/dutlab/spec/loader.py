@@ -67,7 +67,7 @@ def read_experiment(path: Path, overrides: Sequence[str] = ()) -> LoadedExperime
 
 
 def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> LoadedExperiment:
-    """The same of a `text` that was read already, or that a command wrote itself.
+    """Load an experiment from a `text` that was read already, or that a command wrote.
 
     Raises SpecRefused with every fault.
     """
@@ -101,7 +101,7 @@ def testbed_of(given: LoadedExperiment) -> Testbed:
 
 
 def path_of_testbed(experiment_file: Path, ref: TestbedPath) -> Path:
-    """Where the testbed file lies that an experiment file names."""
+    """Return the path of the testbed file that an experiment file names."""
     return folder_of(experiment_file) / ref.path
 
 
@@ -113,7 +113,7 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
 
 
 def _bed(source: Source, path: Path, pipes: AtPipe) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
-    """What the experiment must fit, as far as the file says which testbed it means; of a testbed file also what it is and has."""
+    """Return the testbed that the experiment must fit, as far as the file says which it means; of a testbed file also its contents."""
     ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
     if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
         return TestbedShape.of_lab(ref["lab"]), (), []

@@ -78,7 +78,7 @@ class Mix(SpecModel):
         return _read_mapping(data)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether there are sizes, each once, and a name that says nothing else."""
+        """Check that there are sizes, each once, and a name with no other meaning."""
         sizes = [size for size, _ in self.parts]
         if not sizes:
             yield fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING)

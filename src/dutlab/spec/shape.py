@@ -1,4 +1,4 @@
-"""What of a testbed an experiment must fit: its links and drives, its hosts and its DUT."""
+"""Parts of a testbed that an experiment must fit: its links and drives, its hosts and its DUT."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dutlab.spec.testbed import Testbed
 
 @dataclass(frozen=True)
 class TestbedShape:
-    """What of a testbed an experiment must fit."""
+    """Parts of a testbed that an experiment must fit."""
 
     title: str
     family: str
@@ -28,7 +28,7 @@ class TestbedShape:
     hosts: Mapping[str, str]
     """Name → family of each host that can be given commands."""
     generator: GeneratorModel = ENGINE
-    """What drives frames where the experiment names nothing."""
+    """Generator where the experiment names none."""
     machines: Mapping[str, str] = field(default_factory=dict)
     """Host → which machine it is, in words that two hosts share if they are one; one that is left out is a machine by itself."""
     has_dut: bool = True
@@ -130,7 +130,7 @@ def _no_switch(testbed: Testbed) -> str:
 
 
 def bounds_of(testbed: Testbed) -> TestbedBounds:
-    """What each link bounds, by name, and the drives."""
+    """Return the bounds of each link, by name, and the drives."""
     links = {
         name: LinkBounds(
             link.mtu,

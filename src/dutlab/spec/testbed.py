@@ -54,19 +54,19 @@ class HostSpec(SpecModel):
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
-    """How many of `cpus` each port of the engine takes, in turn: a thread sends on each."""
+    """Number of `cpus` for each port of the engine, in turn: a thread sends on each."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
     """Storage of it that is measured."""
     array: ArraySpec = ArraySpec()
-    """What the arrays that modes make of the drives are made with."""
+    """Options of the arrays that modes make of the drives."""
     account: AccountSpec = AccountSpec()
-    """What else is the device there, so that its processor time is not taken for that of other work."""
+    """Other processes that are the device, so that their processor time does not count as other work."""
     power: Power = None
-    """What switches it on and off."""
+    """Power switch of the host."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether the family is known and the ssh target is one, and whether a black box is left one."""
+        """Check that the family is known and the ssh target is one, and that a black box has no login."""
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
             yield fault(
@@ -125,9 +125,9 @@ class Testbed(SpecModel):
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named), Field(default_factory=dict)]
     generator: Generator | None = None
-    """What drives frames here where an experiment names none; None is the engine."""
+    """Generator where an experiment names none; None is the engine."""
     sensors: Annotated[Sensors, Field(default_factory=dict)]
-    """What is watched in every trial, whatever an experiment asks for."""
+    """Sensors of every trial, whatever an experiment asks for."""
     lab: str | None = None
     """Name of the embedded lab that this is; None for machines of your own."""
 
@@ -167,11 +167,11 @@ class Testbed(SpecModel):
         return BLACK_BOX if self.dut is None else self.hosts[self.dut].family
 
     def through_dut(self) -> Self:
-        """The same with those links alone whose path goes through the DUT: all that a mode is about."""
+        """Return the testbed with those links alone whose path goes through the DUT: all that a mode is about."""
         return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
 
     def isolates(self, link: Link) -> bool:
-        """Whether nothing but the testbed is on a link: its file says so, or the link is a lab's."""
+        """Return whether only the testbed is on a link: its file says so, or the link is a lab's."""
         return link.isolated or self.lab is not None
 
     def ports_of(self, host: str) -> list[str]:
@@ -238,7 +238,7 @@ def _family(host: object) -> str:
 
 
 def _port_fault(family: str, interface: str) -> str:
-    """What is wrong with the name of a port of such a system, or nothing."""
+    """Return the fault of a port's name on such a system, or ""."""
     system = SYSTEMS.get(family)
     if system is not None and system.spaced_ports:
         return adapter_fault(interface)
@@ -272,7 +272,7 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
 
 
 def _how_to_share(first: Link, second: Link, port: Port) -> str:
-    """What lets the second link have the first one's port too, if it is on a cable that can be shared."""
+    """Return what lets the second link have the first one's port too, if it is on a cable that can be shared."""
     cables = [cable for cable in first.end_cables if port in {of for of, _ in (cable.near, cable.far)}]
     if not cables or not second.path:
         return ""
@@ -283,7 +283,7 @@ def _how_to_share(first: Link, second: Link, port: Port) -> str:
 
 
 def _shared(first: Link, second: Link, at: int) -> bool:
-    """Whether the port at this place of the second is on the one cable that both have, at the same end of both."""
+    """Return whether the port at this place of the second is on the one cable that both have, at the same end of both."""
     common = [cable for cable in second.end_cables if cable in first.end_cables]
     return len(common) == 1 and second.ports[at] in {port for port, _ in (common[0].near, common[0].far)}
 

@@ -20,7 +20,7 @@ NOT_SHARED: Mapping[GeneratorFeature, str] = {
     GeneratorFeature.SHARED_PORTS: "a port does not say whose frames it counts, unless the links are driven one by one"
 }
 PLAIN_UDP: Mapping[GeneratorFeature, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY, **NOT_SHARED}
-"""What a program cannot do that sends one flow of UDP of one size, without times in it."""
+"""Features that a program lacks which sends one flow of UDP of one size, without times in it."""
 
 
 class CountedModel(StreamsModel):

@@ -18,7 +18,7 @@ SHORTEST_PACKET, LONGEST_PACKET = 46, 1500
 
 
 class FrameWork(enum.Enum):
-    """What its own benchmark (-X) does to each frame; each kind does what those before it do."""
+    """Work of its benchmark (-X) on each frame; each kind includes those before it."""
 
     FRAMES = "frames"
     """Addresses, ports and length are written into it."""
@@ -51,7 +51,7 @@ class IpgenModel(GeneratorModel):
 
     program: ProgramName = "ipgen"
     benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
-    """How many X its benchmark is run with before the first trial: what a core makes of frames (1), copies too (2), with checksums (3)."""
+    """Number of X of its benchmark before the first trial: frames that a core makes (1), copies too (2), with checksums (3)."""
 
     @property
     def needs_one_machine(self) -> bool:

@@ -89,10 +89,10 @@ class ArrayFailureWorkload(DriveWorkload):
     phase: Duration = Seconds(30.0)
     rebuild: Duration = Seconds(3600.0)
     rebuild_bytes_per_s: Positive | None = None
-    """How fast it is rebuilt (sync_speed_min and _max); in place of what the testbed's `array` says."""
+    """Speed of the rebuild (sync_speed_min and _max); in place of that in the testbed's `array`."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether fio would do it, and each phase has a whole second."""
+        """Check that fio would do it, and each phase has a whole second."""
         yield from super().own_faults()
         for name, value, least in (("phase", self.phase, 3.0), ("rebuild", self.rebuild, 3.0)):
             if not least <= value <= LONGEST_TRIAL:

@@ -26,7 +26,7 @@ from dutlab.units import Seconds
 MOST = 50_000
 """Flows differ by source port, routes by the last two bytes of an address."""
 MOST_FRAMES = 1_000_000
-"""Of a pass."""
+"""Most frames of a pass."""
 _TRIAL_S, _PROFILE_S = 4.0, 8.0
 _SHORTEST, _LEAST_MTU = 64, 68
 _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
@@ -36,7 +36,7 @@ _Flows = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 _Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
 _Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]
 Offload = Literal["none", "gro"]
-"""What the router's receiving port does before its kernel has the frame."""
+"""Offload of the router's receiving port before its kernel has the frame."""
 
 
 class ExactSetting(Setting):
@@ -60,7 +60,7 @@ class ExactSetting(Setting):
     limit_s: Annotated[int, ELSEWHERE] = 600
     """The longest that the guest may take, by its own clock."""
     profile: Annotated[bool, ELSEWHERE] = False
-    """Whether it says which functions take the instructions. Figures are the same with it."""
+    """True if it records the functions that take the instructions. Figures are the same with it."""
 
     @cached_property
     def params(self) -> Params:
@@ -69,16 +69,16 @@ class ExactSetting(Setting):
 
     @property
     def of_any_kernel(self) -> Self:
-        """The same of whatever kernel: what is compared where each side has one."""
+        """Return it without the kernel: what is compared where each side has one."""
         return self.model_copy(update={"kernel": None, "modules": None})
 
     def with_frames(self, times: int) -> Self:
-        """The same with so many times the frames, so that timer ticks fall on others; with a profile, which says where a change is."""
+        """Return it with so many times the frames, so that timer ticks fall on others; with a profile, which shows where a change is."""
         return self.model_copy(update={"frames": min(times * self.frames, MOST_FRAMES), "profile": True})
 
     @property
     def size(self) -> str:
-        """That of all of them."""
+        """Size of all frames."""
         return str(self.frame_size.size or self.frame_size.name)
 
 
@@ -91,7 +91,7 @@ class ExactWorkload(WorkloadModel):
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
-    """Of each pass. A timer tick more or less in it is an instruction a frame."""
+    """Frames of each pass. A timer tick more or less in it is an instruction a frame."""
     flows: tuple[_Flows, ...] = (1,)
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
@@ -107,7 +107,7 @@ class ExactWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether each thing is there, once, and frames fit the MTU."""
+        """Check that each thing is there, once, and frames fit the MTU."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
             yield fault(("links",), "the guest has its own link; leave it out", FaultKind.CONFLICT)
@@ -134,7 +134,7 @@ class ExactWorkload(WorkloadModel):
             yield (), f"boots a separate guest: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
 
     def count(self, every_link: Mapping[str, Any]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return sum(1 for _ in self.drives(every_link))
 
     def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's

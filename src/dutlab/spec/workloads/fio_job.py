@@ -82,7 +82,7 @@ def results(job: str) -> dict[str, tuple[str, ...]]:
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
-    """Whether an option without a value, or with a true one, is there."""
+    """Return whether an option without a value, or with a true one, is there."""
     return options.get(name, "0") != "0"
 
 

@@ -53,7 +53,7 @@ class GenerationWorkload(WorkloadModel):
     duration: Duration = Seconds(3.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
+        """Check that each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
         yield from super().own_faults()
         yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
         yield from each_once("streams", [str(n) for n in self.streams])
@@ -74,7 +74,7 @@ class GenerationWorkload(WorkloadModel):
             )
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return len(self._of_hosts(every_link)) * len(self.frame_sizes) * len(self.streams) * len(self.work)
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:

@@ -61,7 +61,7 @@ class PtsSetting(DriveSetting):
     duration_s: DurationSaid
     """Duration of each cell of a round; for write saturation, of the whole test."""
     capacities: Annotated[int, Words("capacities {}", place=1)] = 0
-    """How many times the drive's capacity write saturation writes, in place of a time; 0 where the time counts."""
+    """Number of times that write saturation writes the drive's capacity, in place of a time; 0 where the time counts."""
 
     @property
     def cells(self) -> tuple[tuple[int, str], ...]:
@@ -128,7 +128,7 @@ class PtsWorkload(DriveWorkload):
     saturation_passes: Annotated[int | None, Field(ge=1, le=20)] = None
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether times and sizes are some."""
+        """Check that there are times and sizes."""
         yield from super().own_faults()
         for name, lasts in (("duration", self.duration), ("saturation", self.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:

@@ -66,7 +66,7 @@ class ReconfWorkload(FramesAround):
     """A DUT that is not back by then is said to be so."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether there is a mode to change into, and the times can be kept."""
+        """Check that there is a mode to change into, and the times can be kept."""
         yield from super().own_faults()
         yield from each_once("to", self.to)
         yield from outside(
@@ -77,7 +77,7 @@ class ReconfWorkload(FramesAround):
         )
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.to)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:

@@ -59,7 +59,7 @@ class RoutesSetting(FrameSetting):
 
     @property
     def spread(self) -> Spread:
-        """Where the routes lead."""
+        """Destinations of the routes."""
         return Spread.over(self.network, self.routes)
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ class RoutesWorkload(TimedFrames):
     """Duration of a trial at full speed; a search has its own."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether counts are there, each once, and the network holds them."""
+        """Check that there are counts, each once, and the network holds them."""
         yield from super().own_faults()
         yield from each_once("counts", [str(n) for n in self.counts])
         most = max(self.counts, default=1)
@@ -105,11 +105,11 @@ class RoutesWorkload(TimedFrames):
                 yield fault(("preset",), str(error))
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.counts)
 
     def part_of(self, count: int) -> IPv4Network | IPv6Network:
-        """What `count` routes lie in. Routes are of one length whatever their count, so that only their number differs."""
+        """Return the network of `count` routes. Routes are of one length whatever their count, so that only their number differs."""
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
 

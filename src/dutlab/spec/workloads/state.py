@@ -23,14 +23,14 @@ from dutlab.units import Seconds
 
 _LEAST_FLOWS = 1024
 _RATE_S, _CONCURRENT_S = 60.0, 180.0
-"""What each takes, to count with; both are searches."""
+"""Time of each, for estimates; both are searches."""
 
 _Flows = Annotated[int, Strict(), Field(ge=_LEAST_FLOWS, le=MOST_FLOWS)]
 _Port = Annotated[int, Strict(), Field(ge=1, le=65535)]
 
 
 class StateTest(enum.Enum):
-    """What is found; the word is that of the experiment file."""
+    """Test; the value is the word of the experiment file."""
 
     RATE = "rate"
     CONCURRENT = "concurrent"
@@ -40,7 +40,7 @@ ALL_TESTS = tuple(StateTest)
 
 
 class StateSetting(FrameSetting):
-    """What is asked of the state table."""
+    """Request of the state table."""
 
     kind: Literal["state"] = "state"
     tests: Annotated[tuple[StateTest, ...], Words("tests: {}")]
@@ -49,7 +49,7 @@ class StateSetting(FrameSetting):
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     fill_pps: Annotated[PositiveRate | None, Words("filled at {} flows a second")] = None
     most_flows: Annotated[int, Field(ge=1), Words("up to {} flows")]
-    """That are tried, and can be distinguished."""
+    """Most flows that are tried, and can be distinguished."""
     destination_ports: Annotated[int, Field(ge=1), Words("destination ports {}", place=1)]
     table_flows: Annotated[Annotated[int, Field(ge=1)] | None, Words("a table of {} flows")] = None
     nat_ports: Annotated[tuple[int, int] | None, Words("translated to ports {}")] = None
@@ -64,7 +64,7 @@ class StateSetting(FrameSetting):
 
     @property
     def flows(self) -> int:
-        """As many as are tried, or as the table is made for."""
+        """Flows that are tried, or that the table is made for."""
         return max(self.most_flows, self.table_flows or 0)
 
     def traffic(self, count: int, seed: int) -> Traffic:
@@ -110,7 +110,7 @@ class StateWorkload(FrameWorkload):
     """The search for concurrent flows ends before it has sent for longer."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether tests are there, each once, and the numbers make sense."""
+        """Check that there are tests, each once, and the numbers make sense."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its flows fill the table")

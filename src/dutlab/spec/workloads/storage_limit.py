@@ -93,7 +93,7 @@ class StorageLimitWorkload(DriveWorkload):
     duration: Duration = Seconds(10.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the block sizes are some, and the jobs do not read the same."""
+        """Check that there are block sizes, and the jobs do not read the same."""
         yield from super().own_faults()
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
