@@ -1,4 +1,4 @@
-"""What options of commands offer. `--help` shows these lists without the rooms that give them meaning, and those rooms are built from them.
+"""Values of commands' options. `--help` shows these lists without the rooms that give them meaning, and those rooms are built from them.
 
 Paths are `module:name`, as in workloads.py; the module is imported when it is first used.
 """
@@ -18,7 +18,7 @@ PRESET = "csit"
 
 @dataclass(frozen=True)
 class GeneratorPlug:
-    """What a generator is made of."""
+    """Parts of a generator."""
 
     model: str
     """The GeneratorModel: its options, and what it cannot be asked for."""
@@ -38,7 +38,7 @@ GENERATORS: Mapping[str, GeneratorPlug] = {
     "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make"),
     "ipgen": GeneratorPlug("dutlab.spec.generators.ipgen:IpgenModel", "dutlab.tools.generators.ipgen:make"),
 }
-"""As an experiment file names it → record."""
+"""Generators by their names in an experiment file."""
 
 
 class Benchmark(enum.Enum):
@@ -67,7 +67,7 @@ METHODS: tuple[KnownMethod, ...] = get_args(KnownMethod)
 
 
 class Rig(enum.Enum):
-    """How much of the rig is measured without the DUT."""
+    """Part of the rig that is measured without the DUT."""
 
     LOOPED = "looped"
     """Generator, cables and sink: nothing but the DUT is missing."""
@@ -102,7 +102,7 @@ class ImportKind:
     workload: str
     bed: Bed = "unknown"
     has_line: bool = True
-    """Whether its figures are of a link, which has a rate."""
+    """True if its figures are of a link, which has a rate."""
 
     @property
     def importer(self) -> Any:  # noqa: ANN401 -- callers say its type, which is not known here
@@ -143,7 +143,7 @@ STATUSES = {
     "damaged": "a file cannot be read",
     "newer": "a newer dutlab wrote it",
 }
-"""What a run can be."""
+"""States of a run."""
 
 CHECK_FORMATS = ("junit", "github", "ktap", "markdown", "openmetrics")
-"""What a check and a gate are written in for CI."""
+"""Formats of a check and a gate for CI."""

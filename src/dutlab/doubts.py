@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Grade(enum.Enum):
-    """How much a doubt weighs."""
+    """Weight of a doubt."""
 
     NOTE = "note"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""What each figure is: its unit, which side is better, at which layer a rate of bits is counted. Declared once, here.
+"""Measures: the unit of each figure, its better side, and the layer at which a rate of bits is counted. Declared once, here.
 
 A measure's name is the name that records, tables and exports use. `{p}` in it says which value of many it is: min, mean, avg, max, first,
 last, or a percentile: p50, p99, p999 (99.9 %). What a figure is of (link, direction, goal, stream, job, phase) is never in it: that is its
@@ -23,11 +23,11 @@ from typing import Literal
 from dutlab.subject import figure_name
 
 Better = Literal["higher", "lower", ""]
-"""Which values are the better ones; empty for those of which neither are, as a load that was asked for."""
+"""Better direction of values; empty where neither is, as for an asked load."""
 
 
 class MeasureKind(Enum):
-    """What sort of quantity it is."""
+    """Kind of quantity."""
 
     RATE = "rate"
     TIME = "time"
@@ -93,13 +93,13 @@ class Measure:
     unit: MeasureUnit
     better: Better
     words: str
-    """What it says, for who reads a table of measures."""
+    """Meaning, for readers of a table of measures."""
     is_speed: bool = False
-    """Whether faster and slower are the words for its sides, as of rates of work and times that somebody waits."""
+    """True if faster and slower are the words for its sides, as of rates of work and times that a person waits."""
     is_factor: bool = False
-    """Of a ratio: how many times one is the other, rather than a share."""
+    """True for a ratio that says how many times one is the other; others are shares."""
     is_exact: bool = False
-    """The same files give the same value whatever else goes on: a difference needs no test, and repeats say nothing."""
+    """True if the same files always give the same value: a difference needs no test, and repeats say nothing."""
 
     @property
     def layer(self) -> str:
@@ -108,7 +108,7 @@ class Measure:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Of whole names."""
+        """Pattern of whole names."""
         return re.compile(_VALUE_OF_MANY.join(map(re.escape, self.name.split("{p}"))))
 
 
@@ -273,7 +273,7 @@ def declare(measure: Measure) -> None:
 
 
 def value_of_many(figure: str) -> str:
-    """Which value of many a figure is, as its measure declares: `min`, `p99`; empty of a measure that has one."""
+    """Return which value of many a figure is, as its measure declares: `min`, `p99`; empty for a measure that has one."""
     measure = measure_of(figure)
     found = measure.pattern.fullmatch(figure_name(figure).measure) if measure is not None and "{p}" in measure.name else None
     return found[1] if found else ""
@@ -324,12 +324,12 @@ def side_of(figure: str, said: Mapping[str, Better]) -> Better:
 
 
 def is_exact(figure: str) -> bool:
-    """Whether a difference of it needs no test."""
+    """Return whether a difference of it needs no test."""
     measure = measure_of(figure)
     return measure is not None and measure.is_exact
 
 
 def is_speed(figure: str) -> bool:
-    """Whether faster and slower are the words for it."""
+    """Return whether faster and slower are the words for it."""
     measure = measure_of(figure)
     return measure is not None and measure.is_speed

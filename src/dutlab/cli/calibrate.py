@@ -119,7 +119,7 @@ def _models(named: Sequence[str]) -> list[GeneratorModel]:
 
 
 def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
-    """Refuse loads that a generator cannot send, before anything is built; a rig routes nothing, so routes do not count. Raises InputError."""
+    """Refuse loads that a generator cannot send, before anything is built; a rig does not route. Raises InputError."""
     from dutlab.spec.generators import GeneratorFeature, unfit
 
     for load in loads:

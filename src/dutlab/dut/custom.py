@@ -15,11 +15,11 @@ from dutlab.reason import reason_in
 from dutlab.spec.testbed import Testbed
 
 Frames = Literal["pass", "dropped"]
-"""What becomes of frames that no kernel wraps or encrypts."""
+"""Fate of frames that no kernel wraps or encrypts."""
 
 
 class CommandSet(Protocol):
-    """What the experiment file says of a mode: commands in the language of the DUT's users: shell commands, of a Windows PowerShell."""
+    """Commands of a mode in the experiment file, in the language of the DUT's users: shell commands, of a Windows PowerShell."""
 
     @property
     def apply(self) -> Sequence[str]: ...
@@ -67,7 +67,7 @@ class CommandMode:
 
 
 async def ends_with_0(host: Host, command: str, where: str = "") -> Check:
-    """Whether a `verify` command of the file ends so, and what it said. Raises HostError."""
+    """Return whether a `verify` command of the file ends so, and its output. Raises HostError."""
     done = await host.run(host.system.shell.text(command), check=False)
     said = reason_in(done.errors + "\n" + done.text)
     return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{f': {said}' if said else ''}")

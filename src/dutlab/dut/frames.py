@@ -1,4 +1,4 @@
-"""What real frames must show when a mode is in force, whatever system the DUT runs."""
+"""Proof by real frames that a mode is in force, whatever system the DUT runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems.modes import Behaviour
 
 Tracked = Callable[[UdpFlow], Awaitable[bool | None]]
-"""Whether the DUT tracks this flow, whatever else it tracks; None when nothing can look. Raises HostError."""
+"""Answer whether the DUT tracks this flow, whatever else it tracks; None when it cannot be read. Raises HostError."""
 
 
 async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
@@ -72,12 +72,12 @@ def _unsolicited(name: str, seen: SeenProbe, behaviour: Behaviour) -> Check:
 
 
 def arrived(what: str, seen: SeenProbe) -> Check:
-    """Whether all of a probe came through."""
+    """Return whether all of a probe came through."""
     return Check(what, everything_came(seen), words_of(seen), by_ping=seen.flow is None)
 
 
 def words_of(seen: SeenProbe) -> str:
-    """What became of it, and the level of proof where that is not frames."""
+    """Return the probe's result, and the level of proof where that is not frames."""
     if seen.flow is None:
         return f"{'answered' if seen.received else 'not answered'} (proof: ping, since an end of the link does not run the engine)"
     return f"{seen.received} of {seen.sent} probe frames arrived"

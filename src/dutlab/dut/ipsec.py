@@ -26,7 +26,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True)
 class TunnelEndState:
-    """What an end says that it holds."""
+    """State that an end reports."""
 
     bytes_by_spi: Mapping[int, int]
     """SPI of each association → what it carried, in bytes."""
@@ -38,10 +38,10 @@ class TunnelEnd(Protocol):
 
     @property
     def programs(self) -> Sequence[Program]:
-        """What it takes that a system of the family may lack."""
+        """Programs that it needs and that a system of the family may lack."""
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """How to take the tunnels away. Changes nothing.
+        """Return how to take the tunnels away. Changes nothing.
 
         Raises HostError when the end has other tunnels, whose keys could not be put back, or cannot encrypt.
         """
@@ -53,7 +53,7 @@ class TunnelEnd(Protocol):
         """Raises CommandFailed, HostError."""
 
     def policies(self, testbed: Testbed) -> int:
-        """How many it holds once the tunnels are there."""
+        """Return its number of policies once the tunnels are there."""
 
 
 @runtime_checkable
@@ -69,7 +69,7 @@ class Negotiates(Protocol):
     """An end that agrees with the other on what protects a tunnel, and can say on what."""
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:
-        """Whether it is what the mode is called after. Raises CommandFailed, HostError."""
+        """Check that it is what the mode is called after. Raises CommandFailed, HostError."""
 
 
 @runtime_checkable
@@ -77,14 +77,14 @@ class Requires(Protocol):
     """An end that takes from the networks of its tunnels, for itself too, nothing but what came out of one."""
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
-        """Whether it drops what the tunnels have no networks for, too. Raises HostError."""
+        """Check that it also drops what the tunnels have no networks for. Raises HostError."""
 
 
 class Router(Mode, Protocol):
     """The mode that the DUT is in but for its tunnels."""
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """What the DUT says of itself, without a frame."""
+        """Return checks from the DUT's own state, without a frame."""
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,14 @@ def _of_end(host: str, held: TunnelEndState, testbed: Testbed, policies: int) ->
 
 
 async def pinged(source: Host, name: str, address: str) -> Check:
-    """That three packets of the source's own kernel reach the far end and are answered."""
+    """Check that three packets of the source's own kernel reach the far end and are answered."""
     done = await source.run(["ping", "-n", "-c", "3", "-W", "1", address], check=False)
     said = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
     return Check(f"link {name}: the source's own packets pass", done.status == 0, said)
 
 
 async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
-    """That frames of ours do not arrive, which nothing encrypts. Pings of a kernel that encrypts them show nothing."""
+    """Check that our unencrypted frames do not arrive. Pings of a kernel that encrypts them show nothing."""
     checks = []
     for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
         dropped = seen.sent > 0 and seen.received == 0 and seen.flow is not None
@@ -214,7 +214,7 @@ def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
 
 
 def own_ipsec(host: Host, remedy: str) -> HostError:
-    """What an end says that is in use already."""
+    """Return the error for an end that has tunnels already."""
     return HostError(
         "it has other IPsec tunnels, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})"
     )

@@ -23,7 +23,7 @@ _GCM, _CBC, _NULL, _3DES_MD5, _CBC_SHA1, _CBC_SHA512, _GCM_256, _CHACHA20 = XFRM
 
 @dataclass(frozen=True)
 class Suite:
-    """What protects a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
+    """Protection of a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
 
     mode: DeclaredMode
     key_bytes: tuple[int, ...]
@@ -36,11 +36,11 @@ class Suite:
     ike: tuple[str, str] = ("", "")
     """Encryption and hash, as VyOS and swanctl.conf(5) call them; no hash where the cipher needs none."""
     agreed: str = ""
-    """What `swanctl --list-sas` says that both ends agreed on."""
+    """Cipher that both ends agreed on, in the words of `swanctl --list-sas`."""
 
     @property
     def between(self) -> Between:
-        """What the mode's tunnel is between."""
+        """Ends of the mode's tunnel."""
         return self.mode.tunnel.between if self.mode.tunnel else "networks"
 
 
@@ -96,10 +96,10 @@ XFRM_SUITES = (
 )  # fmt: skip
 """Those of ip-xfrm(8); a kernel may lack the cipher."""
 IKE_SUITES = tuple(replace(suite, mode=mode) for suite, mode in zip(XFRM_SUITES, IKEV2, strict=True))
-"""The same where both ends agree on their keys."""
+"""Suites whose ends agree on their keys."""
 IKE_BETWEEN_HOSTS = replace(AES_GCM, mode=IKEV2_HOST)
 REQUIRED = replace(AES_GCM, mode=IPSEC_REQUIRE)
-"""Of a DUT that takes nothing else from the source."""
+"""Suite of a DUT that takes nothing else from the source."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class LinkTunnel:
 
 
 def lines(*parts: Sequence[str]) -> str:
-    """As text, each line ended."""
+    """Return text, each line ended."""
     return "".join(f"{line}\n" for part in parts for line in part)
 
 

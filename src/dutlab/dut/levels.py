@@ -1,4 +1,4 @@
-"""What sets a level of a factor on the hosts, sees that it is set, and puts back what was there: commands of the user's own, or a knob."""
+"""Levels of factors on the hosts: set, verified and put back, by the user's own commands or by a knob."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dutlab.spec.testbed import Testbed
 
 Hosts = Mapping[str, Host]
 Revived = Callable[[Host, str], Awaitable[bool]]
-"""Whether a host that did not come back from its reboot was brought back otherwise; takes why it is thought to be away."""
+"""Function that tries to bring back a host that did not return from its reboot; it takes the assumed reason."""
 
 
 async def nobody_revives(_host: Host, _why: str) -> bool:
-    """Where nothing switches hosts."""
+    """Do not switch any host."""
     return False
 
 
@@ -33,17 +33,17 @@ class Level(Protocol):
     """A level of a factor. What it raises names the host and the command or what was to be set."""
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """How to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
+        """Return how to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
         """Sets it, from any other level. Raises HostError."""
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
-        """What the hosts say. Raises HostError."""
+        """Return the hosts' answers. Raises HostError."""
 
 
 class CommandsOnHost(CommandSet, Protocol):
-    """What the experiment file says of a level for one host; None is the DUT."""
+    """Commands of a level in the experiment file for one host; None is the DUT."""
 
     @property
     def host(self) -> str | None: ...
@@ -63,7 +63,7 @@ class CommandLevel:
 
     @property
     def reboots(self) -> bool:
-        """Whether a host takes it only when it boots."""
+        """True if a host takes it only when it boots."""
         return any(of.reboot for of in self.commands)
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
@@ -113,7 +113,7 @@ class CommandLevel:
 
 @dataclass(frozen=True)
 class KnobLevel:
-    """What dutlab sets by itself: it reads what is there first, and again once it is set."""
+    """Level that dutlab sets by itself: it reads the old value first, and the new one once it is set."""
 
     title: str
     settings: Mapping[str, Sequence[KnobSetting]]
@@ -121,7 +121,7 @@ class KnobLevel:
     reboots: ClassVar[bool] = False
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """What each value is now."""
+        """Return the present values."""
         steps = []
         for name, settings in self.settings.items():
             read = await _values(hosts[name], settings)
@@ -154,7 +154,7 @@ class KnobLevel:
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
-        """What no kernel or driver there can be set to, before anything is: with host, what was said, and what to do."""
+        """Return values that no kernel or driver there can be set to, before anything is: with host, its message, and what to do."""
         return [
             fault for name, settings in self.settings.items() for fault in _unable(name, settings, await _values(hosts[name], settings))
         ]
@@ -184,7 +184,7 @@ def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[boo
 
 
 async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[bool, str]]:
-    """Of each whether it could be read, and what was said. Raises HostError."""
+    """Return for each whether it could be read, and the output. Raises HostError."""
     done = await host.run(["sh", "-c", script_to_read(settings)])
     lines = [line.partition(" ") for line in done.text.splitlines()]
     if len(lines) != len(settings):

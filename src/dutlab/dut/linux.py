@@ -92,7 +92,7 @@ _MODES = (
 
 
 def ruleset_of(mode: str, testbed: Testbed) -> str:
-    """Of one of the modes that are a ruleset."""
+    """Return the ruleset of one of the modes that are a ruleset."""
     return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
 
 

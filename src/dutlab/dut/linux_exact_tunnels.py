@@ -18,7 +18,7 @@ from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
 _NEAR, _FAR, _NEAR_INSIDE, _FAR_INSIDE = "10.2.0.1", "10.2.0.2", "10.4.0.1", "10.4.0.2"
 _SOURCES, _SINKS = "10.0.0.0/24", "10.1.0.0/16"
 _AROUND_BYTES = 200
-"""By so much the frames between the gateways may be longer: more than any tunnel here adds."""
+"""Room of frames between the gateways: more than any tunnel here adds."""
 _PORT = 51820
 _FAR_MAC, _BEYOND_MAC = "02:00:00:00:00:11", "02:00:00:00:00:12"
 _OUTSIDE = (
@@ -105,4 +105,4 @@ def _wireguard() -> GuestWords:
 
 _CLEAR = GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
 GATEWAYS = {TWO_ROUTERS.name: _CLEAR, **{suite.mode.name: _ipsec(suite) for suite in XFRM_SUITES}, WIREGUARD.name: _wireguard()}
-"""By mode."""
+"""Gateways by mode."""

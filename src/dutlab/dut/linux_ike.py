@@ -24,7 +24,7 @@ from dutlab.spec.testbed import Testbed
 
 _OURS = "d=/run/dutlab-ike-$(stat -L -c %i /proc/self/ns/net); export STRONGSWAN_CONF=$d/strongswan.conf\n"
 _DAEMON = ("sh", "-c", f'{_OURS}exec "$@"', "ike")
-"""What runs a program of strongSwan for the daemon that is ours."""
+"""Prefix that runs a program of strongSwan for our daemon."""
 # Its routes would lead around what the mode sets, and a policy for the local network past it.
 _CONFIGURE = """umask 077
 mkdir "$d" && cat >"$d/strongswan.conf" <<END
@@ -93,7 +93,7 @@ class IkeEnd:
         await self.ask_daemon(host, testbed)
 
     async def ask_daemon(self, host: Host, testbed: Testbed) -> None:
-        """Whether one takes the mode's connections, in a network namespace that is gone with the command. Raises HostError in its words."""
+        """Check that one takes the mode's connections, in a network namespace that ends with the command. Raises HostError."""
         asked = configuration(LinkTunnel.all_of(testbed, self.suite), self.suite, self.is_)
         script = f'{_TRY}cat >"$d/asked" && swanctl --load-conns --file "$d/asked"'
         done = await host.run(["unshare", "--net", "sh", "-c", script], stdin=asked.encode(), timeout_s=_STARTS_S, check=False)
@@ -114,7 +114,7 @@ class IkeEnd:
             await initiate(host, tunnels, daemon=_DAEMON)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel lists it."""
+        """Return the state as the kernel lists it."""
         return await held(host)
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:

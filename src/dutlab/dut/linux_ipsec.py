@@ -55,7 +55,7 @@ class XfrmEnd:
         await host.run(["ip", "-batch", "-"], stdin=text.encode())
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel lists it."""
+        """Return the state as the kernel lists it."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
@@ -110,7 +110,7 @@ class RequiringEnd(XfrmEnd):
             yield f"xfrm policy add src {t.near} dst 0.0.0.0/0 dir {direction} action block priority {_LAST}"
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
-        """That the DUT answers no ping that nothing protects: its own address is behind no tunnel."""
+        """Check that the DUT answers no unprotected ping: its own address is behind no tunnel."""
         checks = []
         for name, link in testbed.links.items():
             seen = await pinged(source, name, str(link.dut_in_address.ip))
@@ -124,7 +124,7 @@ def away(host: Host) -> UndoStep:
 
 
 async def held(runs: Runs) -> TunnelEndState:
-    """What a Linux kernel holds; keys are not asked for."""
+    """Return the state of a Linux kernel; keys are not asked for."""
     associations = (await runs.run(["ip", "-s", "xfrm", "state", "list", "nokeys"])).text
     return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall((await runs.run(["ip", "xfrm", "policy"])).text)))
 

@@ -1,4 +1,4 @@
-"""How a Linux DUT is reset by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
+"""Reset of a Linux DUT by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
 
 The second half of a reset is a script that carries all it needs, so that a later process can put back what a reset left that was cut.
 """
@@ -101,7 +101,7 @@ def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
 
 
 def _neighbour_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
+    """Yield the lines of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
     for line in found:
         address, _, port, *rest = line.split()
         if port in ports and rest[:1] == ["lladdr"]:

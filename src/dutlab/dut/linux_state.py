@@ -30,7 +30,7 @@ _FORWARD = f"sysctl -q -w {IP_FORWARD}=1 && {{ [ ! -e /proc/sys/{IP6_FORWARD} ] 
 
 
 class Runs(Protocol):
-    """What runs commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
+    """Runner of commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
 
     async def run(self, argv: Sequence[str], *, check: bool = True) -> Done:
         """Raises CommandFailed on a status other than 0 if `check`, HostError."""
@@ -68,7 +68,7 @@ async def read_ruleset(dut: Host) -> str:
 
 
 async def read_forwarding(dut: Host) -> list[str]:
-    """What forwards, as arguments of `sysctl -w` in the order in which they have to be written."""
+    """Return the settings that forward, as arguments of `sysctl -w` in the order in which they have to be written."""
     return [line for line in (await dut.run(["sh", "-c", _READ_FORWARDING])).text.split("\n") if "=" in line]
 
 
@@ -79,7 +79,7 @@ async def forward_and_filter(dut: Host, ruleset: str) -> None:
 
 
 async def forwards(dut: Runs) -> bool:
-    """Whether net.ipv4.ip_forward is on."""
+    """Return whether net.ipv4.ip_forward is on."""
     return (await dut.run(["cat", f"/proc/sys/{IP_FORWARD}"])).text.strip() == "1"
 
 

@@ -54,7 +54,7 @@ command -v conntrack >/dev/null && exec conntrack -F
 
 
 async def is_tracked(dut: Runs, flow: UdpFlow) -> bool | None:
-    """Whether the kernel tracks this flow; None when nothing can look. Raises HostError."""
+    """Return whether the kernel tracks this flow; None when it cannot be read. Raises HostError."""
     listed = await dut.run(_LIST, check=False)
     if listed.status == 0:
         return _holds(listed.text, flow)
@@ -76,7 +76,7 @@ async def forget_flows(dut: Runs) -> None:
 
 
 async def most_flows(dut: Runs) -> int | None:
-    """How many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
+    """Return how many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
     said = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
     return int(said) if said.isdigit() else None
 

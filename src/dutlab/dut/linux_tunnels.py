@@ -132,7 +132,7 @@ def named_tunnels(testbed: Testbed) -> Iterator[tuple[str, Link]]:
 
 
 def _mac(number: int, *, is_dut: bool) -> str:
-    """Of one end of a tunnel: one that is administered locally (IEEE 802, bit 1 of the first octet)."""
+    """Return the MAC of one end of a tunnel, administered locally (IEEE 802, bit 1 of the first octet)."""
     return f"02:00:00:00:{number:02x}:{1 + is_dut:02x}"
 
 

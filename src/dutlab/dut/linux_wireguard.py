@@ -26,7 +26,7 @@ _PORT = 51820
 _TABLE = 51820
 """Routing table of the first link's tunnel on the DUT; those of further links count up."""
 _PRIORITY = 1000
-"""Of the rule that leads there: before the main table (32766, ip-rule(8))."""
+"""Priority of the rule that leads there: before the main table (32766, ip-rule(8))."""
 _AROUND_BYTES = 60
 """IPv4 20, UDP 8, type 4, index 4, counter 8, tag 16: what WireGuard puts around a packet (physics/ceilings/tunnel.py)."""
 # The shell's own input is its script, so a key cannot come that way.

@@ -173,7 +173,7 @@ ENGINES: Mapping[str, ArrayEngine] = {
     BTRFS: btrfs.ENGINE,
     ZFS: zfs.ENGINE,
 }
-"""By name."""
+"""Engines by name."""
 
 
 async def array_of(host: Host, array: ModeArray) -> ArrayState:

@@ -15,7 +15,7 @@ from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
 OWN = "/etc/nftables.conf"
-"""What nftables.service loads (Debian and its like)."""
+"""File that nftables.service loads (Debian and its like)."""
 _FAMILY = {4: "ip", 6: "ip6"}
 """Version of IP → nft's word for it."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
@@ -81,7 +81,7 @@ def forward_chains(listing: str) -> list[tuple[str, str, str]]:
 
 
 def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:
-    """What somebody's chains lack for test traffic: at the end of each a stateful pass for each pair of networks in each direction.
+    """Return what existing chains lack for test traffic: at the end of each a stateful pass for each pair of networks in each direction.
 
     A ruleset without such a chain gets one of ours, which accepts.
     """
@@ -141,7 +141,7 @@ def _pass_rules(testbed: Testbed) -> list[str]:
 
 
 def _permitted_networks(testbed: Testbed) -> list[tuple[int, str]]:
-    """What matches a set of pairs, one a version of IP, so that every packet meets the same number of rules."""
+    """Return matches of sets of pairs, one a version of IP, so that every packet meets the same number of rules."""
     pairs = permitted_networks(testbed)
     rules = []
     for version, family in _FAMILY.items():

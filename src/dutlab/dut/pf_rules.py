@@ -29,14 +29,14 @@ _FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ", "no scrub ")
 
 @dataclass(frozen=True)
 class RuleCounts:
-    """How many rules there are of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
+    """Number of rules of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
 
     filters: int
     translations: int
 
     @classmethod
     def of(cls, text: str) -> RuleCounts:
-        """Of a ruleset, as written or as pfctl lists it."""
+        """Count a ruleset, as written or as pfctl lists it."""
         lines = [line.strip() + " " for line in text.splitlines()]
         return cls(sum(line.startswith(_FILTERS) for line in lines), sum(line.startswith(_TRANSLATIONS) for line in lines))
 
@@ -73,7 +73,7 @@ def filters(testbed: Testbed, count: int) -> str:
 
 
 def passes(testbed: Testbed) -> str:
-    """What a ruleset of somebody's lacks for test traffic: a stateful pass for each pair of networks in each direction."""
+    """Return what an existing ruleset lacks for test traffic: a stateful pass for each pair of networks in each direction."""
     nets = {link.source_address.network: link.dut_in.interface for link in testbed.links.values()}
     nets |= {link.sink_address.network: link.dut_out.interface for link in testbed.links.values()}
     rules = [f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed)]

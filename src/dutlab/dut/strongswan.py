@@ -21,7 +21,7 @@ from dutlab.hosts.programs import IP, SWANCTL, UNSHARE, Program
 from dutlab.spec.testbed import Testbed
 
 IKE_PROPOSAL = "aes128-sha256-ecp256"
-"""What protects the exchange of keys itself; nothing of it is measured."""
+"""Protection of the exchange of keys itself; nothing of it is measured."""
 _CONNECTION = re.compile(r"^\S+: IKEv", re.MULTILINE)
 _INITIATE_S = 20
 
@@ -65,7 +65,7 @@ class StrongswanEnd:
         await initiate(host, tunnels)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel lists it."""
+        """Return the state as the kernel lists it."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
@@ -74,7 +74,7 @@ class StrongswanEnd:
 
 
 def called(link: str) -> str:
-    """What the connection of a link is called, at both ends."""
+    """Return the name of a link's connection, at both ends."""
     return f"dutlab-{link}"
 
 

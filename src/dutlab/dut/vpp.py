@@ -44,7 +44,7 @@ class VppMode(OfFlows):
 
     @property
     def sessions(self) -> int:
-        """What nat44 is to take a thread: all flows may be one thread's, and those of the trial before may be left."""
+        """Sessions of nat44 for a thread: all flows may be one thread's, and those of the trial before may be left."""
         return max(LEAST_SESSIONS, 2 * self.flows)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
@@ -142,7 +142,7 @@ async def _clear(root: Root, state: VppState, testbed: Testbed) -> None:
 
 
 def _places(testbed: Testbed) -> list[Place]:
-    """Where a list can be applied to test traffic."""
+    """Return the places where a list can be applied to test traffic."""
     ports = [port.interface for link in testbed.links.values() for port in (link.dut_in, link.dut_out)]
     return [(port, direction) for port in ports for direction in (INPUT, OUTPUT)]
 

@@ -62,7 +62,7 @@ class VppEnd:
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As VPP lists it; `detail` without a number shows no keys."""
+        """Return the state as VPP lists it; `detail` without a number shows no keys."""
         root = await Root.on(host)
         associations, policies = await show(root, "ipsec", "sa", "detail"), await show(root, "ipsec", "spd")
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))

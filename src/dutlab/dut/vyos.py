@@ -25,7 +25,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems import modes
 
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
-"""What a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
+"""Parts that a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _PROGRAM = "/opt/vyatta/sbin/my_"
 _CHANGED = "cli-shell-api sessionChanged"
 _READ_WHOLE = "dutlab: read"
 SAVED = "/config/config.boot"
-"""What VyOS loads by itself."""
+"""File that VyOS loads by itself."""
 _COMMITTED = "dutlab: committed"
 # The later, experimental back end has other programs, which were not read for this; this file says that it is in use (same source).
 _OTHER_BACK_END = "[ ! -f /var/run/vyconf_backend ] || { echo 'dutlab: VyOS with the vyconf back end is not known'; refused=1; }"
@@ -40,7 +40,7 @@ COMMIT = (
 )
 """The command that takes a script()."""
 COMMIT_S = 120.0
-"""How long it may take."""
+"""Longest time of a commit."""
 _SAME = (
     rf"""said=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
     rf"""case $said in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
@@ -64,7 +64,7 @@ async def saved(dut: Host, trees: Sequence[str]) -> list[str]:
 
 
 async def holds(dut: Host, tree: str) -> bool:
-    """Whether there is anything of a tree whose secrets must not be read. Raises HostError."""
+    """Return whether there is anything of a tree whose secrets must not be read. Raises HostError."""
     count = _reading(f"grep -cE 'set {tree}( |$)'")
     return any(line.strip().isdigit() and int(line) > 0 for line in await _told(dut, count))
 

@@ -57,7 +57,7 @@ class VyosEnd:
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As its Linux kernel lists it."""
+        """Return the state as its Linux kernel lists it."""
         return await held(await Root.on(host))
 
     def policies(self, testbed: Testbed) -> int:

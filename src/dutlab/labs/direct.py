@@ -132,6 +132,6 @@ async def _threads(lab: Lab, testbed: Testbed, hosts: Mapping[str, Host]) -> Non
 
 
 async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:
-    """Of a process that was killed something may be left; where nothing is, this does nothing."""
+    """Remove what a killed process may have left; do nothing where nothing is."""
     for link in testbed.links.values():
         await machine.run(["ip", "-n", lab.namespaces[link.source.host], "link", "del", "dev", link.source.interface], check=False)

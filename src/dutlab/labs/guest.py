@@ -38,7 +38,7 @@ _PAUSE_S = 0.05
 """The longest that it may take until it is reached: 3 s on an idle machine."""
 TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
 _LAST_WORDS = ("Kernel panic", "Out of memory")
-"""How lines of a kernel begin that say why it ends; the first kind found counts."""
+"""Beginnings of lines in which a kernel says why it ends; the first kind found counts."""
 _OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-raid", "btrfs", "dm-delay", "dm-flakey", "sd_mod")
 _OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
 """Modules that no program asks for by name when it wants what they do."""
@@ -81,7 +81,7 @@ def door(role: str, namespace: str) -> sshd.Door:
 
 @dataclass(frozen=True)
 class Guest:
-    """What it is to be."""
+    """Description of a guest."""
 
     label: str
     """Label of its lab."""
@@ -96,7 +96,7 @@ class Guest:
     """CPUs of this machine on which its one core runs."""
     nice: int
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
-    """What its ports are, in QEMU."""
+    """Kind of its ports, in QEMU."""
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ class Guest:
 
 @dataclass(frozen=True)
 class InitWords:
-    """What its first program does in the words of its kernel."""
+    """Commands of its first program, in the words of its kernel."""
 
     modules: Path
     """The folder of the kernel's modules."""
@@ -125,7 +125,7 @@ class Kernel(Protocol):
 
     @property
     def programs(self) -> Sequence[Program]:
-        """What this machine needs for it."""
+        """Programs of this machine that it needs."""
 
     def insist_on_parts(self) -> None:
         """Look for what it needs other than programs. Raises LabError."""
@@ -171,7 +171,7 @@ async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
 
 
 def console(folder: Path, role: str) -> Path:
-    """What its kernel says."""
+    """Return the path of its kernel's console."""
     return folder / f"console-{role}"
 
 
@@ -198,7 +198,7 @@ def end_of(folder: Path, role: str) -> str:
 
 
 def is_kernel(pid: int) -> bool:
-    """Whether this process is the kernel of a guest."""
+    """Return whether this process is the kernel of a guest."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().startswith((UML.encode(), QEMU.encode()))
     except OSError:  # ended meanwhile

@@ -1,4 +1,4 @@
-"""Which threads serve the ports of a network namespace, as the kernel's netlink family `netdev` answers it.
+"""Threads that serve the ports of a network namespace, from the kernel's netlink family `netdev`.
 
 Messages: Documentation/netlink/specs/netdev.yaml (`napi-get`) and include/uapi/linux/netdev.h, genetlink.h. Linux 6.8 and newer.
 """

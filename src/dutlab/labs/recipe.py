@@ -26,7 +26,7 @@ _V4 = {
     "tcp_no_metrics_save": "1",
 }
 QUEUE_FRAMES = 1000
-"""What an Ethernet card's queue holds by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
+"""Queue of an Ethernet card by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
 SWITCH_MTU = 65535
 """The most that a veth has: where a host raises the MTU of its port, the switch carries what it sends. A bridge takes its ports' MTU."""
 _NO_V6 = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
@@ -39,7 +39,7 @@ def mac(link: int, port: int) -> str:
 
 
 def macs_of(testbed: Testbed) -> dict[Port, str]:
-    """Of each port the address that it has by the first link that it is on."""
+    """Return each port's address, by the first link that it is on."""
     found: dict[Port, str] = {}
     for index, link in enumerate(testbed.links.values()):
         for at, port in enumerate(link.ports):

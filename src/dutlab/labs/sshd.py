@@ -24,7 +24,7 @@ from dutlab.reason import reason_in
 PORT = 22
 STARTS_S = 60.0
 _PRIVSEP = Path("/run/sshd")
-"""Where Debian's sshd locks its unprivileged half in (sshd(8), --with-privsep-path); made by its service, which need not run."""
+"""Folder in which Debian's sshd locks its unprivileged half (sshd(8), --with-privsep-path); made by its service, which need not run."""
 _MADE = "made-privsep"
 
 

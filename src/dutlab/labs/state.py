@@ -1,4 +1,4 @@
-"""What is written down before a lab is built, so that any later process can take down exactly that."""
+"""State that is written before a lab is built, so that any later process can take down exactly that lab."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class LabState:
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     watch_cpu: int | None = None
     nice: int = 0
-    """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
+    """Priority of its programs and NAPI threads over other work (nice(1)); 0: none."""
     notes: tuple[str, ...] = ()
     napi_threads: tuple[int, ...] = ()
     """Process numbers of the kernel threads that serve its ports."""
 
     def completed(self, notes: tuple[str, ...], napi_threads: Iterable[int] = ()) -> LabState:
-        """The same lab, built to the end."""
+        """Return the lab, built to the end."""
         return replace(self, complete=True, notes=notes, napi_threads=tuple(napi_threads))
 
     @classmethod

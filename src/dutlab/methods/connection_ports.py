@@ -1,4 +1,4 @@
-"""What a method sees of TCP connections through the DUT: how many are asked for, and what became of each."""
+"""TCP connections through the DUT, as a method sees them: the request, and the result of each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 from dutlab.units import Seconds
 
 FAILURES = ("refused", "unreachable", "no_handshake", "reset", "closed_early", "no_answer", "malformed")
-"""How a connection can fail: RST instead of a handshake; ICMP or no route; no answer to SYN in time; RST, FIN or silence where an answer
+"""Kinds of failure: RST instead of a handshake; ICMP or no route; no answer to SYN in time; RST, FIN or silence where an answer
 was due; an answer that is none."""
 
 
 @dataclass(frozen=True)
 class ConnectionLoad:
-    """What is asked of both ends. Sizes in bytes: of a request with its head, of a response without."""
+    """Request to both ends. Sizes in bytes: of a request with its head, of a response without."""
 
     link: str
     rate_per_s: float
@@ -35,7 +35,7 @@ class ConnectionLoad:
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Of times in nanoseconds; nothing where there is none."""
+    """Percentiles of times in nanoseconds; None where there is none."""
 
     p50_ns: float = 0.0
     p99_ns: float = 0.0
@@ -44,14 +44,14 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class ConnectionReport:
-    """What became of all: asked = begun + not_begun; begun = completed + the sum of `failed`."""
+    """Results of all connections: asked = begun + not_begun; begun = completed + the sum of `failed`."""
 
     asked: int
     begun: int
     established: int
     completed: int
     failed: Mapping[str, int]
-    """By the words of FAILURES."""
+    """Number by kind of failure, in the words of FAILURES."""
     open_max: int
     """Established at once, at most."""
     transactions: int
@@ -64,7 +64,7 @@ class ConnectionReport:
     first_byte: Percentiles = Percentiles()
     response: Percentiles = Percentiles()
     reset_by_sink: int = 0
-    """Of the refused and reset: so many RSTs the sink's kernel sent."""
+    """RSTs that the sink's kernel sent, among the refused and reset."""
     reset_by_path: int = 0
     """The rest: something between the ends sent them."""
     retransmits: int = 0

@@ -1,4 +1,4 @@
-"""What a method may do to the DUT other than load it, and the sensor readings that it may use."""
+"""Actions of a method on the DUT other than load, and the sensor readings that it may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.units import Seconds
 
 
 class ResetKind(enum.Enum):
-    """What of a DUT is reset (RFC 6201 section 4)."""
+    """Part of a DUT that is reset (RFC 6201 section 4)."""
 
     PROCESS = "process"
     """Its forwarding alone."""
@@ -42,19 +42,19 @@ class DutControl(Protocol):
         """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
+        """Return in words what real frames show against its being in the mode; empty if it is. Nothing else may be sent. Raises the same."""
 
 
 @dataclass(frozen=True)
 class PowerCut:
-    """What a cut of the DUT's power took, in seconds."""
+    """Times of a cut of the DUT's power, in seconds."""
 
     off_s: float
     """From the command to switch it off until the command to switch it on."""
     back_s: float
     """From then until it answered, and was put into its mode where it is one that commands set."""
     mode_s: float
-    """Of this, for its mode."""
+    """Part of this for its mode."""
 
 
 class PowerControl(Protocol):
@@ -88,7 +88,7 @@ class SensedValue(NamedTuple):
     sensor: str
     name: str
     unit: str
-    """As one writes it behind a number: `W`, `degC`; empty where it is not known yet."""
+    """Unit as it follows a number: `W`, `degC`; empty where it is not known yet."""
     value: float
 
 

@@ -40,14 +40,14 @@ def allowance(frames: int, loss_ratio: float) -> int:
 
 @dataclass
 class Matters:
-    """Which goals a trial at some load still matters to."""
+    """Goals to which a trial at some load still matters."""
 
     goals: Sequence[Goal]
     _closed: dict[str, float] = field(default_factory=dict)
     """Goals that allow no bad second: the lowest load with a bad trial. It is an upper bound for good, whatever else is tried there."""
 
     def learn(self, load: float, loss_ratio: float) -> None:
-        """What the search knows about a trial at `load`."""
+        """Store what is known about a trial at `load`."""
         for goal in self.goals:
             if goal.exceed_ratio == 0 and loss_ratio > goal.loss_ratio:
                 self._closed[goal.name] = min(load, self._closed.get(goal.name, load))

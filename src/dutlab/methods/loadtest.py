@@ -40,7 +40,7 @@ _LEAST_COVERED = 0.5
 
 @dataclass(frozen=True)
 class RampRequest:
-    """What is asked for, from a cell's params."""
+    """Request of a ramp, from a cell's params."""
 
     warmup_rate: Pps
     warmup: Seconds
@@ -49,7 +49,7 @@ class RampRequest:
     hold: Seconds
     line: BpsL1
     line_said: str
-    """Where `line` comes from, in words."""
+    """Source of `line`, in words."""
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -232,7 +232,7 @@ def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Loadte
 
 
 def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float, *, cut: str = "") -> list[str]:
-    """What percentages are of, and for all ways together whether the ramp came to an end before the DUT did; `cut`: it is known not to."""
+    """Yield the reference of percentages, and for all ways together whether the ramp ended before the DUT did; `cut`: known not to."""
     every = list(seconds)[-1]
     found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
     said = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
@@ -267,7 +267,7 @@ def rows_of(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> 
 
 
 def _readings(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest, began: float) -> list[ToolReading]:
-    """What the generator did not read itself: bits and utilisation of the port that sends and of the one that receives."""
+    """Return readings that the generator did not take itself: bits and utilisation of the sending and the receiving port."""
     return [
         ToolReading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))
         for row in rows_of(name, seconds, ramp)

@@ -1,4 +1,4 @@
-"""What the readings of sensors make of the phases of a `soak-power` trial: watts, joules, heat, and when heat throttled something.
+"""Figures of the phases of a `soak-power` trial from sensor readings: watts, joules, heat, and when heat throttled something.
 
 Of a phase the last half counts, so that what was before it has faded. Figures are of all links together:
 
@@ -37,7 +37,7 @@ _METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi", "ipmi-l
 _NEAR_C = 1.0
 
 _Key = tuple[str, str, str]
-"""Where, sensor, name."""
+"""Place, sensor, name."""
 _Points = Sequence[tuple[float, float]]
 
 

@@ -34,7 +34,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass
 class _Held:
-    """What came of a phase."""
+    """Result of a phase."""
 
     from_s: float
     to_s: float = 0.0

@@ -34,7 +34,7 @@ _ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "recei
 
 
 def offer_of(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Offer:
-    """What `setting` asks of the generator; `speeds` are those of the links. Raises InputError for a share of what is not known."""
+    """Return the request of `setting`; `speeds` are those of the links. Raises InputError for a share of an unknown speed."""
     offer = Offer(
         links=links,
         mix=setting.frame_size,
@@ -53,7 +53,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 async def offered(generator: Generator, offer: Offer) -> Measured:
-    """The same of any offer."""
+    """Measure any offer."""
     outcome = await generator.offer(offer)
     by_link = {flow.link: flow for flow in outcome.flows}
     if idle := [

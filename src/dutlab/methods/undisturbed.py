@@ -27,7 +27,7 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 4.0
 """The pauses before a load is offered again double, since what disturbs may last."""
 RIG_PLACES = frozenset({"sender's card", "sink"})
-"""Where frames get lost in the testbed, not in the DUT (tools.path_counters)."""
+"""Places in the testbed, not in the DUT, where frames get lost (tools.path_counters)."""
 LAB_RIG_PLACES = RIG_PLACES | {"DUT out", "sink's card"}
 """In a lab the next port of the DUT is a veth of ours: its ring is full when the thread that empties it waits for a CPU."""
 
@@ -48,10 +48,10 @@ class Undisturbed:
     _kept: int = field(default=0, init=False)
     _links_lost: int = field(default=0, init=False)
     _raw: dict[str, bytes] = field(default_factory=dict, init=False)
-    """Of all loads so far: what a method that ends with MachineTooBusy has no result to keep with."""
+    """Raw output of all loads so far, which a method that ends with MachineTooBusy has no result to keep with."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says. Raises MachineTooBusy, and what the generator raises."""
+        """Offer as methods.ports says. Raises MachineTooBusy, and what the generator raises."""
         thrown_away: list[Outcome] = []
         while True:
             outcome = await self._judged(offer)
@@ -74,7 +74,7 @@ class Undisturbed:
             await self.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (len(thrown_away) - 1)))
 
     def counted(self, measured: Measured) -> Measured:
-        """What a method found, with how many of its offers were disturbed; nothing of those where it made none."""
+        """Return a method's result with the number of its disturbed offers; unchanged where it made none."""
         if not self._made:
             return measured
         again = self._disturbed - self._kept

@@ -113,7 +113,7 @@ class JournaledDevice:
         return bool(seen) and all(probe.received for probe in seen)
 
     async def change_mode(self, name: str) -> DutChange:
-        """Change the mode as methods.ports says. The first change into a mode journals the way out, which later ones of the trial need too."""
+        """Change the mode as methods.ports says. The first change into a mode journals the way out, which later ones in the trial need."""
         mode = self._mode(name)
         if (change := f"into-{name}") not in self._standing:
             self.announce(change, await mode.undo(self.dut, self.testbed))

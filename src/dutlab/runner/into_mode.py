@@ -65,7 +65,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 
 
 async def as_applied(stage: Stage) -> Mapping[str, str]:
-    """Return state of a Linux DUT that frames and checks do not show and that a trial must not change: MTUs and ruleset. Raises HostError."""
+    """Return state of a Linux DUT that frames and checks do not show and no trial may change: MTUs and ruleset. Raises HostError."""
     found = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
     if stage.dut.name in stage.hosts and stage.dut.system.kernel_tables:
         said = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters

@@ -38,7 +38,7 @@ class LossCurve:
         return width * np.maximum(self._integral((load - capacity) / width) - self._integral(-capacity / width), 0.0)
 
     def capacity(self, rate: Array, width: Array, share: Array) -> Array:
-        """Return the capacity at which `rate` loses `share` of itself: z with I(z) = share × rate / width + I(z - rate / width), by steps."""
+        """Return the capacity at which `rate` loses `share` of itself: z with I(z) = share × rate / width + I(z - rate / width)."""
         widths = rate / width
         wanted = share * widths
         z = self._inverse(wanted)

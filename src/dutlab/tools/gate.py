@@ -34,7 +34,7 @@ LEAD_NS = 1_000_000
 COARSE_NS = 100_000_000
 """A clock that is known no better than this is not waited by."""
 DRIFT = 500e-6
-"""By which a clock may gain on another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
+"""Drift of a clock against another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Start:
     earliest_ns: int
     latest_ns: int
     jumped_ns: int = 0
-    """By how much its clock was set since it was last looked at; 0 when drift explains all of it."""
+    """Step of its clock since the last look; 0 when drift explains all of it."""
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """What a host's wall clock showed, against our CLOCK_MONOTONIC at `at_ns`."""
+    """Reading of a host's wall clock, against our CLOCK_MONOTONIC at `at_ns`."""
 
     offset: Offset
     at_ns: int
@@ -60,11 +60,11 @@ class ClockReading:
 
     @property
     def is_fine(self) -> bool:
-        """Whether an instant can be waited for by it."""
+        """True if it is fine enough to wait for an instant."""
         return self.offset.error_ns < COARSE_NS
 
     def jump_to(self, later: ClockReading) -> int:
-        """How far the clock was set between the two, in nanoseconds: 0 when their bounds and drift explain the difference."""
+        """Return how far the clock was set between the two, in nanoseconds: 0 when their bounds and drift explain the difference."""
         allowed = self.offset.error_ns + later.offset.error_ns + DRIFT * abs(later.at_ns - self.at_ns)
         moved = later.offset.ns - self.offset.ns
         return moved if abs(moved) > allowed else 0
@@ -127,7 +127,7 @@ class Gate:
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
-        """What its own clock showed before and after it began, if it could tell. Raises HostError."""
+        """Return what its own clock showed before and after it began, if it could. Raises HostError."""
         while True:
             line = await _line(self.process)
             told = BEGAN.search(line)
@@ -158,7 +158,7 @@ class Gate:
 
 
 def can_be_here(hosts: Iterable[Host]) -> bool:
-    """Whether all of them are on this machine, with its clock."""
+    """Return whether all of them are on this machine, with its clock."""
     return all(isinstance(h, OnThisMachine) and h.on_this_machine and h.system.shell.gate_here for h in hosts)
 
 
@@ -171,7 +171,7 @@ def lead_ns(gates: Sequence[Gate]) -> int:
 
 
 def _our_clock() -> ClockReading:
-    """As that of a host, bounds included: this process may be kept from running between two looks."""
+    """Return it as that of a host, bounds included: this process may be kept from running between two looks."""
     asked = time.monotonic_ns()
     shown = time.time_ns()
     return _reading(asked, shown, time.monotonic_ns())

@@ -1,4 +1,4 @@
-"""What goes on in a tool that reports at its end only: for whoever looks on, and in no record."""
+"""Progress of a tool that reports only at its end: for observers, and in no record."""
 
 from __future__ import annotations
 

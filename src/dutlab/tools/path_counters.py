@@ -1,4 +1,4 @@
-"""Where on a link frames got lost, by the counters of the four ports on its path.
+"""Places on a link where frames got lost, by the counters of the four ports on its path.
 
     asked → generator → sender's card → DUT in → DUT stack → DUT out → sink's card → sink → received
 
@@ -24,13 +24,13 @@ TOLERATED = 16
 
 
 def strangers_among(came: int, *, sent: int) -> int:
-    """How many of `came` frames are taken for others': what exceeds the sent, if it is a handful. More than that has no explanation."""
+    """Return how many of `came` frames are taken for others': what exceeds the sent, if it is a handful. More has no explanation."""
     return came - sent if 0 < came - sent <= TOLERATED else 0
 
 
 @dataclass(frozen=True)
 class PortCount:
-    """What one port has counted since it was made, in frames."""
+    """Counts of one port since it was made, in frames."""
 
     sent: int
     send_dropped: int
@@ -42,7 +42,7 @@ class PortCount:
 
 
 PathCount = tuple[PortCount | None, ...]
-"""Of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or its counters cannot be read."""
+"""Counts of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or it cannot be read."""
 
 
 async def read_path(hosts: Mapping[str, Host], link: Link, *, without: Collection[Port] = ()) -> PathCount:

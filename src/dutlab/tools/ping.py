@@ -24,7 +24,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 
 TOOL = "ping"
 LEAST_MTU = {4: 68, 6: 1280}
-"""What every hop must carry (RFC 791 section 3.2, RFC 8200 section 5)."""
+"""Size that every hop must carry (RFC 791 section 3.2, RFC 8200 section 5)."""
 LARGEST_MTU = 9216
 HEADERS = {4: 28, 6: 48}
 TRIES = 2
@@ -89,7 +89,7 @@ class Ping:
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
 
     async def passes(self, link: Link, *, reverse: bool = False) -> bool:
-        """Whether an echo request goes from one end of a path to the other and its answer comes back."""
+        """Return whether an echo request goes from one end of a path to the other and its answer comes back."""
         (*_, there), (*_, back) = _directions(link)
         hop = back if reverse else there
         return await self._answers(hop, LEAST_MTU[hop.address.version]) is None
@@ -219,7 +219,7 @@ def _directions(link: Link) -> list[tuple[_Hop, ...]]:
 
 
 def _narrow(link: str, rows: list[Row]) -> str:
-    """Which hop is the narrow one, in words; nothing where all carry the same."""
+    """Return the narrow hop, in words; empty where all carry the same."""
     own = [row for row in rows if row["link"] == link]
     widest, least = max(own, key=_mtu), min(own, key=_mtu)
     if _mtu(widest) == _mtu(least):

@@ -25,12 +25,12 @@ Recomputed = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class KeptTrial:
-    """What a run folder kept of a trial."""
+    """Files of a trial in a run folder."""
 
     cell: Cell
     raw: Mapping[str, bytes]
     facts: Mapping[str, str]
-    """What the tool said of itself."""
+    """Facts about the tool."""
     resolved: Mapping[str, Any]
     """The run's resolved.json."""
 

@@ -25,7 +25,7 @@ from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds
 
 POLICED_PPS, POLICED_DEPTH, POLICED_S = 2000, 200, Seconds(2.0)
 WITHIN = 0.005
-"""Of the rate that is asked for; the search is made to look twice as closely."""
+"""Tolerance, as a share of the asked rate; the search is made twice as precise."""
 _WIDTH = 0.0025
 
 SUITE_SCALE, SUITE_S = 0.02, 60 * 0.02

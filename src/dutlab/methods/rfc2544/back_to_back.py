@@ -82,7 +82,7 @@ class _Bursts:
         return await bracket(self._whole, first=SHORTEST_FRAMES, most=most, resolution=RESOLUTION)
 
     async def _whole(self, frames: int) -> bool:
-        """Whether a burst of `frames` on each way came out whole. What is lost of a shorter or slower burst is lost of this one too."""
+        """Return whether a burst of `frames` on each way came out whole. Losses of a shorter or slower burst are losses of this one too."""
         maximum = self._stand.maximum
         sending = Seconds(frames / maximum)
         settling = Seconds(frames / self._throughput - sending)

@@ -1,4 +1,4 @@
-"""What each test of the suite works with: a generator that keeps the waits of RFC 2544 section 23, and what earlier tests have found."""
+"""Context of each test of the suite: a generator that keeps the waits of RFC 2544 section 23, and the results of earlier tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Paced:
         """Name → raw output of the last trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says. Raises ToolFailed, HostError."""
+        """Offer as methods.ports says. Raises ToolFailed, HostError."""
         forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
@@ -64,14 +64,14 @@ class Paced:
 
     @property
     def arrivals(self) -> Row:
-        """What section 10 reports in addition to lost frames, over all trials."""
+        """Return what section 10 reports in addition to lost frames, over all trials."""
         counts: Row = {f"{name}_frames": float(count) for name, count in self._wrong.items()}
         known = None if self._unordered else counts.get("reordered_at_least_frames", 0.0)
         return {"trials": self._trials, "trials_order_unknown": self._unordered, "reordered_frames": known, **counts}
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What was to be said against trials, each kind once."""
+        """Return the doubts of trials, each kind once."""
         return tuple(Doubt(kind, f"in {count} of {self._trials} trials") for kind, count in self._doubted.items())
 
 
@@ -98,7 +98,7 @@ class SuiteContext:
     maximum: Pps
     """The highest rate of the medium, or its replacement where the speed is not known."""
     maximum_is: str
-    """What the highest rate is, in words."""
+    """Words on the highest rate."""
     throughput: Pps | None = None
     device: DutControl | None = None
     power: PowerControl | None = None
@@ -122,7 +122,7 @@ class SuiteContext:
         return await self.generator.offer(self.load(rate, duration, profile=profile, warmup=warmup))
 
     async def offer_in_full(self, offer: Offer) -> tuple[Outcome, str]:
-        """The same, again where the generator did not make the load; the words say by how much if it never did. Raises as a generator."""
+        """Offer again where the generator did not make the load; the words say by how much if it never did. Raises as a generator."""
         for _ in range(STARVED_TRIES):
             outcome = await self.generator.offer(offer)
             if not (short := starved_words(offer, outcome.flows)):
@@ -152,7 +152,7 @@ class SuiteContext:
 
 @dataclass(frozen=True)
 class Rfc2544Result:
-    """What one test found: rows for its table, figures of all directions together, sentences."""
+    """Result of one test: rows for its table, figures of all directions together, sentences."""
 
     rows: Sequence[Row]
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -176,5 +176,5 @@ def starved_words(offer: Offer, flows: Sequence[Flow]) -> str:
 
 
 def made_pps(flows: Sequence[Flow]) -> float:
-    """What the slowest direction's generator had ready in a second."""
+    """Return the rate that the slowest direction's generator had ready."""
     return min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)

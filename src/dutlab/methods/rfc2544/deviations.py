@@ -1,4 +1,4 @@
-"""Where a suite departs from the text of RFC 2544 and its successors, in sentences for the report."""
+"""Departures of a suite from the text of RFC 2544 and its successors, in sentences for the report."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def deviations(
 
 
 def _addresses(used: Sequence[IPAddress]) -> str:
-    """Which scheme the addresses are of; said where it is followed too, since readers compare by it."""
+    """Return the scheme of the addresses; reported also where it is followed, since readers compare by it."""
     words = " and ".join(map(str, used))
     if not used:
         return "appendix C.2: the addresses are not known"

@@ -28,7 +28,7 @@ BEHIND: Mapping[int, Mapping[LinkEnd, IPNetwork]] = {
 
 @dataclass(frozen=True)
 class Networks:
-    """What the destinations of a suite are. With a single network there is nothing to say."""
+    """Destinations of a suite. With a single network there is nothing to say."""
 
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
     """Flow name → traffic."""

@@ -34,7 +34,7 @@ class _Reset:
     kind: str
     act: Callable[[], Awaitable[tuple[float, float]]]
     after: Seconds
-    """How long the load goes on from the reset's beginning."""
+    """Duration of the load from the reset's beginning."""
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:

@@ -16,7 +16,7 @@ from dutlab.spec.workloads.search import AgainAtEnd
 from dutlab.units import Pps, Seconds, l1_rate
 
 REACH_S = 5.0
-"""How long the generator is asked for all it can, where the medium's rate is not known."""
+"""Time for which the generator is asked for all it can, where the medium's rate is not known."""
 SHORTEST_S = 0.2
 
 
@@ -44,7 +44,7 @@ def goal_of(stand: SuiteContext) -> Goal:
 
 
 async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
-    """Of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
+    """Return the bounds of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
     return (await _search(stand, generator, AgainAtEnd.UPPER)).results[goal_of(stand).name]
 
 

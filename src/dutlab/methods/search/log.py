@@ -59,7 +59,7 @@ class SearchLog:
         return {f"{name}.gz": gzip.compress(said, mtime=0) for name, said in self.raw.items()}
 
     def _bounds(self, load: Pps) -> dict[str, float]:
-        """Of each goal, the highest load so far that met it and the lowest that did not, as whoever looks on sees them."""
+        """Return, for each goal, the highest load so far that met it and the lowest that did not, for observers."""
         found = {"intended_pps": float(load)}
         told = [(t.load_pps, t.loss_ratio) for t in self.trials if t.counts and t.load_pps is not None]
         for goal in self.search.goals:
@@ -72,7 +72,7 @@ class SearchLog:
         return found
 
     async def reach(self) -> tuple[Pps, str]:
-        """How far to search, by a short trial at full speed, and what sets that, in words. Raises MeasurementError when nothing is sent."""
+        """Return how far to search, by a short trial at full speed, and its cause in words. Raises MeasurementError if nothing is sent."""
         trial = await self._offer(Role.REACH, None, Seconds(max(goal.initial_s for goal in self.search.goals)))
         if trial.made_pps <= 0:
             raise MeasurementError(f"the generator sent nothing: {trial.detail}", raw=self.packed)

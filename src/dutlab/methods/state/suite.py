@@ -58,7 +58,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
-    """What a test found; where it found nothing, the reason goes into `failed`. Raises MachineTooBusy, which concerns every test."""
+    """Return a test's result; where it has none, the reason goes into `failed`. Raises MachineTooBusy, which concerns every test."""
     try:
         return await test
     except MachineTooBusy:

@@ -78,7 +78,7 @@ class EngineFile:
 
 @asynccontextmanager
 async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContextManager[str] | None = None) -> AsyncIterator[str]:
-    """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy in a private folder that is removed.
+    """Yield the path on `host` of a file with exactly the bytes of `engine`: on its PATH, or a copy in a private folder that is removed.
 
     `folder` is where; without it, one that a process on the host removes.
     Raises ToolMissing when the host cannot run it, HostError.

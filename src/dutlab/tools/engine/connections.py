@@ -88,7 +88,7 @@ class EngineConnections:
 
 
 def _share(load: ConnectionLoad, nth: int, several: int) -> ConnectionLoad:
-    """That of one of several clients, which begin together."""
+    """Return the load of one of several clients, which begin together."""
     return replace(load, rate_per_s=load.rate_per_s / several, count=load.count // several + (nth < load.count % several))
 
 
@@ -121,7 +121,7 @@ async def _asked(server: Process, host: Host) -> TcpServerSeen:
 
 
 def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = "", *, complaint: str = "") -> T:
-    """What an end printed. Raises ToolFailed with `otherwise` where it is of another kind."""
+    """Read the output of an end. Raises ToolFailed with `otherwise` where it is of another kind."""
     try:
         said = json.loads(line)
         if isinstance(said, dict) and "error" in said:
@@ -136,7 +136,7 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
 
 
 def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], *, raw: bytes) -> ConnectionReport:
-    """Of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
+    """Return the report of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
     of = [client.connections for client in clients]
 
     def total(name: str) -> int:
@@ -171,5 +171,5 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
 
 
 def _times(of: Sequence[TcpTimes]) -> Percentiles:
-    """Of one client its own; of several the worst of theirs."""
+    """Return the times of one client; of several clients the worst."""
     return Percentiles(float(max(t.p50_ns for t in of)), float(max(t.p99_ns for t in of)), float(max(t.max_ns for t in of)))

@@ -130,7 +130,7 @@ class Engine:
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
     async def _clocks(self, directions: Sequence[Direction]) -> Clocks:
-        """How far the clocks of the agents are ahead of ours, each measured once; not where there is one only."""
+        """Return how far the clocks of the agents are ahead of ours, each measured once; empty where there is only one."""
         hosts = _hosts_of(directions)
         for host in hosts:
             if host not in self._which_clock:
@@ -143,7 +143,7 @@ class Engine:
         return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
     def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
-        """How far the clock of the link's sink was ahead of its source's, throughout."""
+        """Return how far the clock of the link's sink was ahead of its source's, throughout."""
         sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
         return before.ahead(sink, source).lasting(after.ahead(sink, source))
 
@@ -219,7 +219,7 @@ class Engine:
             raise
 
     async def _asked(self, op: str, kind: type[R], wanted: Mapping[tuple[str, Port], Mapping[str, Any]]) -> dict[tuple[str, Port], R]:
-        """What is said of each port: all hosts are asked at once, each of one port after the other. Raises as Agent.ask()."""
+        """Return the replies about each port: all hosts are asked at once, each about one port after the other. Raises as Agent.ask()."""
 
         async def of_host(host: str) -> dict[tuple[str, Port], R]:
             return {of: await self._agents[host].ask(op, kind, **arguments) for of, arguments in wanted.items() if of[0] == host}

@@ -1,4 +1,4 @@
-"""What the engine is asked to send: a load by direction of each link, in the protocol's words."""
+"""Request of the engine: a load by direction of each link, in the protocol's words."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Direction:
     source_port: int
     isolated: bool
     stream: str = ""
-    """Of several streams on the link, the one that this is; its name is behind that of the direction."""
+    """This one of several streams on the link; its name follows that of the direction."""
 
     @property
     def is_back(self) -> bool:
-        """Whether frames go from sink to source."""
+        """True if frames go from sink to source."""
         return not self.stream and self.name != self.link
 
     @property
@@ -53,14 +53,14 @@ class Direction:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """What is sent in each direction: an offer, or a number of its frames."""
+    """Load of each direction: an offer, or a number of its frames."""
 
     offer: Offer
     frames: int | None = None
     """It ends after so many; of an offer without a duration it lasts as long as they take."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> EngineLoad:
-        """The same at the rate that it begins with, for another time."""
+        """Return the load at the rate that it begins with, for another time."""
         rate = self.offer.profile[0].from_rate if self.offer.profile else self.offer.rate
         return replace(self, offer=replace(self.offer, rate=rate, profile=(), duration=duration, drain=drain))
 
@@ -98,12 +98,12 @@ class EngineLoad:
 
     @property
     def longest_s(self) -> float:
-        """How long sending can take."""
+        """Return the longest time of sending."""
         return self.offer.duration or (self.frames or 0) / (self.offer.rate or 1.0)
 
 
 def _to_all(offer: Offer, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
-    """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
+    """Return the same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
     share = offer.broadcast_ratio
     profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in offer.profile)
     rate = replace(offer, rate=None if offer.rate is None else Pps(offer.rate * share), profile=profile, burst_frames=1, burst_rate=None)
@@ -137,7 +137,7 @@ def _of_stream(offer: Offer, stream: OfferedStream) -> EngineLoad:
 
 
 def _headers(t: Traffic) -> dict[str, Any]:
-    """What differs from one UDP flow without tags."""
+    """Return what differs from one UDP flow without tags."""
     headers = dict[str, Any]()
     if t.transport != "udp":
         headers["transport"] = t.transport.replace("-", "_")

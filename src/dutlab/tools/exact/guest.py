@@ -1,4 +1,4 @@
-"""What the guest is: its programs and modules, its network, and the script of a trial.
+"""The guest: its programs and modules, its network, and the script of a trial.
 
     pktgen → v0 = v1 [namespace dut: the router] v2 = v3 [namespace sink: a rule counts and drops]
     pktgen → g0 = g1 [the same sink]
@@ -37,11 +37,11 @@ MARK = "dutlab:"
 SCRIPT = "opt/dutlab/trial"
 """The file of QEMU's firmware that is the script of a trial."""
 PROGRAMS = (BUSYBOX, IP, NFT, TC, ETHTOOL)
-"""Of this machine, which every guest gets."""
+"""Programs of this machine that every guest gets."""
 PAUSE = "pause"
-"""What the guest says before it pauses itself."""
+"""Word that the guest prints before it pauses itself."""
 SYMBOLS_BEGIN, SYMBOLS_END = "symbols", "symbols end"
-"""What it says around the functions of its kernel."""
+"""Words that it prints around the functions of its kernel."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
 _OTHERS = (
@@ -172,7 +172,7 @@ class Pass:
 
     @property
     def is_traced(self) -> bool:
-        """Whether each instruction of it is logged."""
+        """True if each instruction of it is logged."""
         return self.name in {TRACED, TRACED_RIG}
 
 
@@ -201,7 +201,7 @@ FEWEST_NEW = 100
 
 
 def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass]) -> bytes:
-    """How one guest is put into its mode and measured."""
+    """Return the script that puts a guest into its mode and measures it."""
     ends = _FIRST_SOURCE_PORT + setting.flow_count
     routes = setting.routes
     first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
@@ -239,7 +239,7 @@ def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass
 
 
 def layer3_bytes(p: Pass) -> int:
-    """What the sink's rule counts of all frames of a pass."""
+    """Return the bytes that the sink's rule counts for all frames of a pass."""
     return p.frames * (p.size - FCS_BYTES - _ETHER_BYTES)
 
 

@@ -54,7 +54,7 @@ _HAS = re.compile(rf"^{MARK} (has|ciphers) (.*\S)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PassResult:
-    """What pktgen and the sink say of a pass."""
+    """Counts of pktgen and the sink in a pass."""
 
     instructions: int
     sent: int
@@ -158,7 +158,7 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 
 
 async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> tuple[str, Tracer]:
-    """What the guest said, and the log of its functions, a new one for each run of a guest."""
+    """Return the guest's console, and the log of its functions, a new one for each run of a guest."""
     async with tracer(state.parent) as log:
         return without_symbols(await run_script(host, machine, state, script, log.paused)), log
 

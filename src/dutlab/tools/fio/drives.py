@@ -1,4 +1,4 @@
-"""What a drive of the testbed is on its host, and every reason not to write to it.
+"""Drives of the testbed on their host, and every reason not to write to one.
 
 A drive is found by a name that stays. It may be written to if nothing is mounted from it, nothing holds it, and wipefs(8) finds no
 signature on it or on a part of it: a partition table, a file system, swap, LUKS, a member of md, LVM, ZFS or btrfs. To use such a drive
@@ -24,7 +24,7 @@ from dutlab.systems.modes import ModeArray
 LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
 _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
 ARRAY = "array"
-"""What figures of an array are called, after the host."""
+"""Name of an array's figures, after the host."""
 _DISKS = frozenset({"disk", "loop"})
 """Types of lsblk(8) that are whole drives; the others are parts, or made of several."""
 _ASKS = """

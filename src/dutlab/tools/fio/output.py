@@ -1,4 +1,4 @@
-"""What fio leaves behind: its report, as json+, json or the members of it that a text has, and its logs of each second.
+"""Output of fio: its report, as json+, json or the members of it that a text has, and its logs of each second.
 
 Read from fio's stat.c and its HOWTO ("Log File Formats"). Up to version 2 latencies are in µs under `clat` and `lat`, since version 3 in
 ns under `clat_ns` and `lat_ns`; rates are KiB a second in `bw`, since 3.0 also bytes in `bw_bytes`. A log line is time in ms, value,
@@ -33,9 +33,9 @@ _MOST_DIGITS = 20
 _LEAST_MS = 100.0
 """A job that was shorter does not tell how many threads it had."""
 ALL_CLIENTS = "All clients"
-"""What fio calls the sum that it makes over its clients (client.c)."""
+"""Name of the sum that fio makes over its clients (client.c)."""
 _NOW_IOPS = re.compile(r"\[((?:[rwt]=[\d.]+[kMGT]?,?)+) IOPS\]")
-"""Of the line that `--eta` prints (fio's eta.c): powers of 1000, and what is nothing may be left out."""
+"""IOPS in the line that `--eta` prints (fio's eta.c): powers of 1000, and what is zero may be left out."""
 _POWERS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
@@ -58,7 +58,7 @@ class FioLatency:
 
 @dataclass(frozen=True)
 class FioDirection:
-    """What was read, or written. A rate is None where this fio does not tell it."""
+    """Reads, or writes. A rate is None where this fio does not report it."""
 
     ios: float
     iops: float | None
@@ -83,7 +83,7 @@ class JobOutput:
     ways: Mapping[str, FioDirection]
     """Those that moved anything."""
     cpu_cores: float | None
-    """What fio's own threads used; what the kernel does for them elsewhere is not in it."""
+    """Cores that fio's own threads used; the kernel's work for them elsewhere is not in it."""
     errors: int = 0
     error: int = 0
     """The number (errno) of the first error."""
@@ -98,7 +98,7 @@ class JobOutput:
 
     @property
     def went_on(self) -> bool:
-        """Whether I/Os failed and it continued: fio then reports the first error as the job's, with whole figures."""
+        """True if I/Os failed and it continued: fio then reports the first error as the job's, with whole figures."""
         return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
 
     @property
@@ -162,7 +162,7 @@ def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
 
 
 def sum_of_clients(document: Mapping[str, Any]) -> JobOutput | None:
-    """What fio itself made of several clients: it has their percentiles together, which cannot be made of theirs."""
+    """Return fio's own sum over several clients: it has their percentiles together, which cannot be made of theirs."""
     found = next((job for job in _entries(document) if job.get("jobname") == ALL_CLIENTS), None)
     return None if found is None else _job(found, {}, entries=1)
 
@@ -252,7 +252,7 @@ def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
 
 
 def rates_now(line: str) -> dict[str, float]:
-    """What fio does at this second, by the line that it prints meanwhile; empty of any other line."""
+    """Return fio's rates of this second, from the line that it prints meanwhile; empty for any other line."""
     if not (found := _NOW_IOPS.search(line)):
         return {}
     ways = {way[0]: way for way in DIRECTIONS}
@@ -272,7 +272,7 @@ def _common(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _who(job: Mapping[str, Any]) -> str:
-    """The same of each entry of one job (numjobs without group_reporting)."""
+    """Return the name of an entry, also where one job has several (numjobs without group_reporting)."""
     return str([job.get(key) for key in ("hostname", "port", "jobname", "groupid")])
 
 
@@ -338,7 +338,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int | None:
-    """How many threads one entry is of: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
+    """Return the number of threads of one entry: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
 
     A report does not say whether group_reporting was set, and has one entry for all jobs of a group then. Before 3.0 it does not say
     the time of all; None where it names no options either.

@@ -27,7 +27,7 @@ from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return Iperf3Udp(model, place)
 

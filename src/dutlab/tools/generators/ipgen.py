@@ -43,7 +43,7 @@ _RUN = (
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, IpgenModel)  # noqa: S101 -- the registry's key
     return Ipgen(model, place)
 
@@ -125,13 +125,13 @@ def ends_of(link: Link) -> list[str]:
 
 
 def since_cleared(log: Sequence[IpgenSecond]) -> list[IpgenSecond]:
-    """What was logged after the counters were cleared: from where its totals fell, or all."""
+    """Return what was logged after the counters were cleared: from where its totals fell, or all."""
     fell = [n for n in range(1, len(log)) if log[n].sent < log[n - 1].sent]
     return list(log[fell[-1] :] if fell else log)
 
 
 def still_moving(last: IpgenSecond) -> str:
-    """What the last line says of frames that were still on their way, empty when there were none."""
+    """Return what the last line says of frames that were still on their way, empty when there were none."""
     moved = {"sent": last.offered_pps, "received": last.received_pps}
     said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
     return f"its counters moved in its last interval: {said}" if said else ""

@@ -37,14 +37,14 @@ NS = 1e9
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, PktGenModel)  # noqa: S101 -- the registry's key
     return PktGen(model, place)
 
 
 @dataclass(frozen=True)
 class PktGenOutputs:
-    """What both ends of one direction said."""
+    """Output of both ends of one direction."""
 
     direction: Direction
     sender: Done

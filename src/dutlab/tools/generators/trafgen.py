@@ -33,7 +33,7 @@ _PROCESS = re.compile(rb"^\s*(\d+) sec, (\d+) usec on CPU\d+ \((\d+) packets\)",
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Trafgen(model, place), place)
 

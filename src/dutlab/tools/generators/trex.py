@@ -60,7 +60,7 @@ _SCRIPT = Path(__file__).with_name("trex_client.py")
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, TrexModel)  # noqa: S101 -- the registry's key
     return Trex(model, place)
 
@@ -123,7 +123,7 @@ class Trex:
         return self._place.hosts[self._place.senders[0]]
 
     def _mult(self, offer: Offer) -> str:
-        """What TRex scales its streams by: ours have their rates, a profile's are made to add up to what is asked."""
+        """Return the factor by which TRex scales its streams: ours have their rates, a profile's are made to add up to the asked one."""
         if offer.rate is None:
             return "100%"
         return f"{offer.rate:.6f}pps" if self._model.profile else "1"
@@ -140,7 +140,7 @@ class Trex:
         return (source + 1, source) if direction.is_back else (source, source + 1)
 
     def _of_receiver(self, direction: Direction, found: Mapping[str, Any]) -> list[Doubt]:
-        """What its receiving port says of frames that it did not take, or does not say."""
+        """Return doubts about frames that its receiving port did not take, or does not report."""
         missed = found["ports"][str(self._port_numbers(direction)[1])].get("ierrors")
         if missed is None:
             return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", direction.name)]
@@ -213,7 +213,7 @@ class Trex:
             )
 
     async def _connected(self, client: Client) -> Mapping[str, Any]:
-        """What the server says of itself, or at once that it has ended. Raises ToolFailed, HostError."""
+        """Return the server's greeting, or report at once that it has ended. Raises ToolFailed, HostError."""
         hello = asyncio.ensure_future(client.connect(self._model.path, self._model.address))
         either: list[asyncio.Future[Any]] = [hello, *([self._server_ended] if self._server_ended else [])]
         try:
@@ -225,7 +225,7 @@ class Trex:
         raise ToolFailed("its server did not start", tool=TOOL, host=self._host.name)
 
     async def _written(self, folder: str) -> str:
-        """Where the configuration for the links' interfaces lies."""
+        """Return the path of the configuration for the links' interfaces."""
         directions = [
             await direction_of(self._place.hosts, self._place.testbed, link, reverse=reverse)
             for link, reverse in itertools.product(self._place.testbed.links, (False, True))
@@ -262,7 +262,7 @@ class Client:
         self.alive = True
 
     async def connect(self, path: str, address: str) -> Mapping[str, Any]:
-        """What the server at `address` says of itself. Raises ToolFailed, HostError."""
+        """Return the greeting of the server at `address`. Raises ToolFailed, HostError."""
         self.hello = await self._ask("connect", STARTS_S + REPLY_S, path=path, address=address, wait_s=STARTS_S)
         return self.hello
 

@@ -1,4 +1,4 @@
-"""What TRex is given: its configuration for interfaces of the kernel, and frames byte by byte."""
+"""Input of TRex: its configuration for interfaces of the kernel, and frames byte by byte."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ class Iperf3Interval:
 
     end_s: float
     goodput_bps: float
-    """Of UDP, at a sender: what it sent."""
+    """Goodput; of UDP, at a sender: the sent rate."""
     retransmits: int | None
     of_sender: bool = True
-    """Of UDP only: whether it lacks what a receiver counts."""
+    """True if it is of a UDP sender, which lacks what a receiver counts."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Iperf3Result:
     version: str
     intervals: tuple[Iperf3Interval, ...] = ()
     repairs: tuple[str, ...] = field(default=())
-    """What had to be mended or left out before the output could be read."""
+    """Repairs and omissions before the output could be read."""
     loss_ratio: float | None = None
     jitter_ns: float | None = None
     below_zero: str = ""
-    """Of UDP: how many datagrams were counted as lost, where that is below zero."""
+    """Lost datagrams of UDP, where their number is below zero."""
 
     @property
     def figures(self) -> dict[str, float]:
-        """What the test found, under the names of figures; what this iperf3 does not tell is absent."""
+        """Figures of the test, under our names; what this iperf3 does not report is absent."""
         known = {
             "goodput_bps": self.received_bps,
             "sent_bps": self.sent_bps,
@@ -78,7 +78,7 @@ class Sums:
     sent: Mapping[str, Any]
     received: Mapping[str, Any]
     loss_ratio: float | None = None
-    """Of UDP: lost datagrams among those sent."""
+    """Lost datagrams of UDP among those sent."""
     jitter_ns: float | None = None
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
@@ -100,7 +100,7 @@ def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str,
 
 _OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
 BACK = "_bidir_reverse"
-"""What the sums of the other direction have behind their name (iperf_api.c, since 3.11), and here those of 3.7 to 3.10, which come twice.
+"""Ending of the names of the other direction's sums (iperf_api.c, since 3.11), and here of those of 3.7 to 3.10, which come twice.
 
 At both ends the sums without it are from client to server.
 """
@@ -166,7 +166,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
 
 
 def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
-    """What was sent and received in a report that was read; `back` as in parse().
+    """Return what was sent and received in a report that was read; `back` as in parse().
 
     Raises UnreadableError where it has the sums of both directions under one name.
     """
@@ -212,7 +212,7 @@ def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float
 
 
 def _more_than_all(packets: float | None, lost: float | None) -> list[str]:
-    """What is wrong with a count of lost datagrams above that of all."""
+    """Return the fault of a count of lost datagrams above that of all."""
     return [f"it counts {lost:.0f} datagrams as lost of {packets:.0f}"] if packets and lost is not None and lost > packets else []
 
 
@@ -246,19 +246,19 @@ def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
 
 
 def is_reverse(document: Mapping[str, Any]) -> bool:
-    """Whether the client receives (`-R`)."""
+    """Return whether the client receives (`-R`)."""
     return member(member(document, "start"), "test_start").get("reverse") == 1
 
 
 def _is_both_ways(end: Mapping[str, Any]) -> bool:
-    """Whether streams of both directions are in it; before 3.7 no stream says which it has."""
+    """Return whether streams of both directions are in it; before 3.7 no stream says which it has."""
     streams = end.get("streams")
     ends = [e for s in streams if isinstance(s, Mapping) for e in s.values() if isinstance(e, Mapping)] if isinstance(streams, list) else []
     return {e["sender"] for e in ends if isinstance(e.get("sender"), bool)} == {True, False}
 
 
 def has_back(document: Mapping[str, Any]) -> bool:
-    """Whether it is of a test in both directions whose report distinguishes them."""
+    """Return whether it is of a test in both directions whose report distinguishes them."""
     return any(key.startswith("sum") and key.endswith(BACK) for key in member(document, "end"))
 
 
@@ -273,7 +273,7 @@ def error_in(output: bytes) -> str | None:
 
 
 def is_whole(output: bytes) -> bool:
-    """Whether the report has an end: the client got the server's result; never raises."""
+    """Return whether the report has an end: the client got the server's result; never raises."""
     try:
         return bool(member(read_object(output)[0], "end"))
     except UnreadableError:
@@ -281,7 +281,7 @@ def is_whole(output: bytes) -> bool:
 
 
 def omitted(document: Mapping[str, Any]) -> int:
-    """How many intervals of the warm-up (-O) it has."""
+    """Return the number of warm-up intervals (-O)."""
     raw = document.get("intervals")
     return sum(member(entry, "sum").get("omitted") is True for entry in raw if isinstance(entry, Mapping)) if isinstance(raw, list) else 0
 

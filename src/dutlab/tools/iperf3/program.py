@@ -75,7 +75,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
 
 
 async def ended(server: Process, client: Done) -> Done:
-    """What a server says at its end, once its client has gone."""
+    """Return the server's output at its end, once its client has gone."""
     try:
         return await server.wait(SERVER_ENDS_S if json_output.is_whole(client.stdout) else SERVER_FAILS_S)
     except CommandTimedOut:
@@ -83,7 +83,7 @@ async def ended(server: Process, client: Done) -> Done:
 
 
 async def _is_taken(host: Host, port: int) -> bool:
-    """Whether something listens on a TCP port there."""
+    """Return whether something listens on a TCP port there."""
     done = await host.run(host.system.listens(port), check=False)
     return host.system.is_listening(done.text, port)
 

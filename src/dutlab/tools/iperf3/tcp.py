@@ -72,7 +72,7 @@ class _Ran:
 
 
 def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
-    """That run it."""
+    """Return the hosts that run it."""
     return cell.setting.ends or tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))
 
 
@@ -175,7 +175,7 @@ async def pair(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
-    """What both ends printed, by file name."""
+    """Return the output of both ends, by file name."""
     return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
 
 
@@ -207,7 +207,7 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
 
 
 def _figures(ran: _Ran, test: TcpSetting) -> dict[str, dict[str, float]]:
-    """Of a link and the ways that were measured, first of both together."""
+    """Return the figures of a link and of each measured way, first of both together."""
     if ran.back is not None:
         return both_ways(ran.link, ran.result.figures, ran.back.figures)
     return {back_of(ran.link) if test.ways is Directions.BACK else ran.link: ran.result.figures}
@@ -223,7 +223,7 @@ def _doubts(ran: _Ran, test: TcpSetting, places: Iterable[str]) -> list[Doubt]:
 
 
 def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:
-    """Whether the links were loaded at the same time."""
+    """Return a doubt where the links were not loaded at the same time."""
     ends = [r.client.started_s + r.client.seconds + test.duration_s - _lasting(test, nth).duration_s for nth, r in enumerate(ran)]
     apart_s = max(ends) - min(ends)
     if apart_s <= test.duration_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds

@@ -1,4 +1,4 @@
-"""What a step leaves in the background: the text that a host's shell is given for a command.
+"""Processes that a step leaves in the background: the text that a host's shell gets for a command.
 
 The end of a command's shell ends all of its process group, as every command of dutlab's does. A step that starts `nohup PROGRAM &` wants
 PROGRAM to go on. So such a command runs inside another shell, which prints its status on standard output and then stays, as leader of the
@@ -22,7 +22,7 @@ _LEAVES = re.compile(
 
 
 def leaves_something(command: str) -> bool:
-    """Whether `command` may leave processes in the background: it has `&`, nohup or a script."""
+    """Return whether `command` may leave processes in the background: it has `&`, nohup or a script."""
     return _LEAVES.search(command) is not None
 
 
