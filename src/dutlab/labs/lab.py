@@ -72,7 +72,7 @@ class Lab:
 
     @property
     def ends_here(self) -> bool:
-        """Whether sender and receiver run on this machine; a DUT may have its own kernel."""
+        """True if sender and receiver run on this machine; a DUT may have its own kernel."""
         return not self.over_ssh & set(self.testbed.ends)
 
     def inside(self, host: str) -> tuple[str, ...]:

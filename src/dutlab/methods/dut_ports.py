@@ -42,7 +42,7 @@ class DutControl(Protocol):
         """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """Return in words what real frames show against its being in the mode; empty if it is. Nothing else may be sent. Raises the same."""
+        """Return in words what real frames show against its being in the mode; empty if it is. Nothing else may be sent then."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a person writes about devices: specification, price, set-up of each mode, caveats. A YAML file next to the runs.
+"""Facts that a person writes about devices: specification, price, set-up of each mode, caveats. A YAML file next to the runs.
 
 devices:
   e302-9d:

@@ -1,4 +1,4 @@
-"""What may be said of a mean after each value. Stopping as soon as something can be said does not make the answer wrong more often.
+"""Statements on a mean after each value. Stopping as soon as something can be said does not make the answer wrong more often.
 
 Two hypotheses are separated by the ratio of their likelihoods (A. Wald, Ann. Math. Stat. 16, 1945, 117): under the one it is as large as
 1 / share in favour of the other with a probability of at most `share`, at whatever look. It needs the fewest values.

@@ -14,7 +14,7 @@ from dutlab.analysis.verdict import Verdict
 CURED, NOTHING = "cured", "nothing"
 """The factor, and its level as the hosts were found; the other level is the kind of the finding."""
 _STREAM, _PAIRS = "iperf3", "matrix"
-"""The same load over a path, and between every two hosts of a segment, which has no source and no sink."""
+"""Workloads of one load: over a path, and between every two hosts of a segment, which has no source and no sink."""
 
 
 def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
