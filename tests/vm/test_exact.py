@@ -15,6 +15,8 @@ from main_job import only_run, records
 from processes import LIMIT_S, eventually
 from vm.conftest import Dutlab, need_clang
 
+pytestmark = pytest.mark.exact
+
 TESTBED = "testbed: guest\nhosts: {dut: {local: true, family: linux-exact}}\n"
 EXPERIMENT = """
 experiment: exact
@@ -65,7 +67,6 @@ def guests_below(place: Path) -> list[int]:
     return found
 
 
-@pytest.mark.smoke
 def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_result_says_why(
     command: Dutlab, tmp_path: Path, cache: Path
 ) -> None:
