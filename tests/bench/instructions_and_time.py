@@ -33,7 +33,7 @@ from dutlab.tools.exact.machine import Machine, run_script, saved, version_of
 from dutlab.tools.exact.program import parse_console
 
 IN_LAB = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat-open", "nat")
-CHAIN = "table inet t {{ chain forward {{ type filter hook forward priority 0; policy accept; {} }} }}"
+CHAIN = "table inet t {{\n chain forward {{\n type filter hook forward priority 0; policy accept;\n {}\n }}\n}}"
 OWN = {f"rules-{n}": rules_mode(CHAIN.format(" ".join(f"tcp dport {port} drop;" for port in range(1, n + 1)))) for n in (10, 50, 100)}
 """Modes of nothing but rules that no frame meets."""
 

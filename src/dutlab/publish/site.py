@@ -163,7 +163,7 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Site:
-    """Contents of a site's index.json; empty for a folder that is no site yet."""
+    """Contents of a site's index.json; empty for a folder that is not a site yet."""
 
     title: str
     sheets: Mapping[str, DeviceSheet]

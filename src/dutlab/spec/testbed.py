@@ -232,7 +232,7 @@ def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
 
 
 def _family(host: object) -> str:
-    """Return the text as written; empty where it is no text, which is a separate fault."""
+    """Return the text as written; empty where it is not text, which is a separate fault."""
     family = host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
     return family if isinstance(family, str) else ""
 
