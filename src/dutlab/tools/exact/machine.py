@@ -30,6 +30,7 @@ from dutlab.bounds import CONSOLE_BYTES
 from dutlab.errors import HostError, ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.programs import Program
+from dutlab.reason import shortened
 from dutlab.tools.exact.guest import MARK, PAUSE, SCRIPT
 
 _T = TypeVar("_T")
@@ -325,7 +326,7 @@ def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False, i
     complaint = " ".join(qemu.split())
     match next((line.removeprefix("failed ") for line in ours if line.startswith("failed ")), ""):
         case "mode":
-            kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
+            kind, said = GuestEnd.MODE, " / ".join(shortened(line.removeprefix("said ")) for line in ours if line.startswith("said "))
         case "":
             kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
             if is_spent:
