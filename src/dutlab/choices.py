@@ -24,18 +24,20 @@ class GeneratorPlug:
     """The GeneratorModel: its options, and what it cannot be asked for."""
     make: str = ""
     """Takes (model, GeneratorSite) and returns its GeneratorTool; the engine needs none."""
+    untried: bool = False
+    """True if it was tried against a stand-in or documented outputs only, and never with the program itself."""
 
 
 GENERATORS: Mapping[str, GeneratorPlug] = {
     "engine": GeneratorPlug("dutlab.spec.generators.engine:EngineModel"),
     "trafgen": GeneratorPlug("dutlab.spec.generators.trafgen:TrafgenModel", "dutlab.tools.generators.trafgen:make"),
-    "pktgen": GeneratorPlug("dutlab.spec.generators.pktgen:PktgenModel", "dutlab.tools.generators.pktgen:make"),
+    "pktgen": GeneratorPlug("dutlab.spec.generators.pktgen:PktgenModel", "dutlab.tools.generators.pktgen:make", untried=True),
     "xdp-trafficgen": GeneratorPlug(
         "dutlab.spec.generators.xdp_trafficgen:XdpTrafficgenModel", "dutlab.tools.generators.xdp_trafficgen:make"
     ),
     "iperf3-udp": GeneratorPlug("dutlab.spec.generators.iperf3_udp:Iperf3UdpModel", "dutlab.tools.generators.iperf3_udp:make"),
     "trex": GeneratorPlug("dutlab.spec.generators.trex:TrexModel", "dutlab.tools.generators.trex:make"),
-    "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make"),
+    "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make", untried=True),
     "ipgen": GeneratorPlug("dutlab.spec.generators.ipgen:IpgenModel", "dutlab.tools.generators.ipgen:make"),
 }
 """Generators by their names in an experiment file."""

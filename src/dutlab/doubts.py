@@ -72,6 +72,11 @@ class DoubtKind(enum.Enum):
         "the test ports are virtual: relative figures",
         "compare what was measured on this machine, not with real hardware",
     )
+    UNTRIED = (
+        Grade.NOTE,
+        "dutlab was tried with documented outputs of this system or program only, never with the real one",
+        "run one mode with one short workload first, and look at the device afterwards; report what differs",
+    )
     PAGE_CACHE = (
         Grade.SEVERE,
         "I/O went through memory: the figures may be of the page cache and not of the drives",

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from math import prod
 
+from dutlab.doubts import DoubtKind
 from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.plan import Plan, Trial
 from dutlab.plan.proof import proof_words
@@ -14,6 +15,7 @@ from dutlab.report.model.words import SIZES, asked_words, duration_words, plural
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.untried import untried
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import apart
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -53,6 +55,8 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
         again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"
         yield f"disturbed trials are repeated, at most {again} each: about {duration_words(longest)} if all are"
     yield from _writes(plan, testbed)
+    if unknown := ", ".join(untried(testbed, plan.generators)):
+        yield f"untried: {unknown}: {DoubtKind.UNTRIED.text}; {DoubtKind.UNTRIED.remedy}"
     for link in testbed.links.values():
         if link.speed is None:
             yield f"link {link.name}: no speed known, so no ceiling"

@@ -53,6 +53,12 @@ class Plan(BaseModel):
         """Number of different measurements; trials are their repeats."""
         return sum(1 for trial in self.trials if trial.cell.repeat == 1)
 
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """Kinds of generators other than the engine, each once."""
+        models = (trial.cell.generator for trial in self.trials)
+        return tuple(dict.fromkeys(model.kind for model in models if model is not None))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for plan.json."""
         return self.model_dump(mode="json")

@@ -43,6 +43,7 @@ from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.sensors.quiet import Neighbours
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.untried import untried
 from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.store.cell_figures import CellKey, key_of
 from dutlab.subject import joined
@@ -184,7 +185,8 @@ class Execution(RunProcess):
         ends = [facts for name, facts in found.facts.items() if name in bare.testbed.ends]
         kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
-        return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
+        unknown = [Doubt(DoubtKind.UNTRIED, words) for words in untried(bare.testbed, self.plan.generators)]
+        return replace(bare, marks=(*bare.marks, *virtual, *unknown, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """Return the stage with its rig's calibration. Where that fails, results have no headroom, and the user gets a note."""

@@ -96,6 +96,7 @@ def _of_driver(name: str, leaf: str) -> Question:
 
 FREEBSD_CPU = CpuWatch(_CORES, parse_cores)
 FREEBSD = System(
+    untried=True,
     name="freebsd",
     title="FreeBSD",
     kernel="FreeBSD",

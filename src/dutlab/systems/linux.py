@@ -30,7 +30,7 @@ LINUX = System(
     kernel_tables=True,
     runs_engine=True,
 )
-VYOS = replace(LINUX, name="vyos", title="VyOS", modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
+VYOS = replace(LINUX, name="vyos", title="VyOS", untried=True, modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
 MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=(AS_FOUND, *ARRAYS), kernel_tables=False, runs_engine=False)
 """A Linux host with drives, in a testbed without a path through a DUT: its modes are the arrays that its drives can make."""
 EXACT = replace(

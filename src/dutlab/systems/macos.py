@@ -31,6 +31,7 @@ class _Facts(BsdFacts):
 
 
 MACOS = System(
+    untried=True,
     name="macos",
     title="macOS",
     kernel="Darwin",

@@ -70,6 +70,7 @@ class _Facts(BsdFacts):
 
 OPENBSD_CPU = CpuWatch(_CORES, parse_cores, since="turn")
 OPENBSD = System(
+    untried=True,
     name="openbsd",
     title="OpenBSD",
     kernel="OpenBSD",

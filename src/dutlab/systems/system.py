@@ -124,6 +124,8 @@ class System:
     """Watch of its cores; None where they cannot be watched."""
     runs_engine: bool = False
     """True if our engine runs there; elsewhere modes are verified by pings."""
+    untried: bool = False
+    """True if its words were tried against documented outputs only, and never on a machine."""
 
     def pinned(self, cores: Sequence[int]) -> list[str]:
         """Return the prefix of a command that runs on `cores`; empty without any. spec refuses cores where nothing pins."""

@@ -67,6 +67,7 @@ def parse_counters(text: str) -> dict[str, float]:
 VPP = replace(
     LINUX,
     name="vpp",
+    untried=True,
     title="VPP",
     modes=(*(mode for mode in FIREWALL if mode not in _LACKING), *IPSEC),
     ports=(),

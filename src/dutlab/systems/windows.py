@@ -143,6 +143,7 @@ def _is_listening(text: str, port: int) -> bool:
 
 
 WINDOWS = System(
+    untried=True,
     spaced_ports=True,
     name="windows",
     title="Windows",
