@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import click
 from dutlab.cli.examples import example
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import lab_of
-from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
+from dutlab.cli.options import JSON, LAB_WORDS, RUNS, TESTBED_WORDS
 from dutlab.cli.terminal import say, table, tell, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
@@ -206,7 +206,8 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
 @click.option("--reset", is_flag=True, help="Run the Reset phase of a conducted test that was killed before it.")
-def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
+@JSON
+def undo(*, run_folder: Path, trust: bool, reset: bool, as_json: bool) -> None:
     """\b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
@@ -222,6 +223,10 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
         ask_trust(error)
         trust = True
         done = run_in_order(recovery.undo(run_folder, trusted=True, run_reset=reset))
+    if as_json:
+        steps = [{"host": step.host, "command": step.argv[-1]} for step in done.unreset]
+        say(json.dumps({"schema_version": 1, **asdict(done), "unreset": steps}, indent=1))
+        return
     if done.unreset:
         say("Startup was begun and Reset was not run:")
         for step in done.unreset:
