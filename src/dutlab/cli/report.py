@@ -11,7 +11,7 @@ import click
 from dutlab.choices import FORMATS, STYLES
 from dutlab.cli.manner import print_answers
 from dutlab.cli.options import JSON
-from dutlab.cli.terminal import say, say_shaded, terminal
+from dutlab.cli.terminal import say, say_paged, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; into the run's folder without it.")
@@ -21,11 +21,14 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @_RUNS
 @click.option("--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Repeatable.   [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
-@click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
+@click.option("--print", "printed", is_flag=True, help="Print the answer and its tables here; write no file.")
+@click.option("--verbose", is_flag=True, help="With --print: every table and note.")
 @click.option("--json", "as_json", is_flag=True, help="As --format json -o -: for programs.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
               help="Where to write; - writes one format to standard output.  [the run's folder]")  # fmt: skip
-def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, as_json: bool, out: Path | None) -> None:
+def report(
+    *, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, verbose: bool, as_json: bool, out: Path | None
+) -> None:
     """\b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
@@ -45,15 +48,18 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
         if formats or out or style or printed:
             raise click.UsageError("--json goes with no --format, --style, --print or -o")
         formats, out = ("json",), Path("-")
+    if verbose and not printed:
+        raise click.UsageError("--verbose goes with --print")
     if printed:
         if formats or out:
             raise click.UsageError("--print goes with no --format or -o")
         width, colour = terminal()
         lines = (
-            print_publication(runs, style=style, width=width, colour=colour) if style else print_report(runs, width=width, colour=colour)
+            print_publication(runs, style=style, width=width, colour=colour)
+            if style
+            else print_report(runs, width=width, colour=colour, verbose=verbose)
         )
-        for line in lines:
-            say_shaded(line)
+        say_paged(list(lines))
         return
     wanted = formats or tuple(FORMATS)
     if out is not None and str(out) == "-":

@@ -37,7 +37,21 @@ def say_words(sentence: str, *, err: bool = False) -> None:
 
 def say_shaded(line: str) -> None:
     """To standard output, a line with colours (SGR, ECMA-48 section 8.3.117): those stay, and nothing else that a terminal would obey."""
-    click.echo("".join(part if _COLOUR.fullmatch(part) else printable(part) for part in _COLOUR.split(line)))
+    click.echo(_shaded(line))
+
+
+def say_paged(lines: Sequence[str]) -> None:
+    """Print as say_shaded(), through the user's pager where standard output is a terminal with fewer lines."""
+    if sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size((80, 24)).lines:
+        os.environ.setdefault("LESS", "-FRX")  # keep colours, and leave the text on the screen
+        click.echo_via_pager("".join(f"{_shaded(line)}\n" for line in lines))
+        return
+    for line in lines:
+        say_shaded(line)
+
+
+def _shaded(line: str) -> str:
+    return "".join(part if _COLOUR.fullmatch(part) else printable(part) for part in _COLOUR.split(line))
 
 
 def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:

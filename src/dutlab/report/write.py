@@ -72,14 +72,17 @@ def _made(found: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict
         return {f: _bytes(named(FORMATS[f])(found)) for f in dict.fromkeys(formats)}
 
 
-def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[str]:
-    """The lines of every table that answers, with what was found, for a terminal. Nothing is written. Raises InputError, StoreError."""
+def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: bool = False) -> Iterator[str]:
+    """Yield the answer with its tables; with `verbose` every table and note. Writes nothing. Raises InputError, StoreError."""
     for r in _gather(runs, runs[0]):
         yield from _wrapped(r.experiment, width)
-        said = replace(r.answer, tables=(), next=r.answer.next[:-1])  # the last names this command
+        said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last names this command
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
             yield from _wrapped(words, width)
+        if not verbose:
+            yield "--verbose prints every table and note"
+            continue
         of_sections = (table for section in r.sections for table in section.tables)
         of_run = (
             *limit_tables(r.limits),
