@@ -408,7 +408,7 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
         yield NextStep(f"Compare the modes{', each with its interval' if intervals else ''}.", f"dutlab compare {run}")
     told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
     yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
-    yield NextStep("Read every table and doubt.", f"dutlab report {run} --print")
+    yield NextStep("Read every table and doubt.", f"dutlab report {run} --print --verbose")
 
 
 def _waiting(command: str) -> str:
