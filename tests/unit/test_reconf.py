@@ -151,7 +151,7 @@ def test_a_generator_that_never_begins_is_said():
             self._changed.set()
             return await super().offer(Offer(offer.links, offer.mix, offer.rate, offer.duration))
 
-    with pytest.raises(MeasurementError, match="over before the generator told"):
+    with pytest.raises(MeasurementError, match="over before the generator reported"):
         run(Mute({"nat": 0.1}))
 
 

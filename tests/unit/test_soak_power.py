@@ -238,7 +238,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_sent():
     device, silent = Device(), cell(phases=(PHASES[0],))
     for bench, of, error, why in (
         (Bench(device, readings=device), cell(phases=(PHASES[-1], PHASES[0])), InputError, "nothing switches this DUT"),
-        (Bench(device), cell(), InputError, "readings of sensors"),
+        (Bench(device), cell(), InputError, "no sensor readings"),
         (Bench(device, readings=device), silent, MeasurementError, "sent nothing"),
     ):
         with pytest.raises(error, match=why):
