@@ -109,8 +109,12 @@ class JournaledDevice:
         return PowerCut(off_s=told_on - told_off, back_s=back - told_on, mode_s=back - answered)
 
     async def _passes_frames(self) -> bool:
+        return bool(self.testbed.links) and await self.passing_links() == self.testbed.links.keys()
+
+    async def passing_links(self) -> frozenset[str]:
+        """As methods.ports says."""
         seen = await self.prober.probe([*self.testbed.links])
-        return bool(seen) and all(probe.received for probe in seen)
+        return frozenset(name for name, probe in zip(self.testbed.links, seen, strict=True) if probe.received)
 
     async def change_mode(self, name: str) -> DutChange:
         """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too."""
