@@ -15,6 +15,7 @@ from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.engine import Engine
+from processes import eventually
 from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
@@ -194,3 +195,20 @@ def test_a_mode_is_about_the_links_that_are_driven(dutlab, label, tmp_path):
         assert {c["what"].partition(":")[0] for c in record["checks"] if c["what"].startswith("link")} == {"link a"}
     finally:
         assert dutlab("lab", "down", label).returncode == 0
+
+
+def test_a_program_in_xdp_is_taken_off_after_the_controller_was_killed(dutlab, start, standing_lab, tmp_path):
+    need_program("clang")
+
+    def links():
+        return subprocess.run(["ip", "-n", f"dutlab-{standing_lab}-dut", "link"], capture_output=True, text=True, check=True).stdout
+
+    try:
+        (tmp_path / "e.yaml").write_text(ONE_LINK.replace("filter-default", "xdp-forward").replace("duration: 1s", "duration: 60s"))
+        with start("run", "e.yaml", "--lab", standing_lab) as running:
+            assert eventually(lambda: links().count("prog/xdp") == 2 or running.poll() is not None)
+        (run,) = (tmp_path / "runs").iterdir()
+        assert eventually(lambda: "in use by" not in dutlab("undo", str(run)).stderr), "what held the lease ends"
+        assert "prog/xdp" not in links()
+    finally:
+        assert dutlab("lab", "down", standing_lab).returncode == 0
