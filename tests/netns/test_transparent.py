@@ -75,7 +75,6 @@ async def test_a_bridge_is_in_force_by_real_frames_from_any_state_and_goes_witho
         await modes[name].apply(dut, lab.testbed)
         checks = await modes[name].verify(dut, lab.testbed, engine)
         assert bad(checks) == {}, name
-        assert "frames pass below the IP stack" in {c.what for c in checks}
     for name, breaks, noticed in BROKEN:
         await modes[name].apply(dut, lab.testbed)
         await dut.run(["sh", "-ec", breaks])

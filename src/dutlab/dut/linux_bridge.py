@@ -1,7 +1,8 @@
 """Modes `bridge…` of Linux: the two test ports of each link joined below IP, by ip-link(8) and nftables of family bridge.
 
-A mode shows that it is in force by the addresses that each bridge has learnt from frames at both of its ports, and by an IP stack that has
-forwarded none of them. The kernel hands bridged packets to the rules for IP too where br_netfilter is there; these modes turn that off.
+A mode shows that it is in force by frames that carry the address (MAC) of the sink, which nothing but a bridge passes, and by the addresses
+that each bridge has learnt from frames at both of its ports. Where the kernel has br_netfilter, it hands bridged packets to the rules for IP
+too; these modes turn that off.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dutlab.dut import linux_state as state
 from dutlab.dut import nft_rules
 from dutlab.dut.frames import frame_checks
 from dutlab.dut.linux_tracking import is_tracked
-from dutlab.dut.linux_xdp import link_ports, past_the_stack
+from dutlab.dut.linux_xdp import link_ports
 from dutlab.dut.mode import Check, Mode, OfRecord, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -41,13 +42,13 @@ class BridgeMode(OfRecord):
         return {"dut": (IP, _BRIDGE, NFT, SYSCTL)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when a port has the name of a bridge of ours, or the ruleset could not be restored."""
+        """Raises HostError when the present ruleset could not be restored."""
         there = {str(port["ifname"]): port for port in json.loads((await dut.run(["ip", "-j", "link"])).text)}
-        ours = [name for name, _ in named_bridges(testbed)]
-        script = "".join(f"ip link del {name} 2>/dev/null || true\n" for name in ours)
+        new = [name for name, _ in named_bridges(testbed) if name not in there]
+        script = "".join(f"ip link del {name} 2>/dev/null || true\n" for name in new)
         for port in (there[name] for name in link_ports(testbed) if name in there):
             name, master = port["ifname"], port.get("master", "")
-            script += f"ip link set dev {name} {f'master {master}' if master and master not in ours else 'nomaster'}\n"
+            script += f"ip link set dev {name} {f'master {master}' if master else 'nomaster'}\n"
             script += "" if "UP" in port["flags"] else f"ip link set dev {name} down\n"
         steps = [UndoStep(dut.name, ("sh",), script, "no bridge, as it was found"), *await state.read_undo(dut)]
         if keys := (await dut.run(["sh", "-c", _READ_HANDED_OVER])).text.split():
@@ -60,8 +61,7 @@ class BridgeMode(OfRecord):
         await dut.run(["sh", "-e"], stdin="".join(f"{line}\n" for line in _words(testbed)).encode())
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Both directions of every link, untracked; what the bridges learnt of them, and what the IP stack did not see."""
-        before = await state.forwarded(dut)
+        """Both directions of every link, untracked, and what the bridges learnt of them."""
         frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         learnt = await _learnt(dut)
         seen = [
@@ -69,7 +69,7 @@ class BridgeMode(OfRecord):
             for name, link in testbed.links.items()
             for ports in ({port.interface: learnt[port.interface] for port in (link.dut_in, link.dut_out)},)
         ]
-        return [*await self.checks_of_state(dut, testbed), *frames, *seen, past_the_stack(await state.forwarded(dut) - before)]
+        return [*await self.checks_of_state(dut, testbed), *frames, *seen]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """The ports of each link are in one bridge, and forward."""

@@ -78,7 +78,9 @@ class XdpMode(OfRecord):
         """Those of a router, and that its IP stack forwarded none of these frames."""
         before = await state.forwarded(dut)
         checks = await self.router.verify(dut, testbed, prober)
-        return [*checks, *await self._programs(dut, testbed), past_the_stack(await state.forwarded(dut) - before)]
+        packets = await state.forwarded(dut) - before
+        past = Check("frames pass below the IP stack", packets == 0, f"it forwarded {packets} packets meanwhile")
+        return [*checks, *await self._programs(dut, testbed), past]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """The router, and the programs at its ports."""
@@ -99,11 +101,6 @@ async def detach_ours(dut: Host, testbed: Testbed) -> None:
 def link_ports(testbed: Testbed) -> list[str]:
     """The DUT's ports of all links."""
     return list(dict.fromkeys(port.interface for link in testbed.links.values() for port in (link.dut_in, link.dut_out)))
-
-
-def past_the_stack(packets: int) -> Check:
-    """That the IP stack forwarded none meanwhile: all frames that passed took another way."""
-    return Check("frames pass below the IP stack", packets == 0, f"it forwarded {packets} packets meanwhile")
 
 
 async def attached(dut: Host, ports: Sequence[str]) -> dict[str, str]:
