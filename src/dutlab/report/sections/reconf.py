@@ -67,6 +67,9 @@ def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str
     lossless = values[2]
     if isinstance(lossless, Figure) and shorter:
         values[:2] = [value if isinstance(value, Figure) else shorter for value in values[:2]]
+    passes = value_of(group, link, part_figure(direction, _OPEN[1]), book) if direction == FAILURE else None
+    if isinstance(passes, Figure) and passes.median == 0:
+        values[:2] = ["without end: it fails closed"] * 2
     unseen = {_SILENCE[1]: "none seen"}
     values = [unseen.get(name, value) if not isinstance(value, Figure) else value for value, (_, name) in zip(values, shown, strict=True)]
     cells = (size, link, words, value_of(group, link, "intended_pps", book), *values)
