@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Inline device that is a process: takes frames from one port and sends them out of the other, both ways, through packet sockets.
 
     inline.py PORT PORT PIDFILE [FRAMES]
@@ -13,6 +12,7 @@ import signal
 import socket
 import struct
 import sys
+from pathlib import Path
 
 ALL, OUTGOING, PACKET, ADD_MEMBERSHIP, PROMISCUOUS = 3, 4, 263, 1, 1  # linux/if_ether.h, linux/if_packet.h
 
@@ -34,8 +34,7 @@ def main(near: str, far: str, pidfile: str, frames: str = "0") -> None:
     waiting = selectors.DefaultSelector()
     waiting.register(here, selectors.EVENT_READ, there)
     waiting.register(there, selectors.EVENT_READ, here)
-    with open(pidfile, "w", encoding="ascii") as file:
-        file.write(str(os.getpid()))
+    Path(pidfile).write_text(str(os.getpid()), encoding="ascii")
     while True:
         for key, _ in waiting.select():
             frame, (_, _, kind, *_) = key.fileobj.recvfrom(65536)

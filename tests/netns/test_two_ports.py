@@ -150,7 +150,9 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
 async def test_a_bridge_between_two_ports_of_one_network_is_measured_where_it_is_called_one(dutlab, label, tmp_path):
     lab = await labs.up("two-port-bridge", label=label)
     host = NetnsHost("here", lab.namespaces["source"])
-    with pytest.raises(PortRefused, match="are in one network; a router joins two networks; if the box is a bridge or a switch, add --bridge"):
+    with pytest.raises(
+        PortRefused, match="are in one network; a router joins two networks; if the box is a bridge or a switch, add --bridge"
+    ):
         await find(host, TwoPortRequest(PORTS))
     found = await find(host, TwoPortRequest(PORTS, bridged=True))
     assert found.testbed["links"]["a"]["addresses"] == ["192.168.1.2/24", "192.168.1.3/24"]

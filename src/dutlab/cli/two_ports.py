@@ -174,8 +174,15 @@ def measure_ports(
         raise TestbedError("sending frames from a port needs root", remedy="use sudo; `dutlab test --lab` works without")
     login = os.environ.get("SSH_CONNECTION", "")
     ask = TwoPortRequest(
-        (names[0], names[1]), options.addresses, options.gateways, frozenset(options.forced), options.bridged, options.version,
-        options.cpus, login, repeats,
+        (names[0], names[1]),
+        options.addresses,
+        options.gateways,
+        frozenset(options.forced),
+        options.bridged,
+        options.version,
+        options.cpus,
+        login,
+        repeats,
     )
     found = run_in_order(_find(ask))
     with ExitStack() as undo:

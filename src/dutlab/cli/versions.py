@@ -118,10 +118,11 @@ def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
     from dutlab.dut.linux_xdp import attach_words
 
     packed = b64encode(gzip.compress(program, mtime=0)).decode()
+    path = "/tmp/xdp.o"  # noqa: S108 -- of a guest that nobody else is in
     apply = [
         "ip netns exec sink ethtool -K v3 gro on",
-        f"base64 -d <<'end' | gunzip >/tmp/xdp.o\n{packed}\nend",
-        attach_words("v1", "/tmp/xdp.o", shlex.quote(section)),
+        f"base64 -d <<'end' | gunzip >{path}\n{packed}\nend",
+        attach_words("v1", path, shlex.quote(section)),
     ]
     return {"apply": apply, "restore": ["true"]}
 

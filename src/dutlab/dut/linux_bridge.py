@@ -1,8 +1,8 @@
 """Modes `bridge…` of Linux: the two test ports of each link joined below IP, by ip-link(8) and nftables of family bridge.
 
 A mode shows that it is in force by frames that carry the address (MAC) of the sink, which nothing but a bridge passes, and by the addresses
-that each bridge has learnt from frames at both of its ports. Where the kernel has br_netfilter, it hands bridged packets to the rules for IP
-too; these modes turn that off.
+that each bridge has learnt from frames at both of its ports. Where the kernel has br_netfilter, it hands bridged packets to the rules for
+IP too; these modes turn that off.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ async def _learnt(dut: Host) -> Counter[str]:
     """Port → addresses (MAC) that a bridge has learnt from frames there. Raises CommandFailed, HostError."""
     try:
         entries = json.loads((await dut.run(["bridge", "-j", "fdb", "show"])).text or "[]")
-        return Counter(str(entry["ifname"]) for entry in entries if "master" in entry and entry.get("state", "") not in {"permanent", "static"})
+        return Counter(
+            str(entry["ifname"]) for entry in entries if "master" in entry and entry.get("state", "") not in {"permanent", "static"}
+        )
     except (ValueError, TypeError, KeyError) as e:
         raise HostError("`bridge -j fdb` printed what cannot be read", host=dut.name, remedy="install a newer iproute2") from e
 

@@ -71,7 +71,7 @@ class XdpMode(OfRecord):
         """Raises CommandFailed, HostError, ToolMissing."""
         await self.router.apply(dut, testbed)
         words = "\n".join(attach_words(port, '"$f"') for port in link_ports(testbed))
-        script = f"f=$(mktemp)\ntrap 'rm -f \"$f\"' EXIT\ncat >\"$f\"\n{words}\n"
+        script = f'f=$(mktemp)\ntrap \'rm -f "$f"\' EXIT\ncat >"$f"\n{words}\n'
         await dut.run(["sh", "-ec", script], stdin=await asyncio.to_thread(compiled))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:

@@ -2,7 +2,8 @@
 
 One load a change, so that the ledger alone says what the change cost; one more before all of them, in which nothing is changed. It goes
 from the cell's mode into another and back, or, for `reload`, into the same again. Each mode is verified once, after the load. A change that
-is a failure of the device goes one way under load; a probe then shows whether frames pass, and the cell's mode is applied and verified again.
+is a failure of the device goes one way under load. A probe then shows whether frames pass, and the cell's mode is applied and verified
+again.
 
 Figures of a link; WAY is into, back, reload or failure:
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from dutlab import labs
 from dutlab.choices import Rig
 from dutlab.ending import closing
-from dutlab.errors import HostError, MeasurementError, TestbedError
+from dutlab.errors import MeasurementError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased

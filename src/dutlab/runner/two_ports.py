@@ -97,7 +97,9 @@ async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
     if ask.bridged and (here.network != there.network or here.ip == there.ip):
         raise PortRefused(f"{both} are not two hosts of one network", remedy="leave --bridge out, or give two with --address")
     if not ask.bridged and here.network.overlaps(there.network):
-        raise PortRefused(f"{both} are in one network", remedy="a router joins two networks; if the box is a bridge or a switch, add --bridge")
+        raise PortRefused(
+            f"{both} are in one network", remedy="a router joins two networks; if the box is a bridge or a switch, add --bridge"
+        )
     gateways = gateways or [await _gateway(host, p, a) for p, a in ((source, here), (sink, there))]
     ends = [TesterPort(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
     if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:

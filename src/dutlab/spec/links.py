@@ -62,8 +62,8 @@ class EndCable:
 class Link(SpecModel):
     """How packets go between ports: along a path through machines that forward, or within one network.
 
-    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them. A path
-    on which the two ends alone have addresses is one network: the machines between forward below IP, as a bridge or a switch does.
+    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them. A
+    path on which the two ends alone have addresses is one network: the machines between forward below IP, as a bridge or a switch does.
     """
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})

@@ -76,7 +76,9 @@ class ReconfWorkload(FramesAround):
         yield from super().own_faults()
         yield from each_once("to", self.to)
         if self.failure and RELOAD in self.to:
-            yield fault(("to",), f"{RELOAD} leaves the device in its mode, which is no failure; name a mode that makes it fail", FaultKind.CONFLICT)
+            yield fault(
+                ("to",), f"{RELOAD} leaves the device in its mode, which is no failure; name a mode that makes it fail", FaultKind.CONFLICT
+            )
         yield from outside(
             [
                 ("before", self.before, SHORTEST_AROUND, LONGEST_TRIAL),
