@@ -22,7 +22,7 @@ The record's table `changes` has each change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -109,15 +109,13 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
             into = partial(bench.device.change_mode, turn.to_mode)
             outcome, change = await under_load(bench.generator, asked.offer, setting.before_s, into, sleep)
             outcomes.append(_sent(outcome))
-            made = [{"change": float(number), **_row(turn, asked, flow, outcome, change)} for flow in outcome.flows]
+            passing = await bench.device.passing_links() if turn.direction == FAILURE else None
+            rows += [{"change": float(number), **_row(turn, asked, flow, outcome, change, passing)} for flow in outcome.flows]
             if turn.direction == FAILURE:
-                passing = await bench.device.passing_links()
-                made = [{**row, "passes": float(row["link"] in passing)} for row in made]
                 await bench.device.change_mode(turn.from_mode)
                 await _insist(bench.device, turn.from_mode)
             elif number == 1:
                 await _insist(bench.device, turn.to_mode)
-            rows += made
     doubts = [d for o in outcomes for d in (*o.doubts, *(d for flow in o.flows for d in doubts_of(asked.offer, flow)))]
     notes = [f"change {row['change']:g}, {row['direction']}: {row['why']}" for row in rows if row["why"]]
     return Measured(
@@ -158,14 +156,19 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
     ]
 
 
-def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> dict[str, float | str | None]:
+def _row(  # noqa: PLR0917 -- all that is known of one change
+    turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange, passing: Collection[str] | None
+) -> dict[str, float | str | None]:
     lost, made = failed_frames(flow), made_frames(flow)
     why = _missed(flow, outcome, change)
     if not why and (short := starved(asked.offer, flow)):
         why = f"the generator did not make the load: {short}"
     outage: float | None = lost / (made / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
-    if lost > NOT_BACK * made * asked.setting.after_s / asked.offer.duration:
+    left_s = _left_s(asked, flow, outcome, change)
+    if lost > NOT_BACK * made * left_s / flow.sent_seconds:
         why, outage = f"the DUT did not forward again within {asked.setting.after_s:g} s", None
+    if passing is not None and flow.link not in passing:
+        why, outage = "no frame passes after it: the device fails closed", None
     return {
         "direction": turn.direction,
         "from": turn.from_mode,
@@ -176,6 +179,7 @@ def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutC
         "outage_ns": outage,
         "command_ns": change.took_s * 1e9,
         "silence_s": _silence(outcome, flow.link),
+        "passes": None if passing is None else float(flow.link in passing),
         "why": why,
     }
 
@@ -189,6 +193,13 @@ def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
         where = f"{-into:.1f} s before its first frame" if into < 0 else f"{end:.1f} s after its last"
         return f"the change missed the load, {where}: raise `before` or `after`, or see whether the clocks of the hosts agree"
     return ""
+
+
+def _left_s(asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> float:
+    """How long the load went on from the beginning of the change: a command reaches the DUT later than it is told to."""
+    if outcome.began_s is None:
+        return asked.setting.after_s
+    return min(asked.setting.after_s, outcome.began_s + flow.sent_seconds - change.began_s)
 
 
 def _silence(outcome: Outcome, link: str) -> float | None:

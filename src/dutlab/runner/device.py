@@ -117,9 +117,12 @@ class JournaledDevice:
         return frozenset(name for name, probe in zip(self.testbed.links, seen, strict=True) if probe.received)
 
     async def change_mode(self, name: str) -> DutChange:
-        """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too."""
-        mode = self._mode(name)
-        if (change := f"into-{name}") not in self._standing:
+        """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too.
+
+        The mode of the trial's cell is left when its trials are over, as the journal says already.
+        """
+        mode, is_own = self._mode(name), self.mode is not None and self.mode.name == name
+        if (change := f"into-{name}") not in self._standing and not is_own:
             self.announce(change, await mode.undo(self.dut, self.testbed))
         at_s, began = time.time(), time.monotonic()
         await mode.apply(self.dut, self.testbed)
