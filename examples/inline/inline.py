@@ -15,12 +15,13 @@ import sys
 from pathlib import Path
 
 ALL, OUTGOING, PACKET, ADD_MEMBERSHIP, PROMISCUOUS = 3, 4, 263, 1, 1  # linux/if_ether.h, linux/if_packet.h
+BUFFER_FORCED = 33  # SO_RCVBUFFORCE of asm-generic/socket.h: beyond what rmem_max allows
 
 
 def opened(port: str) -> socket.socket:
     """Return a socket that gets every frame of the port, whoever it is for."""
     taken = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+    taken.setsockopt(socket.SOL_SOCKET, BUFFER_FORCED, 1 << 24)
     taken.bind((port, 0))
     taken.setsockopt(PACKET, ADD_MEMBERSHIP, struct.pack("iHH8s", socket.if_nametoindex(port), PROMISCUOUS, 0, b""))
     return taken

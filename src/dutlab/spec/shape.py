@@ -112,11 +112,14 @@ class TestbedShape:
 
     def unknown_modes(self, named: Iterable[tuple[Loc, str]], own: object, *also: str) -> Iterator[tuple[Loc, str]]:
         """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
-        known = [*FAMILY_MODES.get(self.family, ()), *(own if isinstance(own, Mapping) else ()), *also]
+        of_family = [name for name in FAMILY_MODES.get(self.family, ()) if name not in self.lacking]
+        known = [*of_family, *(own if isinstance(own, Mapping) else ()), *also]
         for at, name in named:
             if name in self.lacking and name not in (own if isinstance(own, Mapping) else ()):
-                there = ", ".join(level for level in FAMILY_MODES[self.family] if level not in self.lacking)
-                yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and modes of your own)"
+                yield (
+                    at,
+                    f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {', '.join(of_family)}, and modes of your own)",
+                )
             elif name not in known:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
 
@@ -125,7 +128,7 @@ def _of_other_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
     """Modes that the paths through the DUT do not fit → why: a router joins two networks, a bridge is inside one."""
     kinds = set() if family in WITHOUT_LINKS else {link.is_transparent for link in links if link.through_dut}
     why = {
-        "ethernet": "it forwards below IP, within one network; of each link write the addresses of its two ends alone",
+        "ethernet": "it forwards below IP, within one network; of each link write the addresses of its two ends alone, or use lab bridge",
         "ip": "it forwards by IP, and both ends of a link are in one network",
     }
     bound = [mode for mode in FAMILY_MODES.get(family, {}).values() if mode.forwards in why]
