@@ -185,7 +185,7 @@ ONE_LINK = """
 experiment: one
 testbed: {lab: three-node}
 factors: {mode: [filter-default]}
-workloads: [{latency: {rate: 1kpps, frame_sizes: [64], duration: 1s, warmup: 0s, links: [[a]]}}]
+workloads: [{sweep: {rates: [1kpps], frame_sizes: [64], duration: 1s, warmup: 0s, drain: 200ms, links: [[a]]}}]
 repeats: 1
 watch: []
 """

@@ -77,7 +77,7 @@ class ReconfWorkload(FramesAround):
         yield from each_once("to", self.to)
         if self.failure and RELOAD in self.to:
             yield fault(
-                ("to",), f"{RELOAD} leaves the device in its mode, which is no failure; name a mode that makes it fail", FaultKind.CONFLICT
+                ("to",), f"{RELOAD} loads the same mode again; name a mode that makes the device fail", FaultKind.CONFLICT
             )
         yield from outside(
             [
