@@ -30,8 +30,9 @@ _OPEN = ("frames pass afterwards", "open_ratio")
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, change, frame size and link; a curve of every change in its order."""
     del read, labels
-    told = {figure_name(name).measure for g in groups for r in g.measured for of in r.figures.values() for name in of}
-    shown = (*_COLUMNS, *(column for column in (_OPEN, _SILENCE) if column[1] in told))
+    fails = any(g.cell.setting_as(ReconfSetting).failure for g in groups)
+    silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
+    shown = (*_COLUMNS, *([_OPEN] if fails else []), *([_SILENCE] if silent else []))
     rows = [_row(g, link, direction, shown, book) for g in groups for link in g.cell.links for direction in _directions(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
