@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: Apache-2.0
 // A router in XDP: looks up the route of each frame in the kernel's own table and sends it on from the port of the route. What has no route
 // or no known neighbour, may go no further, or is not plain IP goes on to the kernel, as if nothing were attached. It needs no header of
 // libbpf: the few words of the kernel's interface (include/uapi/linux/bpf.h) are written here.
