@@ -166,6 +166,21 @@ def test_links_need_networks_of_their_own():
     assert brief(faults_of_testbed(text)) == ["10:19 links.six.addresses.0 conflict"]
 
 
+def test_a_path_of_which_the_ends_alone_have_addresses_is_one_network():
+    text = RIGHT.replace("172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24", "172.16.0.2/24, 172.16.0.3/24")
+    a = load(text).links["a"]
+    assert a.is_transparent and not load(RIGHT).links["a"].is_transparent
+    assert [(str(port), str(address)) for port, address in a.addressed] == [("source:ixl2", "172.16.0.2/24"), ("sink:ix0", "172.16.0.3/24")]
+    assert [str(address.ip) for address in a.between("sink", "source")] == ["172.16.0.3", "172.16.0.2"]
+    with pytest.raises(KeyError):
+        a.between("source", "dut")
+    for wrong, at in (("172.16.1.3/24", "1 conflict"), ("172.16.0.2/24", "1 duplicate")):
+        (said,) = brief(faults_of_testbed(text.replace("172.16.0.3/24", wrong)))
+        assert said.endswith(f"links.a.addresses.{at}")
+    (said,) = faults_of_testbed(RIGHT.replace("172.16.10.1/24, 172.16.10.2/24", "172.16.0.8/24, 172.16.0.9/24"))
+    assert said.kind is FaultKind.CONFLICT and "the addresses of the two ends alone" in said.what
+
+
 FAN_IN = """
 testbed: fan-in
 hosts:

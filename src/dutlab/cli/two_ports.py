@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """IP version → lab."""
+_BRIDGE_LAB = "two-port-bridge"
 _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
 _QUICK_TEST = "quick-test"
 
@@ -41,6 +42,7 @@ class PortOptions:
     addresses: tuple[str, ...]
     forced: tuple[str, ...]
     cpus: tuple[int, ...]
+    bridged: bool
     version: int
 
     def refuse_alone(self, why: str) -> None:
@@ -50,16 +52,18 @@ class PortOptions:
 
 
 def port_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--gateway, --address, --force-port, --cpu and --ipv6, given to `command` as one PortOptions."""
+    """--gateway, --address, --force-port, --cpu, --bridge and --ipv6, given to `command` as one PortOptions."""
 
     @functools.wraps(command)
-    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
-        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "version")))
+    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "bridged", "version")))
         command(**given, options=options)
 
     for option in (
         click.option("-6", "--ipv6", "version", flag_value=6, type=int, default=4,
                      help="Use IPv6 where ports have both kinds of addresses."),
+        click.option("--bridge", "bridged", is_flag=True,
+                     help="The box is a bridge or a switch: both ports are in one network."),
         click.option("--cpu", "cpus", multiple=True, type=int, metavar="N",
                      help="Core that sends; given twice, also the one that receives.  [any]"),
         click.option("--force-port", "forced", multiple=True, metavar="PORT",
@@ -118,7 +122,7 @@ def test(
         if names:
             raise click.UsageError("--lab brings its own box and ports; leave ports out")
         options.refuse_alone("--lab brings its own box and ports; leave their options out")
-        built, label = lab_of(lab or _LABS[options.version])
+        built, label = lab_of(lab or (_BRIDGE_LAB if options.bridged else _LABS[options.version]))
         if label is None:
             become_root()
         click.get_current_context().exit(run_in_order(_in_lab(built, label, lab)))
@@ -170,7 +174,15 @@ def measure_ports(
         raise TestbedError("sending frames from a port needs root", remedy="use sudo; `dutlab test --lab` works without")
     login = os.environ.get("SSH_CONNECTION", "")
     ask = TwoPortRequest(
-        (names[0], names[1]), options.addresses, options.gateways, frozenset(options.forced), options.version, options.cpus, login, repeats
+        (names[0], names[1]),
+        options.addresses,
+        options.gateways,
+        frozenset(options.forced),
+        options.bridged,
+        options.version,
+        options.cpus,
+        login,
+        repeats,
     )
     box = run_in_order(_find(ask))
     with ExitStack() as undo:
@@ -219,7 +231,8 @@ async def _in_lab(name: str, standing: str | None, text: str) -> int:
 
     async with labs.used(name, standing) as lab:
         link = lab.testbed.links["a"]
-        rest = _without_lab(sys.argv[1:], text)
+        rest = _without_lab(sys.argv[1:], said)
+        rest += ["--bridge"] if link.is_transparent and "--bridge" not in rest else []
         pinned = [word for end in link.ends for word in ("--cpu", str(lab.cpus[end][0]))]
         inside = [*lab.inside(link.source.host), sys.executable, "-m", "dutlab"]
         command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]

@@ -115,11 +115,14 @@ def rules_mode(text: str) -> Mapping[str, Any]:
 
 def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
     """A mode of a router whose receiving port has an XDP program. The sink's port takes frames that the program sends there itself."""
+    from dutlab.dut.linux_xdp import attach_words
+
     packed = b64encode(gzip.compress(program, mtime=0)).decode()
+    path = "/tmp/xdp.o"  # noqa: S108 -- of a guest that nobody else is in
     apply = [
         "ip netns exec sink ethtool -K v3 gro on",
-        f"base64 -d <<'end' | gunzip >/tmp/xdp.o\n{packed}\nend",
-        f"ip link set dev v1 xdp obj /tmp/xdp.o sec {shlex.quote(section)}",
+        f"base64 -d <<'end' | gunzip >{path}\n{packed}\nend",
+        attach_words("v1", path, shlex.quote(section)),
     ]
     return {"apply": apply, "restore": ["true"]}
 

@@ -14,12 +14,14 @@ from dutlab.dut import nft_rules
 from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.ipsec_rules import IKE_BETWEEN_HOSTS, IKE_SUITES, REQUIRED, XFRM_SUITES
+from dutlab.dut.linux_bridge import bridge_modes
 from dutlab.dut.linux_ike import IkeEnd
 from dutlab.dut.linux_ipsec import RequiringEnd, XfrmEnd
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
 from dutlab.dut.linux_wireguard import wireguard_modes
+from dutlab.dut.linux_xdp import detach_ours, xdp_modes
 from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
@@ -50,6 +52,7 @@ class LinuxMode(OfFlows):
         if self.keeps_own:
             await _insist_on_own(dut, self.name)
         await state.forward_and_filter(dut, self.ruleset(testbed))
+        await detach_ours(dut, testbed)
         if self.keeps_own:
             chains = (await dut.run(["nft", "list", "chains"])).text
             await dut.run(["nft", "-f", "-"], stdin=nft_rules.passes(testbed, nft_rules.forward_chains(chains)).encode())
@@ -96,13 +99,14 @@ def ruleset_of(mode: str, testbed: Testbed) -> str:
     return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
 
 
-def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
-    return encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    tunnels = encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    return tunnels | bridge_modes() | xdp_modes(_MODES[0])
 
 
-FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _tunnels)
+FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _other_modes)

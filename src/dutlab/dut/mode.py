@@ -188,7 +188,7 @@ def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
     for inner in testbed.links.values():
         for outer in testbed.links.values():
             pair = inner.source_address.network, outer.sink_address.network
-            if inner.dut_in_address.version == outer.dut_out_address.version and pair not in seen:
+            if inner.source_address.version == outer.sink_address.version and pair not in seen:
                 seen.add(pair)
                 yield inner, outer
 

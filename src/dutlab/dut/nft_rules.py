@@ -41,14 +41,23 @@ def filters(testbed: Testbed, count: int) -> str:
     All but the last are about an address that no test frame has; the last one of each pair of networks permits it in both directions. The
     section wants what is not permitted dropped, so that is the policy. Filters are of the links' version of IP (RFC 5180 section 6.2).
     """
+    return _ruleset(_forward("drop", _address_filters(testbed, count)))
+
+
+def bridge_filters(testbed: Testbed, count: int) -> str:
+    """The same in the bridge, for every frame that passes it; behind them neighbours may ask for one another."""
+    asks = ["ether type arp accept", "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"]
+    return f"flush ruleset\n{_table(_forward('drop', [*_address_filters(testbed, count), *asks]), family='bridge')}"
+
+
+def _address_filters(testbed: Testbed, count: int) -> list[str]:
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
     unmatched = [
         f"{_FAMILY[version]} saddr {ELSEWHERE[version] + i} {_FAMILY[version]} daddr {ELSEWHERE[version]} accept"
         for version in versions
         for i in range(1, count)
     ]
-    permitted = [f"{rule} accept" for _, rule in _permitted_networks(testbed)]
-    return _ruleset(_forward("drop", [*unmatched, *permitted]))
+    return [*unmatched, *(f"{rule} accept" for _, rule in _permitted_networks(testbed))]
 
 
 def filter_default(testbed: Testbed) -> str:
@@ -110,9 +119,9 @@ def _ruleset(*chains: Iterable[str]) -> str:
     return f"flush ruleset\n{_table(*chains)}"
 
 
-def _table(*chains: Iterable[str]) -> str:
+def _table(*chains: Iterable[str], family: str = "inet") -> str:
     body = [f"\t{line}" for chain in chains for line in chain]
-    return "\n".join([f"table inet {TABLE} {{", *body, "}", ""])
+    return "\n".join([f"table {family} {TABLE} {{", *body, "}", ""])
 
 
 def _forward(policy: str, rules: Iterable[str]) -> list[str]:

@@ -44,6 +44,9 @@ class DutControl(Protocol):
     async def faults_of_mode(self, name: str) -> Sequence[str]:
         """Return in words what real frames show against its being in the mode; empty if it is. Nothing else may be sent then."""
 
+    async def passing_links(self) -> frozenset[str]:
+        """Links on which real frames pass from source to sink, whatever state it is in. Nothing may be sent meanwhile. Raises HostError."""
+
 
 @dataclass(frozen=True)
 class PowerCut:

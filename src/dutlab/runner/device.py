@@ -109,13 +109,20 @@ class JournaledDevice:
         return PowerCut(off_s=told_on - told_off, back_s=back - told_on, mode_s=back - answered)
 
     async def _passes_frames(self) -> bool:
+        return bool(self.testbed.links) and await self.passing_links() == self.testbed.links.keys()
+
+    async def passing_links(self) -> frozenset[str]:
+        """As methods.ports says."""
         seen = await self.prober.probe([*self.testbed.links])
-        return bool(seen) and all(probe.received for probe in seen)
+        return frozenset(name for name, probe in zip(self.testbed.links, seen, strict=True) if probe.received)
 
     async def change_mode(self, name: str) -> DutChange:
-        """Change the mode as methods.ports says. The first change into a mode journals the way out, which later ones in the trial need."""
-        mode = self._mode(name)
-        if (change := f"into-{name}") not in self._standing:
+        """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too.
+
+        The mode of the trial's cell is left when its trials are over, as the journal says already.
+        """
+        mode, is_own = self._mode(name), self.mode is not None and self.mode.name == name
+        if (change := f"into-{name}") not in self._standing and not is_own:
             self.announce(change, await mode.undo(self.dut, self.testbed))
         at_s, began = time.time(), time.monotonic()
         await mode.apply(self.dut, self.testbed)

@@ -106,8 +106,10 @@ def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
     links = []
     for link in testbed.links.values():
         ports = tuple(doctor.InventoryPort(port.host, port.interface) for port in link.ports)
-        across = [i ^ 1 for i in range(len(ports))] if link.path else [(i + 1) % len(ports) for i in range(len(ports))]
-        next_hops = tuple(str(link.addresses[i].ip) for i in across)
+        near = link.addressed
+        across = [i ^ 1 if link.path else (i + 1) % len(near) for i in range(len(near))]
+        hops = {port: str(near[i][1].ip) for (port, _), i in zip(near, across, strict=True)}
+        next_hops = tuple(hops.get(port, "") for port in link.ports)
         links.append(doctor.InventoryLink(link.name, ports, next_hops, link.speed, link.mtu, is_segment=bool(link.segment)))
     return tuple(links)
 
@@ -160,8 +162,10 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
 
 
 def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list[tuple[doctor.InventoryPort, doctor.InventoryPort]]:
-    """Sender and receiver of each cable at an end of a path, or of each pair on a segment."""
-    ends = list(link.cables) if link.is_segment else [link.cables[0], link.cables[-1][::-1]]
+    """Sender and receiver of each cable at an end of a path, of each pair on a segment, or of the two ends of a transparent path."""
+    (near, first), (last, far) = link.cables[0], link.cables[-1]
+    bridged = [(near, far), (far, near)] if "" in link.next_hops else [(near, first), (far, last)]
+    ends = list(link.cables) if link.is_segment else bridged
     return [(sender, receiver) for sender, receiver in dict.fromkeys(ends) if sender.host in hosts]
 
 

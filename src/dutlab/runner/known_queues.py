@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from dutlab import labs
+from dutlab.dut.linux_state import COUNT_FORWARDED
 from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsHost
@@ -43,8 +44,7 @@ _ROOM, _RATE_S = 20, Seconds(2.0)
 _SIGMAS = 4
 _WIDTH = 0.0025
 _TRIES = 6
-"""Most tries of a load, each at half the rate of the one before."""
-_FORWARDED = """awk '$1 == "Ip:" && !n { for (n = NF; $n != "ForwDatagrams"; n--); next } $1 == "Ip:" { print $n }' /proc/net/snmp"""
+"""Of an offer, each at half the rate of the one before."""
 _DROPPED = "cat /sys/class/net/{port}/statistics/{way}_dropped"
 _CHANGED = "/proc/sys/net/ipv6/conf/*/disable_ipv6 /proc/sys/net/ipv4/ip_forward"
 _WAS = f'for one in {_CHANGED}; do echo "echo $(cat $one) >$one"; done'
@@ -80,7 +80,7 @@ class QueuedPath:
     async def elsewhere(self) -> tuple[int, int]:
         """Since they are there: datagrams that the router forwarded, and frames that ports behind the queue dropped. Raises HostError."""
         asked = (
-            (self.dut, _FORWARDED),
+            (self.dut, COUNT_FORWARDED),
             (self.dut, _DROPPED.format(port=self.port, way="tx")),
             (self.outside, _DROPPED.format(port=self.port, way="tx")),
             (self.sink, _DROPPED.format(port=self.end, way="rx")),

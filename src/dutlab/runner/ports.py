@@ -99,7 +99,7 @@ def _to_configure(link: Link) -> Iterator[tuple[Port, Address, tuple[Address, ..
         yield link.source, link.source_address, (link.source_gateway,)
         yield link.sink, link.sink_address, (link.sink_gateway,)
         return
-    for port, address in zip(link.segment, link.addresses, strict=True):
+    for port, address in link.addressed:
         yield port, address, tuple(other for other in link.addresses if other != address)
 
 

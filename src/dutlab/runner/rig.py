@@ -20,7 +20,7 @@ from typing import Any, Literal
 from dutlab import labs
 from dutlab.choices import Rig
 from dutlab.ending import closing
-from dutlab.errors import HostError, MeasurementError, TestbedError
+from dutlab.errors import MeasurementError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
@@ -30,14 +30,13 @@ from dutlab.methods.undisturbed import Undisturbed
 from dutlab.runner.headroom import RigLoad
 from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE
-from dutlab.spec.links import Port
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.registry import make
-from dutlab.tools.neighbours import NextHop, next_hop_mac
+from dutlab.tools.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
@@ -229,16 +228,9 @@ def _other_end(hosts: Mapping[str, Host], testbed: Testbed) -> NextHop:
 
     async def next_hop(host: Host, interface: str, _: IPv4Address | IPv6Address) -> str:
         there = other[host.name, interface]
-        return await _mac(hosts[there.host], there)
+        return await mac_of_port(hosts[there.host], there)
 
     return next_hop
-
-
-async def _mac(host: Host, port: Port) -> str:
-    done = await host.run(["cat", f"/sys/class/net/{port.interface}/address"], check=False)
-    if done.status != 0:
-        raise HostError(f"there is no port {port.interface}", host=host.name, remedy="correct the testbed file")
-    return done.text.strip()
 
 
 def _steady(interfaces: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode
 from dutlab.dut.linux_exact import GuestMode
-from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
+from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober, Reset
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
@@ -95,8 +95,8 @@ class Stage:
 
     @property
     def dut_testbed(self) -> Testbed:
-        """The testbed as the DUT's modes see it: only links that go through the DUT."""
-        return self.testbed.through_dut()
+        """The testbed as the DUT's modes see it: only links that go through the DUT, and of these the driven ones."""
+        return self.device.testbed
 
     @property
     def hosts(self) -> Mapping[str, Host]:
@@ -180,9 +180,17 @@ def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]
     named = {name for cell in cells if Need.FRAMES in model_of(cell.workload).needs for name in cell.links}
     links = {name: testbed.links[name] for name in named}
     if any(cell.mode not in experiment.modes for cell in cells):
-        links |= testbed.through_dut().links
+        links |= measured_part(experiment, testbed).links
     able = [link.ends for link in links.values() if all(testbed.hosts[end].family in RUN_ENGINE for end in link.ends)]
     return list(dict.fromkeys(end for ends in able for end in ends))
+
+
+def measured_part(experiment: Experiment, testbed: Testbed) -> Testbed:
+    """The testbed as modes see it: the links through the DUT that a workload drives; all of them where none is driven."""
+    through = testbed.through_dut()
+    driven = {name for workload in experiment.workloads for names in workload.link_sets(testbed.links) for name in names}
+    kept = {name: link for name, link in through.links.items() if name in driven}
+    return through.model_copy(update={"links": kept or through.links})
 
 
 async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[Cell]) -> None:
@@ -199,7 +207,7 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
 def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell]) -> dict[str, Mode]:
     """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file."""
     flows = max((cell.setting.flows * len(cell.links) for cell in cells), default=1)
-    through = testbed.through_dut().links.values()
+    through = measured_part(experiment, testbed).links.values()
     source, *others = {link.source.host for link in through} or {""}
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
     named = {**hosts, **other_end}
@@ -223,6 +231,11 @@ async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed)
         raise refused[0]
     if refused:
         raise TestbedError("; ".join(error.what for error in refused), remedy=refused[0].remedy)
+
+
+def _resets(testbed: Testbed) -> Mapping[str, Reset]:
+    """Those of the family take away addresses and routes, which ports of a transparent device do not have."""
+    return {} if any(link.is_transparent for link in testbed.links.values()) else family(testbed.dut_family).resets
 
 
 def _dut_among(hosts: Mapping[str, Host], testbed: Testbed) -> Host:
@@ -271,9 +284,9 @@ async def _set_up(
     framed = framed_hosts(experiment, testbed, cells)
     ping = Ping(hosts, testbed)
     modes = _modes(experiment, testbed, hosts, cells)
-    through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
+    through, dut = measured_part(experiment, testbed), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
-    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, watch.journal, hosts)
+    device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
     guests = lab.guests if lab is not None else frozenset[str]()
     threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
@@ -328,6 +341,8 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
         management=Manager(site.hosts, testbed),
         connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
     )
+    if any(link.is_transparent for link in testbed.links.values()):  # it has no address to be asked at, and no routes
+        return replace(bench, management=None, states=LinuxFlows(device.dut, device.announce) if device.dut.system.kernel_tables else None)
     if not device.dut.system.kernel_tables:
         return bench
     return replace(

@@ -27,6 +27,8 @@ class LinkBounds:
     is_segment: bool = False
     shares_with: frozenset[str] = frozenset()
     """Links that are on the same port at one of its ends."""
+    is_transparent: bool = False
+    """Its ends are in one network, and what is between them forwards below IP."""
     through_dut: bool = True
     isolated: bool = True
     """Nothing but the testbed is on it, as in every embedded lab."""

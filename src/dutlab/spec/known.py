@@ -62,8 +62,9 @@ class KnownLab:
     guests: int = 0
     """Hosts with their own kernel, which boots when the lab is built."""
     one_tester: bool = False
-    """True if source and sink are one namespace."""
-
+    """Whether source and sink are one namespace."""
+    is_transparent: bool = False
+    """Whether the two ends of its links are in one network."""
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of its family that it cannot have → why."""
 
@@ -95,6 +96,8 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "two-port": KnownLab({"a": ROLES}, one_tester=True, lacking=_ONE_KERNEL),
         "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=True, one_tester=True, lacking=_ONE_KERNEL),
+        "bridge": KnownLab({"a": ROLES, "b": ROLES}, is_transparent=True),
+        "two-port-bridge": KnownLab({"a": ROLES}, one_tester=True, is_transparent=True),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4")}),

@@ -62,7 +62,8 @@ class EndCable:
 class Link(SpecModel):
     """Path of packets between ports: through machines that forward, or within one network.
 
-    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
+    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them. A
+    path on which the two ends alone have addresses is one network: the machines between forward below IP, as a bridge or a switch does.
     """
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
@@ -74,7 +75,7 @@ class Link(SpecModel):
     segment: tuple[Port, ...] = ()
     """In place of a path: ports of different hosts in one network, as on a switch."""
     addresses: tuple[Address, ...]
-    """One for each port, in the same order, each with its prefix length."""
+    """One for each port, in the same order, each with its prefix length; of a transparent path those of its two ends."""
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
     isolated: Annotated[bool, Strict()] = False
     """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
@@ -85,6 +86,16 @@ class Link(SpecModel):
     def ports(self) -> tuple[Port, ...]:
         """Ports of the path or of the segment."""
         return self.path or self.segment
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether source and sink share a network, and the machines between them forward below IP."""
+        return len(self.path) > len(self.addresses) == len(("source", "sink"))
+
+    @property
+    def addressed(self) -> tuple[tuple[Port, Address], ...]:
+        """Ports that have an address, each with it, in their order."""
+        return tuple(zip((self.source, self.sink) if self.is_transparent else self.ports, self.addresses, strict=True))
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -99,7 +110,7 @@ class Link(SpecModel):
     @property
     def networks(self) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
         """Network of each cable, with the place of its first address."""
-        for i in range(0, len(self.path) or 1, 2):
+        for i in range(0, len(self.addresses) if self.path else 1, 2):
             yield i, self.addresses[i].network
 
     @property
@@ -178,9 +189,9 @@ class Link(SpecModel):
     def between(self, near: str, far: str) -> tuple[Address, Address]:
         """The address that `near` binds to and the one of `far` that it sends to, by host; a machine that forwards has one on each side.
 
-        Raises KeyError for a host that is not on the link.
+        Raises KeyError for a host that has no address on the link.
         """
-        at = {name: [i for i, port in enumerate(self.ports) if port.host == name] for name in (near, far)}
+        at = {name: [i for i, (port, _) in enumerate(self.addressed) if port.host == name] for name in (near, far)}
         if not at[near] or not at[far]:
             raise KeyError(near if not at[near] else far)
         here, there = min(((i, j) for i in at[near] for j in at[far]), key=lambda pair: abs(pair[0] - pair[1]))
@@ -232,10 +243,10 @@ def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
 
 
 def _count_faults(link: Link) -> Iterator[InitErrorDetails]:
-    if len(link.addresses) != len(link.ports):
-        yield fault(
-            ("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order", FaultKind.CONFLICT
-        )
+    if len(link.addresses) != len(link.ports) and not link.is_transparent:
+        ends = ", or the two of its ends where all between forward below IP" if len(link.path) >= len(PATH_ROLES) else ""
+        what = f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order{ends}"
+        yield fault(("addresses",), what, FaultKind.CONFLICT)
     elif len({a.version for a in link.addresses}) > 1:
         yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a separate link", FaultKind.CONFLICT)
     elif link.addresses and link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
@@ -248,16 +259,18 @@ def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
     if faults := list(_count_faults(link)):
         yield from faults
         return
-    for i in range(0, len(link.path), 2):
+    for i in range(0, len(link.addresses), 2):
         here, there = link.addresses[i], link.addresses[i + 1]
-        where = f"{link.path[i]} and {link.path[i + 1]}"
+        where = " and ".join(str(port) for port, _ in link.addressed[i : i + 2])
         if here.network != there.network:
-            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a cable", FaultKind.CONFLICT)
+            share = "are the ends of one network" if link.is_transparent else "share a cable"
+            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} {share}", FaultKind.CONFLICT)
         elif here.ip == there.ip:
             yield fault(("addresses", i + 1), f"{there} is the address of both {where}", FaultKind.DUPLICATE)
         for j in range(0, i, 2):
             if here.network.overlaps(other := link.addresses[j].network):
                 what = f"{here.network} overlaps {other} on another cable of the path, so nothing would be routed"
+                what += "; of a bridge or a switch write the addresses of the two ends alone" if here.network == other else ""
                 yield fault(("addresses", i), what, FaultKind.CONFLICT)
 
 

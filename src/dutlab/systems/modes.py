@@ -86,9 +86,11 @@ class DeclaredMode:
     """Behaviour; that of a router, where a mode is about something other than frames."""
     tunnel: ModeTunnel | None = None
     array: ModeArray | None = None
+    forwards: Literal["ip", "ethernet", "either"] = "ip"
+    """Between networks by IP, or below it within one; `either` says nothing of it."""
 
 
-AS_FOUND = DeclaredMode("as-found")
+AS_FOUND = DeclaredMode("as-found", forwards="either")
 ROUTER = DeclaredMode("router")
 FILTER_EMPTY, FILTER_EMPTY_UNTRACKED = DeclaredMode("filter-empty", TRACKS), DeclaredMode("filter-empty")
 FILTER_1, FILTER_25 = DeclaredMode("filter-1"), DeclaredMode("filter-25")
@@ -98,9 +100,13 @@ FILTER_OWN = DeclaredMode("filter-own", TRACKS)
 """Keeps the ruleset that the system loads by itself."""
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
 """`nat-open` translates and filters nothing."""
-BRIDGE, FLOWTABLE, TWO_ROUTERS = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
-"""Modes of a guest that counts its instructions: ports joined below IP, a router that hands flows to the kernel's fast path, and two one
-behind the other, as the ends of its tunnels are."""
+BRIDGE, BRIDGE_FILTER_25 = (DeclaredMode(name, forwards="ethernet") for name in ("bridge", "bridge-filter-25"))
+"""Ports joined below IP; the other with the filters of FILTER_25 between them."""
+XDP_FORWARD = DeclaredMode("xdp-forward")
+"""A router whose frames do not reach its IP stack: a program at its ports looks up the route and sends them on."""
+FLOWTABLE, TWO_ROUTERS = DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
+"""Of a guest that counts its instructions: a router that hands flows to the kernel's fast path, and two one behind the other, as the ends
+of its tunnels are."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )

@@ -208,7 +208,7 @@ class ProbesByEnds:
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:
     """There and back: the port at the end of each cable, the nearest first. On a segment one from each host to each other."""
-    ports = list(zip(link.ports, link.addresses, strict=True))
+    ports = link.addressed
     if link.segment:
         pairs = permutations(ports, 2)
         return [(_Hop(link.name, near.host, str(far), address.ip),) for (near, _), (far, address) in pairs]

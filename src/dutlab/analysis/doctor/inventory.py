@@ -27,7 +27,7 @@ class InventoryLink:
     name: str
     ports: tuple[InventoryPort, ...]
     next_hops: tuple[str, ...]
-    """Address at the other end of each port's cable, or of the next port of the segment."""
+    """Of each port the address at the other end of its cable, or of the next port of the segment; empty where a port has no address."""
     speed_bps_l1: float | None = None
     mtu: int = 1500
     is_segment: bool = False

@@ -67,7 +67,7 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
             entries = p.fact(port.host, "neighbours", port.interface)
             states = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
             ageing = [e for e in states if _is_ageing(e)]
-            if not ageing:
+            if not ageing or not address:
                 continue
             said = ", ".join(map(_age, ageing))
             dead = any(set(str(e.get("state", "")).split()) & {"FAILED", "INCOMPLETE"} for e in ageing)

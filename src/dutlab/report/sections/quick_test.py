@@ -92,11 +92,12 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
 
 
 def _path(read: ReadRun) -> Iterator[str]:
-    """Between which ports, and over which addresses of the box."""
+    """Between which ports, and over which addresses of the box; a bridge has none."""
     for link in read.testbed.get("links", {}).values():
         source, _, _, sink = (port.partition(":")[2] for port in link["path"])
-        here, near, far, there = (address.partition("/")[0] for address in link["addresses"])
-        yield f"Frames went out of {source} ({here}) to the box at {near}, and came back from {far} to {sink} ({there})."
+        here, *box, there = (address.partition("/")[0] for address in link["addresses"])
+        at, back = (f" at {box[0]}", f" from {box[-1]}") if box else ("", "")
+        yield f"Frames went out of {source} ({here}) to the box{at}, and came back{back} to {sink} ({there})."
 
 
 def _found(records: Sequence[TrialRecord]) -> Iterator[str]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
-from dutlab.spec.fields import Duration, FrameRate, Name
+from dutlab.spec.fields import Duration, FrameRate, Name, YesNo
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.known import WITHOUT_A_WAY_IN
 from dutlab.spec.mixes import FrameSizes, Mix
-from dutlab.spec.model import Loc
+from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import AT_RATE, DrainSaid, FrameSetting, PositiveRate, SecondsLong, Setting, WarmupSaid, Words
@@ -22,6 +23,8 @@ from dutlab.units import Seconds
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
+FAILURE = "failure"
+"""Way of a change that is a failure of the device."""
 RELOAD = "reload"
 """Stands for the mode that the DUT is in: its rules are loaded again."""
 SHORTEST_AROUND = Seconds(1.0)
@@ -36,6 +39,7 @@ class ReconfSetting(FrameSetting):
     rate_pps: Annotated[PositiveRate, AT_RATE]
     """Rate of each link."""
     to: Annotated[Name, Words("into {}")]
+    failure: Annotated[bool, Words("as a failure of the device", {False: ""})] = False
     changes: Annotated[int, Field(ge=1), Words("{} changes")]
     before_s: Annotated[SecondsLong, Words("{} s before")]
     after_s: Annotated[SecondsLong, Words("{} s after")]
@@ -57,7 +61,9 @@ class ReconfWorkload(FramesAround):
     rate: FrameRate
     """Rate of each link, at which the DUT loses nothing."""
     to: tuple[Name, ...] = (RELOAD,)
-    """Modes that it is changed into and back from; each is a separate trial."""
+    """Modes that it is changed into and back from; each is a trial of its own."""
+    failure: YesNo = False
+    """The modes in `to` are failures of the device: whether frames pass after one is a figure, and its end is not awaited."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
     """Each way."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
@@ -69,6 +75,10 @@ class ReconfWorkload(FramesAround):
         """Check that there is a mode to change into, and the times can be kept."""
         yield from super().own_faults()
         yield from each_once("to", self.to)
+        if self.failure and RELOAD in self.to:
+            yield fault(
+                ("to",), f"{RELOAD} loads the same mode again; name a mode that makes the device fail", FaultKind.CONFLICT
+            )
         yield from outside(
             [
                 ("before", self.before, SHORTEST_AROUND, LONGEST_TRIAL),
@@ -90,13 +100,14 @@ class ReconfWorkload(FramesAround):
                     generator=self.generator,
                     rate_pps=self.rate,
                     to=to,
+                    failure=self.failure,
                     changes=self.changes,
                     before_s=self.before,
                     after_s=self.after,
                     warmup_s=self.warmup,
                     drain_s=self.drain,
                 )
-                loads = 1 + self.changes * (1 if to == RELOAD else 2)
+                loads = 1 + self.changes * (1 if to == RELOAD or self.failure else 2)
                 yield WorkloadDrive(links, setting, Seconds(loads * each), mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:

@@ -240,6 +240,8 @@ class Rfc2544Workload(FrameWorkload):
         if Modifier.BROADCAST in self.modifiers and (open_ones := [name for name in self.driven(bounds) if not bounds[name].isolated]):
             said = f"broadcast frames reach all that is on link {open_ones[0]}: set `isolated: true` for it if nothing else is"
             yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
+        if max(self.networks) > 1 and (bridged := [name for name in self.driven(bounds) if bounds[name].is_transparent]):
+            yield ("networks",), f"more networks than one take routes, and link {bridged[0]} goes through none that routes"
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), bounds, ("extension_headers", i))
 

@@ -117,7 +117,9 @@ class RoutesWorkload(TimedFrames):
         """Frames longer than an MTU, and a network of another version of IP than a link's."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
-            if bounds[name].ipv6 != isinstance(self.network, IPv6Network):
+            if bounds[name].is_transparent:
+                yield (), f"loads routes into the DUT, and link {name} goes through none that routes: both of its ends are in one network"
+            elif bounds[name].ipv6 != isinstance(self.network, IPv6Network):
                 what = "IPv6" if bounds[name].ipv6 else "IPv4"
                 yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 

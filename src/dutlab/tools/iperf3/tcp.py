@@ -117,7 +117,7 @@ class Iperf3:
 
     def _ends(self, link: Link, near: str, far: str) -> tuple[_End, _End]:
         here, there = link.between(near, far)
-        of = {address: port.interface for port, address in zip(link.ports, link.addresses, strict=True)}
+        of = {address: port.interface for port, address in link.addressed}
         return _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
 
     async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting) -> list[_Ran]:
