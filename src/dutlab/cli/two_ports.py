@@ -231,7 +231,7 @@ async def _in_lab(name: str, standing: str | None, text: str) -> int:
 
     async with labs.used(name, standing) as lab:
         link = lab.testbed.links["a"]
-        rest = _without_lab(sys.argv[1:], said)
+        rest = _without_lab(sys.argv[1:], text)
         rest += ["--bridge"] if link.is_transparent and "--bridge" not in rest else []
         pinned = [word for end in link.ends for word in ("--cpu", str(lab.cpus[end][0]))]
         inside = [*lab.inside(link.source.host), sys.executable, "-m", "dutlab"]
