@@ -1,0 +1,123 @@
+"""Method `stateful-nat`: the measurements of RFC 9693 for one frame size and number of connections, in order: the first gives the rate of the others.
+
+Figures of a link; what is not known is absent:
+
+    establishment_lower_per_s, _upper_per_s   new connections a second, each of which is established (section 4.5, validated as in 4.6)
+    throughput_pps, loss_at_max_ratio, latency_*_ns, pdv_p999_ns   of known connections, as rfc2544 has them (section 4.7)
+    tear_down_per_s, tear_down_net_per_s, tear_down_s   deletion of all at once (section 4.8)
+    capacity_connections, capacity_upper_connections   the table: the most that were known, the least that were not (section 4.9)
+
+Tables `establishment_trials`, `capacity_trials`, `capacity`, `tear_down` have every trial; the others are those of rfc2544.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dutlab.doubts import Doubt
+from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.methods.ledger import made_frames
+from dutlab.methods.ports import Bench, Measured, Offer, Table
+from dutlab.methods.stateful_nat import capacity, establishment, loaded, tear_down
+from dutlab.methods.stateful_nat.phases import Phases
+from dutlab.plan.cell import Cell
+from dutlab.spec.workloads.stateful_nat import NatTest, StatefulNatSetting
+from dutlab.units import Seconds, line_rate
+
+FILL_SHARE = 0.5
+"""Of the establishment rate, when the table is filled for another test."""
+KEPT_S = 3600.0
+"""So long a connection stays in the DUT's table without a frame, at least: longer than any trial (RFC 9693 section 4.4)."""
+REACH_S = Seconds(0.5)
+HELD_BACK_MARGIN = 2.0
+"""At full speed a DUT takes less than it could: refusing costs it time."""
+
+
+@dataclass
+class _Found:
+    figures: dict[str, float] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+async def measure(bench: Bench, cell: Cell) -> Measured:
+    """Raises InputError, HostError, MachineTooBusy, and MeasurementError when no test found anything."""
+    setting, link = cell.setting_as(StatefulNatSetting), cell.links[0]
+    phases, found = Phases(bench.generator, bench.states, link, setting), _Found()
+    if bench.states is not None:
+        if setting.table_connections is not None:
+            await bench.states.limit(setting.table_connections)
+        await bench.states.keep(KEPT_S)
+    fill = setting.fill_pps
+    for test in NatTest:
+        if test not in setting.tests or (test in loaded.BENCHMARKS and test is not _first_loaded(setting)):
+            continue
+        try:
+            if test is NatTest.ESTABLISHMENT:
+                rate = await establishment.measure(
+                    phases, setting.connections, await _highest(bench, phases), width=setting.width_ratio
+                )
+                _add(found, rate.figures, {"establishment_trials": rate.rows}, rate.notes, rate.doubts)
+                if fill is None and rate.lower_per_s is not None:
+                    fill = rate.lower_per_s * FILL_SHARE
+                continue
+            if fill is None:
+                raise MeasurementError("no rate was found at which connections can be begun", remedy="write a fill_rate")
+            if test is NatTest.CAPACITY:
+                table = await capacity.measure(phases, fill)
+                _add(found, table.figures, {"capacity_trials": table.rows, "capacity": [table.row]}, table.notes, table.doubts)
+            elif test is NatTest.TEAR_DOWN:
+                torn = await tear_down.measure(phases, setting.connections, fill)
+                _add(found, torn.figures, {"tear_down": torn.rows}, torn.notes, torn.doubts)
+            else:
+                under = await loaded.measure(bench, cell, phases, fill)
+                _add(found, under.figures[cell.link_label], under.tables, under.notes, under.doubts)
+        except MachineTooBusy:
+            raise
+        except MeasurementError as e:
+            found.failed.append(f"{test.value}: {e}")
+    if not found.tables:
+        raise MeasurementError("; ".join(found.failed), raw=phases.raw)
+    return Measured(
+        figures={link: found.figures},
+        notes=[*found.notes, *found.failed],
+        doubts=(*found.doubts, *phases.doubts.values()),
+        raw={f"{name}.gz": gzip.compress(said, mtime=0) for name, said in phases.raw.items()},
+        facts=phases.facts,
+        tables=found.tables,
+    )
+
+
+def _first_loaded(setting: StatefulNatSetting) -> NatTest:
+    """The test of known connections that comes first; the others come with it."""
+    return next(test for test in NatTest if test in setting.tests and test in loaded.BENCHMARKS)
+
+
+def _add(
+    found: _Found, figures: Mapping[str, float], tables: Mapping[str, Table], notes: Sequence[str], doubts: Sequence[Doubt]
+) -> None:
+    found.figures |= figures
+    found.tables |= tables
+    found.notes += notes
+    found.doubts += doubts
+
+
+async def _highest(bench: Bench, phases: Phases) -> float:
+    """The rate from which the search goes down: what was asked for, the line rate, or what a short load at full speed reaches."""
+    setting, speed = phases.setting, bench.speeds.get(phases.link)
+    if setting.highest_pps is not None:
+        return setting.highest_pps
+    if speed is not None:
+        return line_rate(speed, setting.frame_size.mean)
+    traffic = setting.traffic(setting.connections, seed=0)
+    offer = Offer((phases.link,), setting.frame_size, None, REACH_S, drain=setting.drain_s, traffic=traffic)
+    (flow,) = (await phases.generator.offer(offer)).flows
+    if not flow.sent_frames or flow.sent_seconds <= 0:
+        raise MeasurementError("the generator sent nothing at full speed")
+    made = made_frames(flow)
+    rate = made / flow.sent_seconds
+    return rate * flow.sent_frames / made * HELD_BACK_MARGIN if flow.backpressure_frames else rate

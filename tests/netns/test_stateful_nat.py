@@ -1,0 +1,60 @@
+"""The two phases of RFC 9693 with real frames: through the lab's router that translates, and a translator of known size."""
+
+from __future__ import annotations
+
+import pytest
+
+from capability import have_netns, need, need_program
+from dutlab import labs
+from dutlab.methods.known.translated import translator
+from dutlab.runner.verify import verify
+from dutlab.tools.engine.binary import find_engine
+from run_records import record_in
+
+EXPERIMENT = """
+experiment: nat
+testbed: {lab: three-node}
+factors: {mode: [nat]}
+workloads:
+  - stateful-nat:
+      {connections: [400], highest: 4kpps, width: 40%, scale: 0.005, latency_repeats: 1, capacity_from: 16, most_connections: 64,
+       error: 32, drain: 100ms, links: [[a]]}
+repeats: 1
+disturbed: count
+"""
+
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need_program("nft")
+
+
+def test_connections_through_the_labs_translator_are_learned_answered_loaded_from_both_sides_and_deleted(dutlab, tmp_path):
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    done = dutlab("run", "e.yaml")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    (record,) = [record_in(path) for path in folder.glob("trials/*/record.json")]
+    figures, tables = record["figures"]["a"], record["tables"]
+    assert record["status"] == "measured", record["why"]
+    established = [row for row in tables["establishment_trials"] if row["passed"] == "yes"]
+    assert established and {row["different_connections"] for row in established} == {400}
+    assert {"establishment_lower_per_s", "throughput_pps", "pdv_p999_ns", "tear_down_per_s"} <= figures.keys(), record["notes"]
+    assert figures["capacity_connections"] == 64
+    (torn,) = tables["tear_down"]
+    assert torn["tracked_flows"] >= 400
+    assert torn["left_connections"] == 0
+    report = (folder / "report" / "report.md").read_text()
+    assert all(f"section 4.{n}" in report for n in (5, 7, 8, 9))
+
+
+async def test_a_table_of_known_size_is_found_to_the_connection(label):
+    lab = await labs.up("three-node", label=label)
+    try:
+        case = translator(most=333, per_s=4000, depth=40, connections=250)
+        rate, capacity = await verify(lab, [case], str(find_engine()), lambda _: None)
+    finally:
+        await labs.down(label)
+    assert rate.found is not None, "how near it is depends on who else is busy"
+    assert capacity.holds, capacity
