@@ -120,7 +120,7 @@ async def test_without_a_limit_in_reach_there_is_no_upper_bound():
 async def test_a_bound_that_does_not_hold_at_the_end_is_doubted():
     class Tiring(Translator):
         async def offer(self, offer):
-            if len(self.offers) > 20:
+            if offer.learns and offer.rate in {before.rate for before in self.offers if before.learns}:
                 self.per_s = 1000.0
             return await super().offer(offer)
 
@@ -173,7 +173,7 @@ async def test_a_dut_that_forgets_by_itself_alone_is_waited_for():
 
 async def test_a_dut_that_takes_nothing_or_a_generator_that_learns_nothing_gives_no_figure():
     measured, figures = await found(translator(per_s=0.0, depth=0), tests=["establishment", "capacity"], highest=10_000.0)
-    assert figures == {}
+    assert figures.keys() == {"establishment_upper_per_s"}
     assert DoubtKind.NO_LOWER_BOUND in kinds(measured)
     measured, figures = await found(translator(most=10), tests=["capacity"], fill_rate=10_000.0)
     assert figures == {"capacity_upper_connections": 1024}
