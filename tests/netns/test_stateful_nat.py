@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from ruamel.yaml import YAML
 
 from capability import have_netns, need, need_program
 from dutlab import labs
@@ -14,14 +18,16 @@ from run_records import record_in
 EXPERIMENT = """
 experiment: nat
 testbed: {lab: three-node}
-factors: {mode: [nat]}
+modes: MODES
+factors: {mode: [nat-110]}
 workloads:
   - stateful-nat:
-      {connections: [400], highest: 4kpps, width: 40%, scale: 0.005, latency_repeats: 1, capacity_from: 16, most_connections: 64,
-       error: 32, drain: 100ms, links: [[a]]}
+      {connections: [100], fill_rate: 4kpps, highest: 4kpps, width: 40%, beta: 50%, gamma: 90%, capacity_from: 100, most_connections: 120,
+       scale: 0.005, latency_repeats: 1, drain: 100ms, links: [[a]]}
 repeats: 1
 disturbed: count
 """
+EXAMPLE = Path(__file__).parents[2] / "examples" / "nat" / "table.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +36,9 @@ def _machine(no_leak):
     need_program("nft")
 
 
-def test_connections_through_the_labs_translator_are_learned_answered_loaded_from_both_sides_and_deleted(dutlab, tmp_path):
-    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+def test_connections_through_a_translator_are_learned_answered_loaded_from_both_sides_deleted_and_counted(dutlab, tmp_path):
+    modes = json.dumps(YAML(typ="safe").load(EXAMPLE)["modes"]).replace("4096", "110")
+    (tmp_path / "e.yaml").write_text(EXPERIMENT.replace("MODES", modes))
     done = dutlab("run", "e.yaml")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
@@ -39,11 +46,12 @@ def test_connections_through_the_labs_translator_are_learned_answered_loaded_fro
     figures, tables = record["figures"]["a"], record["tables"]
     assert record["status"] == "measured", record["why"]
     established = [row for row in tables["establishment_trials"] if row["passed"] == "yes"]
-    assert established and {row["different_connections"] for row in established} == {400}
+    assert established, tables
+    assert {row["different_connections"] for row in established} == {100}
     assert {"establishment_lower_per_s", "throughput_pps", "pdv_p999_ns", "tear_down_per_s"} <= figures.keys(), record["notes"]
-    assert figures["capacity_connections"] == 64
+    assert (figures["capacity_connections"], figures["capacity_upper_connections"]) == (110, 111)
     (torn,) = tables["tear_down"]
-    assert torn["tracked_flows"] >= 400
+    assert torn["tracked_flows"] >= 100
     assert torn["left_connections"] == 0
     report = (folder / "report" / "report.md").read_text()
     assert all(f"section 4.{n}" in report for n in (5, 7, 8, 9))
