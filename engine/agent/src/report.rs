@@ -223,7 +223,7 @@ fn here(s: &StreamAccount, told: Option<&StreamSent>) -> ReceivedStream {
         ..CountedStream::default()
     };
     ReceivedStream {
-        learned: s.tuples.as_ref().map(|kept| learned(kept)),
+        learned: s.tuples.as_deref().map(learned),
         ..of_stream(s.stream, &counted, Some(s.late), ipdv(s.ipdv.sizes()), told)
     }
 }

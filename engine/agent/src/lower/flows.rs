@@ -160,13 +160,13 @@ pub fn answering(learned: &[FourTuple], s: &Stream, layout: &Layout) -> Result<p
     let ports_at = [Some(layout.source_port_at), layout.destination_port_at];
     let mut fields: Vec<_> = ends.iter().map(|at| address(*at, 0)).collect();
     fields.extend(ports_at.into_iter().flatten().map(number));
-    fields.extend(ends.iter().flat_map(|at| (1..words).map(|word| address(*at, word))));
+    fields.extend(ends.iter().flat_map(|at| (1..words).map(move |word| address(*at, word))));
     let mut values = Vec::with_capacity(learned.len() * fields.len());
     for of in learned {
         let ends = [of.destination, of.source];
         values.extend(ends.map(|end| word_of(end, 0)));
         values.extend([of.destination_port, of.source_port].map(u32::from));
-        values.extend(ends.iter().flat_map(|end| (1..words).map(|word| word_of(*end, word))));
+        values.extend(ends.iter().flat_map(|end| (1..words).map(move |word| word_of(*end, word))));
     }
     Ok(port::FlowSet { count, fields, values })
 }
