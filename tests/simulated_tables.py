@@ -140,7 +140,9 @@ class Translator:
             return Outcome((self._flow(offer.flow_names[0], frames, rate, frames - passed),), self._doubts())
         share = min(1.0, self.capacity_pps / (rate * len(offer.flow_names)))
         loads = offer.answers_learned and len(self.learned) == offer.traffic.flows.count
-        return Outcome(tuple(self._flow(name, frames, rate, math.ceil(frames * (1 - share)) if loads else frames) for name in offer.flow_names))
+        return Outcome(
+            tuple(self._flow(name, frames, rate, math.ceil(frames * (1 - share)) if loads else frames) for name in offer.flow_names)
+        )
 
     def _begin(self, offer: Offer, frames: int, rate: float) -> Outcome:
         taken, self.learned = 0, []

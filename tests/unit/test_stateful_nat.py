@@ -165,7 +165,9 @@ async def test_a_dut_that_forgets_by_itself_alone_is_waited_for():
     phases = Phases(generator, None, "a", cell(expires="30s").setting, sleep)
     assert (await phases.trial(100, 1000.0)).passes
     assert waited == [30]
-    measured = await measure(Bench(translator()), cell(tests=["capacity", "tear-down"], fill_rate=10_000.0, expires="0.1s", most_connections=1100, error=100))
+    measured = await measure(
+        Bench(translator()), cell(tests=["capacity", "tear-down"], fill_rate=10_000.0, expires="0.1s", most_connections=1100, error=100)
+    )
     assert any("tear-down" in note for note in measured.notes)
     with pytest.raises(MeasurementError, match="expires"):
         await measure(Bench(translator()), cell(tests=["capacity"], fill_rate=10_000.0))

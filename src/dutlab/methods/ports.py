@@ -97,7 +97,7 @@ class Offer:
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
     """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
     frames: int | None = None
-    """Each direction ends after so many, however long they take; `duration` is what they take at the rate. None: it ends with the duration."""
+    """Each direction ends after so many, however long they take; `duration` is their time at the rate. None: it ends with the duration."""
     learns: bool = False
     """The port that receives keeps the addresses and ports of the frames, as they arrive, for offers that follow (RFC 9693 section 4.2)."""
     answers_learned: bool = False

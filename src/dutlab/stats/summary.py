@@ -73,7 +73,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which a share of the values lie, between two of them in proportion (Hyndman and Fan's type 7). Raises ValueError for none."""
+    """The value below which a share of the values lie, interpolated (Hyndman and Fan's type 7). Raises ValueError for none."""
     if not values:
         raise ValueError("no values have no percentile")
     ordered, at = sorted(values), share * (len(values) - 1)

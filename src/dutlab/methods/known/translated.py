@@ -1,7 +1,8 @@
 """A translator's table and rate: exact, and within the jitter of a sender.
 
-It knows `most` connections at once and takes r new ones a second, with a bucket of d that is full when a trial begins. Of N connections that
-begin at R a second all are taken up to R = r × N ÷ (N - d): the last comes N ÷ R after the first, and d + r × N ÷ R tokens have been there.
+It knows `most` connections at once and takes r new ones a second, with a bucket of d that is full when a trial begins. Of N connections
+that begin at R a second all are taken up to R = r × N ÷ (N - d): the last comes N ÷ R after the first, and d + r × N ÷ R tokens were
+there.
 """
 
 from __future__ import annotations

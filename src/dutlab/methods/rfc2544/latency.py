@@ -43,7 +43,7 @@ async def measure(stand: SuiteContext, rate: Pps) -> Rfc2544Result:
 _WORST: Mapping[str, Callable[[Sequence[float]], float]] = {
     "latency_mean_ns": fmean, "latency_p50_ns": median, "latency_p999_ns": median, "pdv_p999_ns": median,
 }  # fmt: skip
-"""RFC 2544 section 26.2 has the mean of the repeats, RFC 8219 sections 7.2 and 7.3.1 the medians of typical and worst-case latency and of PDV."""
+"""RFC 2544 section 26.2 has the mean of the repeats, RFC 8219 sections 7.2 and 7.3.1 medians of typical and worst-case latency and PDV."""
 
 
 def _worst(of: Sequence[Latency]) -> dict[str, float]:

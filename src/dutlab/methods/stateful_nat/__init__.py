@@ -1,2 +1,5 @@
-"""How a stateful translator is measured (RFC 9693): both phases of a trial (`phases`), new connections a second (`establishment`), throughput,
-loss and latency of known connections (`loaded`), their deletion (`tear_down`), the size of the table (`capacity`). `suite` does all."""
+"""How a stateful translator is measured (RFC 9693).
+
+`phases` has both phases of a trial. `establishment` finds new connections a second, `loaded` throughput, loss and latency of known ones,
+`tear_down` how fast they are deleted, `capacity` the size of the table; `suite` does all.
+"""

@@ -1,7 +1,7 @@
 """Connection tracking table capacity (RFC 9693 section 4.9): the most connections that the DUT knows at once.
 
-From a number that is safe, C0, the number is doubled until the maximum connection establishment rate drops by more than `beta` allows; then
-the gap is halved until it is no more than `error` wide, with `gamma` in place of `beta`. Of the rate only that it did not drop so far needs to
+From a number that is safe, C0, the number is doubled until the maximum connection establishment rate drops below the share `beta`; then the
+gap is halved until it is no more than `error` wide, with `gamma` in place of `beta`. Whether the rate dropped so far is all that needs to
 be known: the rate that held last is tried, then half of it, and so on down to that share.
 """
 
@@ -71,7 +71,9 @@ async def measure(phases: Phases, rate_per_s: float) -> TableCapacity:
     safe, safe_rate, failed_from = setting.first_connections, rate_per_s, None
     found = await fill.holds(safe, safe_rate, setting.beta_ratio)
     if found is None:
-        words = f"not even {safe} connections were established at {si(rate_per_s, '/s')} or less; write a smaller capacity_from or fill_rate"
+        words = (
+            f"not even {safe} connections were established at {si(rate_per_s, '/s')} or less; write a smaller capacity_from or fill_rate"
+        )
         doubt = Doubt(DoubtKind.NO_LOWER_BOUND, words, "capacity_connections")
         return TableCapacity(safe, rate_per_s, None, None, safe, tuple(fill.rows), (f"capacity: {words}",), (doubt,))
     safe_rate = begins_per_s = found

@@ -77,10 +77,10 @@ def _result(search: _Search, low: float, high: float, by_generator: str, again: 
         words = f"the generator did not begin connections any faster ({by_generator}): the DUT's limit is higher"
         doubts.append(Doubt(DoubtKind.NO_UPPER_BOUND, words, figure))
     if not low:
-        last = search.rows[-1]
+        last, count = search.rows[-1], search.connections
         words = (
-            f"not even at {si(high, '/s')} was each of {search.connections} connections established: {last['arrived_connections']} arrived, "
-            f"{last['different_connections']} of them with addresses and ports of their own, {last['validated_connections']} answers came back"
+            f"not even at {si(high, '/s')} was each of {count} connections established: {last['arrived_connections']} arrived, "
+            f"{last['different_connections']} translated each in its own way, {last['validated_connections'] or 0} answers came back"
         )
         doubts.append(Doubt(DoubtKind.NO_LOWER_BOUND, words, figure))
     if again is not None and not again.passes:

@@ -63,4 +63,4 @@ async def measure(bench: Bench, cell: Cell, phases: Phases, fill_per_s: float) -
         reset_repeats=1,
     )
     known = KnownConnections(phases, setting.connections, fill_per_s)
-    return await suite.measure(replace(bench, generator=known), replace(cell, setting=of_suite))
+    return await suite.measure(replace(bench, generator=known), cell.model_copy(update={"setting": of_suite}))

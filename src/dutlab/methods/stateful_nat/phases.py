@@ -109,7 +109,9 @@ class Phases:
         outcome = await self._offer(replace(self._load(connections, rate_per_s, Directions.FORWARD), learns=True))
         learned = outcome.learned.get(self.link)
         if learned is None:
-            raise MeasurementError("the generator does not tell which addresses and ports came out of the DUT", remedy="leave generator out")
+            raise MeasurementError(
+                "the generator does not tell which addresses and ports came out of the DUT", remedy="leave generator out"
+            )
         return outcome, learned
 
     async def answer(self, connections: int, rate_per_s: float) -> Outcome:
@@ -124,7 +126,8 @@ class Phases:
             await self.sleep(self.setting.expires_s)
         else:
             raise MeasurementError(
-                "nothing makes this DUT forget its connections", remedy="write expires: the longest time-out of its connections, or take a DUT of family linux"
+                "nothing makes this DUT forget its connections",
+                remedy="write expires: the longest time-out of its connections, or take a DUT of family linux",
             )
 
     async def counts(self) -> FlowCounts:

@@ -1,4 +1,4 @@
-"""Method `stateful-nat`: the measurements of RFC 9693 for one frame size and number of connections, in order: the first gives the rate of the others.
+"""Method `stateful-nat`: the measurements of RFC 9693 for one frame size and number of connections, the rate of connections first.
 
 Figures of a link; what is not known is absent:
 
@@ -13,7 +13,7 @@ Tables `establishment_trials`, `capacity_trials`, `capacity`, `tear_down` have e
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dutlab.doubts import Doubt
@@ -36,74 +36,90 @@ HELD_BACK_MARGIN = 2.0
 
 
 @dataclass
-class _Found:
+class _Suite:
+    """What the tests work with, and what they have found."""
+
+    bench: Bench
+    cell: Cell
+    phases: Phases
+    fill_per_s: float | None
     figures: dict[str, float] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
+
+    @property
+    def fill(self) -> float:
+        """Connections a second of a first phase. Raises MeasurementError where none is known."""
+        if self.fill_per_s is None:
+            raise MeasurementError("no rate was found at which connections can be begun", remedy="write a fill_rate")
+        return self.fill_per_s
+
+    def add(self, figures: Mapping[str, float], tables: Mapping[str, Table], notes: Sequence[str], doubts: Sequence[Doubt]) -> None:
+        """What a test found."""
+        self.figures |= figures
+        self.tables |= tables
+        self.notes += notes
+        self.doubts += doubts
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Raises InputError, HostError, MachineTooBusy, and MeasurementError when no test found anything."""
     setting, link = cell.setting_as(StatefulNatSetting), cell.links[0]
-    phases, found = Phases(bench.generator, bench.states, link, setting), _Found()
+    phases, failed = Phases(bench.generator, bench.states, link, setting), list[str]()
+    of = _Suite(bench, cell, phases, setting.fill_pps)
     if bench.states is not None:
         if setting.table_connections is not None:
             await bench.states.limit(setting.table_connections)
         await bench.states.keep(KEPT_S)
-    fill = setting.fill_pps
-    for test in NatTest:
-        if test not in setting.tests or (test in loaded.BENCHMARKS and test is not _first_loaded(setting)):
-            continue
+    for work in dict.fromkeys(_WORK[test] for test in NatTest if test in setting.tests):
         try:
-            if test is NatTest.ESTABLISHMENT:
-                rate = await establishment.measure(
-                    phases, setting.connections, await _highest(bench, phases), width=setting.width_ratio
-                )
-                _add(found, rate.figures, {"establishment_trials": rate.rows}, rate.notes, rate.doubts)
-                if fill is None and rate.lower_per_s is not None:
-                    fill = rate.lower_per_s * FILL_SHARE
-                continue
-            if fill is None:
-                raise MeasurementError("no rate was found at which connections can be begun", remedy="write a fill_rate")
-            if test is NatTest.CAPACITY:
-                table = await capacity.measure(phases, fill)
-                _add(found, table.figures, {"capacity_trials": table.rows, "capacity": [table.row]}, table.notes, table.doubts)
-            elif test is NatTest.TEAR_DOWN:
-                torn = await tear_down.measure(phases, setting.connections, fill)
-                _add(found, torn.figures, {"tear_down": torn.rows}, torn.notes, torn.doubts)
-            else:
-                under = await loaded.measure(bench, cell, phases, fill)
-                _add(found, under.figures[cell.link_label], under.tables, under.notes, under.doubts)
+            await work(of)
         except MachineTooBusy:
             raise
         except MeasurementError as e:
-            found.failed.append(f"{test.value}: {e}")
-    if not found.tables:
-        raise MeasurementError("; ".join(found.failed), raw=phases.raw)
+            failed.append(f"{work.__name__.strip('_').replace('_', '-')}: {e}")
+    if not of.tables:
+        raise MeasurementError("; ".join(failed), raw=phases.raw)
     return Measured(
-        figures={link: found.figures},
-        notes=[*found.notes, *found.failed],
-        doubts=(*found.doubts, *phases.doubts.values()),
+        figures={link: of.figures},
+        notes=[*of.notes, *failed],
+        doubts=(*of.doubts, *phases.doubts.values()),
         raw={f"{name}.gz": gzip.compress(said, mtime=0) for name, said in phases.raw.items()},
         facts=phases.facts,
-        tables=found.tables,
+        tables=of.tables,
     )
 
 
-def _first_loaded(setting: StatefulNatSetting) -> NatTest:
-    """The test of known connections that comes first; the others come with it."""
-    return next(test for test in NatTest if test in setting.tests and test in loaded.BENCHMARKS)
+async def _establishment(of: _Suite) -> None:
+    setting = of.phases.setting
+    rate = await establishment.measure(of.phases, setting.connections, await _highest(of.bench, of.phases), width=setting.width_ratio)
+    of.add(rate.figures, {"establishment_trials": rate.rows}, rate.notes, rate.doubts)
+    if of.fill_per_s is None and rate.lower_per_s is not None:
+        of.fill_per_s = rate.lower_per_s * FILL_SHARE
 
 
-def _add(
-    found: _Found, figures: Mapping[str, float], tables: Mapping[str, Table], notes: Sequence[str], doubts: Sequence[Doubt]
-) -> None:
-    found.figures |= figures
-    found.tables |= tables
-    found.notes += notes
-    found.doubts += doubts
+async def _known_connections(of: _Suite) -> None:
+    found = await loaded.measure(of.bench, of.cell, of.phases, of.fill)
+    of.add(found.figures[of.cell.link_label], found.tables, found.notes, found.doubts)
+
+
+async def _tear_down(of: _Suite) -> None:
+    found = await tear_down.measure(of.phases, of.phases.setting.connections, of.fill)
+    of.add(found.figures, {"tear_down": found.rows}, found.notes, found.doubts)
+
+
+async def _capacity(of: _Suite) -> None:
+    found = await capacity.measure(of.phases, of.fill)
+    of.add(found.figures, {"capacity_trials": found.rows, "capacity": [found.row]}, found.notes, found.doubts)
+
+
+_WORK: Mapping[NatTest, Callable[[_Suite], Awaitable[None]]] = {
+    NatTest.ESTABLISHMENT: _establishment,
+    **dict.fromkeys(loaded.BENCHMARKS, _known_connections),
+    NatTest.TEAR_DOWN: _tear_down,
+    NatTest.CAPACITY: _capacity,
+}
 
 
 async def _highest(bench: Bench, phases: Phases) -> float:

@@ -1,7 +1,7 @@
 """Connection tear-down rate (RFC 9693 section 4.8): N connections ÷ the time in which the DUT deletes all of them at once.
 
-The time of the command holds what it takes to reach the DUT. The same command on an empty table takes that too, so both are kept. Afterwards
-each connection is answered: nothing may come through.
+The time of the command holds what it takes to reach the DUT. The same command on an empty table takes that too, so both are kept.
+Afterwards each connection is answered: nothing may come through.
 """
 
 from __future__ import annotations

@@ -52,7 +52,11 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead=LEAD,
         tables=(
             *(table for table in tables if table.rows),
-            *(of_test for name, title in _TRIALS.items() if (of_test := trials_table(name, title, groups, lambda _: _OF_TRIAL)) is not None),
+            *(
+                of_test
+                for name, title in _TRIALS.items()
+                if (of_test := trials_table(name, title, groups, lambda _: _OF_TRIAL)) is not None
+            ),
         ),
         curves=tuple(_curves(groups)),
         words=tuple(notes_of(groups)),
@@ -127,7 +131,9 @@ def _loaded(groups: Sequence[Group], book: NoteBook) -> Table:
         _row(g, _setting(g).directions.value, *(value_of(g, g.cell.link_label, figure, book) for _, figure in _LOADED))
         for g in _asked(groups, *LOADED)
     ]
-    return _table("nat-loaded", "Known connections (section 4.7): throughput, frame loss, latency, all directions together", columns, rows, book)
+    return _table(
+        "nat-loaded", "Known connections (section 4.7): throughput, frame loss, latency, all directions together", columns, rows, book
+    )
 
 
 def _tear_down(groups: Sequence[Group], book: NoteBook) -> Table:
@@ -153,8 +159,8 @@ def _capacity(groups: Sequence[Group], book: NoteBook) -> Table:
     )  # fmt: skip
     rows = [
         _row(
-            g, *_ports(g), str(len(g.measured)), grouped(str(_setting(g).first_connections)), *(_of_search(g, name) for name in ("r0_per_s", "rs_per_s")),
-            grouped(str(_setting(g).error_connections)), value_of(g, g.cell.link_label, figure, book), *_percentiles(g, figure),
+            g, *_ports(g), str(len(g.measured)), grouped(str(_setting(g).first_connections)), _of_search(g, "r0_per_s"),
+            _of_search(g, "rs_per_s"), grouped(str(_setting(g).error_connections)), value_of(g, g.cell.link_label, figure, book), *_percentiles(g, figure),
             value_of(g, g.cell.link_label, "capacity_upper_connections", book),
         )
         for g in _asked(groups, NatTest.CAPACITY)

@@ -91,10 +91,8 @@ class StatefulNatSetting(DirectedSetting):
         return max(self.connections, self.most_connections if NatTest.CAPACITY in self.tests else 0)
 
     def traffic(self, count: int, seed: int) -> Traffic:
-        """So many connections, drawn without repetition from the ranges of ports (RFC 9693 section 4.4); of another seed in another order."""
-        return Traffic(
-            flows=FlowSet(count=count, seed=seed, source_ports=self.source_ports, destination_ports=self.destination_ports)
-        )
+        """So many connections, drawn without repetition from the ranges of ports (RFC 9693 section 4.4); of another seed others."""
+        return Traffic(flows=FlowSet(count=count, seed=seed, source_ports=self.source_ports, destination_ports=self.destination_ports))
 
 
 class StatefulNatWorkload(FrameWorkload):

@@ -200,7 +200,10 @@ class Engine:
 
     @contextlib.asynccontextmanager
     async def _opened(self, directions: Sequence[Direction], *, learns: bool = False) -> AsyncIterator[list[str]]:
-        """The ports of `directions`, open, those that learn with a back end that reads frames; yields what the agents say of them. After a failure the agents are gone, and all they held."""
+        """The ports of `directions`, open, those that learn with a back end that reads frames; yields what the agents say of them.
+
+        After a failure the agents are gone, and all they held.
+        """
         try:
             for host in _hosts_of(directions):
                 await self._agent(host)
