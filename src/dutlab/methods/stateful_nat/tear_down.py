@@ -51,7 +51,7 @@ async def measure(phases: Phases, connections: int, rate_per_s: float, *, clock:
     took_s, empty_s = max(clock() - began, 1e-9), median(empty)
     left = (await phases.answer(connections, rate_per_s * phases.setting.alpha_ratio)).flows[0].received_frames
     figures = {"tear_down_per_s": connections / took_s, "tear_down_s": took_s}
-    row: Row = {"connections": connections, "tracked_flows": tracked, "took_s": took_s, "empty_s": empty_s, "left_connections": left}
+    row: Row = {"asked_connections": connections, "tracked_flows": tracked, "took_s": took_s, "empty_s": empty_s, "left_connections": left}
     if took_s > empty_s:
         figures["tear_down_net_per_s"] = connections / (took_s - empty_s)
     if not left:

@@ -160,8 +160,8 @@ def _capacity(groups: Sequence[Group], book: NoteBook) -> Table:
     rows = [
         _row(
             g, *_ports(g), str(len(g.measured)), grouped(str(_setting(g).first_connections)), _of_search(g, "r0_per_s"),
-            _of_search(g, "rs_per_s"), grouped(str(_setting(g).error_connections)), value_of(g, g.cell.link_label, figure, book), *_percentiles(g, figure),
-            value_of(g, g.cell.link_label, "capacity_upper_connections", book),
+            _of_search(g, "rs_per_s"), grouped(str(_setting(g).error_connections)), value_of(g, g.cell.link_label, figure, book),
+            *_percentiles(g, figure), value_of(g, g.cell.link_label, "capacity_upper_connections", book),
         )
         for g in _asked(groups, NatTest.CAPACITY)
     ]  # fmt: skip

@@ -100,6 +100,7 @@ class StatefulNatWorkload(FrameWorkload):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StatefulNatSetting
+    answers_own_flows: ClassVar[bool] = True
 
     tests: tuple[NatTest, ...] = tuple(NatTest)
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
