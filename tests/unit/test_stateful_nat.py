@@ -162,7 +162,7 @@ async def test_a_dut_that_forgets_by_itself_alone_is_waited_for():
         waited.append(seconds)
         await generator.states.forget()
 
-    phases = Phases(generator, None, "a", cell(expires="30s").setting, sleep)
+    phases = Phases(generator, None, "a", cell(expires="30s").setting, sleep=sleep)
     assert (await phases.trial(100, 1000.0)).passes
     assert waited == [30]
     measured = await measure(

@@ -395,6 +395,8 @@ class Bench:
     readings: Readings | None = None
     """None: no sensor tells anything while the trial goes on. Likewise `power`: nothing switches the DUT."""
     power: PowerControl | None = None
+    again: int = 0
+    """How often a load that other work disturbed may be offered again by a method that sees to it itself (`Offer.once`)."""
     tell: Tell = nobody
     """Takes what a method knows meanwhile, for whoever looks on."""
 

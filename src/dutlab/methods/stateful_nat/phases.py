@@ -77,6 +77,8 @@ class Phases:
     states: StateTable | None
     link: str
     setting: StatefulNatSetting
+    again: int = TRIES - 1
+    """How often a trial that other work disturbed is made again; with 0 it counts as it is."""
     sleep: Sleep = asyncio.sleep
     traffic: Traffic = field(default_factory=Traffic)
     """That of the connections that were begun last."""
@@ -89,14 +91,14 @@ class Phases:
     async def trial(self, connections: int, rate_per_s: float) -> NatTrial:
         """So many new connections at a rate, and then an answer to each. Raises MeasurementError, HostError."""
         spoilt = ""
-        for _ in range(TRIES):
+        for _ in range(max(TRIES, self.again + 1)):
             first, learned = await self.begin(connections, rate_per_s)
             (begun,) = first.flows
             behind = starved(self._load(connections, rate_per_s, Directions.FORWARD), begun)
             second = None
             if min(begun.sent_frames, learned.frames, learned.different) == connections:
                 second = await self.answer(connections, rate_per_s * self.setting.alpha_ratio)
-            spoilt = _spoilt(first) or (_spoilt(second) if second is not None else "")
+            spoilt = self._spoilt(first) or (self._spoilt(second) if second is not None else "")
             if not spoilt:
                 return NatTrial(connections, rate_per_s, begun, learned, None if second is None else second.flows[0], behind)
         raise MachineTooBusy(f"{connections} connections at {si(rate_per_s, '/s')}: {spoilt}", raw=self.raw)
@@ -144,6 +146,13 @@ class Phases:
         self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in found if doubt.kind not in kept}
         return outcome
 
+    def _spoilt(self, outcome: Outcome) -> str:
+        """What in it was not the DUT's doing."""
+        if outcome.link_lost or (outcome.disturbed and self.again):
+            return outcome.link_lost or outcome.disturbed
+        dropped = [doubt.detail for doubt in outcome.doubts if doubt.kind is DoubtKind.RX_DROPPED]
+        return f"the receiving host had no room for frames: {'; '.join(dropped)}" if dropped else ""
+
     def _load(self, connections: int, rate_per_s: float, directions: Directions) -> Offer:
         return Offer(
             links=(self.link,),
@@ -156,11 +165,3 @@ class Phases:
             frames=connections,
             once=True,
         )
-
-
-def _spoilt(outcome: Outcome) -> str:
-    """What was not the DUT's in it."""
-    if outcome.disturbed or outcome.link_lost:
-        return outcome.disturbed or outcome.link_lost
-    dropped = [doubt.detail for doubt in outcome.doubts if doubt.kind is DoubtKind.RX_DROPPED]
-    return f"the receiving host had no room for frames: {'; '.join(dropped)}" if dropped else ""

@@ -66,7 +66,7 @@ class _Suite:
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Raises InputError, HostError, MachineTooBusy, and MeasurementError when no test found anything."""
     setting, link = cell.setting_as(StatefulNatSetting), cell.links[0]
-    phases, failed = Phases(bench.generator, bench.states, link, setting), list[str]()
+    phases, failed = Phases(bench.generator, bench.states, link, setting, bench.again), list[str]()
     of = _Suite(bench, cell, phases, setting.fill_pps)
     if bench.states is not None:
         if setting.table_connections is not None:
@@ -79,6 +79,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             raise
         except MeasurementError as e:
             failed.append(f"{work.__name__.strip('_').replace('_', '-')}: {e}")
+    if bench.states is not None:  # a full table would refuse whatever comes next
+        await bench.states.forget()
     if not of.tables:
         raise MeasurementError("; ".join(failed), raw=phases.raw)
     return Measured(
