@@ -106,7 +106,7 @@ def _table(slug: str, title: str, columns: Sequence[Column], rows: Sequence[Row]
 
 def _row(group: Group, *cells: Value | str) -> Row:
     link = group.cell.link_label
-    return Row(group.label, (*_place(group), *cells), links=link, link=link, size=group.cell.setting.size)
+    return Row(group.label, cells, links=link, link=link, size=group.cell.setting.size)
 
 
 def _establishment(groups: Sequence[Group], book: NoteBook) -> Table:
@@ -117,7 +117,7 @@ def _establishment(groups: Sequence[Group], book: NoteBook) -> Table:
     )  # fmt: skip
     rows = [
         _row(
-            g, *_ports(g), str(len(g.measured)), f"{_setting(g).width_ratio:.2g}", value_of(g, g.cell.link_label, figure, book),
+            g, *_place(g), *_ports(g), str(len(g.measured)), f"{_setting(g).width_ratio:.2g}", value_of(g, g.cell.link_label, figure, book),
             *_percentiles(g, figure), value_of(g, g.cell.link_label, "establishment_upper_per_s", book),
         )
         for g in _asked(groups, NatTest.ESTABLISHMENT)
@@ -128,7 +128,7 @@ def _establishment(groups: Sequence[Group], book: NoteBook) -> Table:
 def _loaded(groups: Sequence[Group], book: NoteBook) -> Table:
     columns = (*_PLACE, Column("direction"), *(Column(head, figure) for head, figure in _LOADED))
     rows = [
-        _row(g, _setting(g).directions.value, *(value_of(g, g.cell.link_label, figure, book) for _, figure in _LOADED))
+        _row(g, *_place(g), _setting(g).directions.value, *(value_of(g, g.cell.link_label, figure, book) for _, figure in _LOADED))
         for g in _asked(groups, *LOADED)
     ]
     return _table(
@@ -143,7 +143,7 @@ def _tear_down(groups: Sequence[Group], book: NoteBook) -> Table:
     )  # fmt: skip
     rows = [
         _row(
-            g, str(len(g.measured)), value_of(g, g.cell.link_label, "tear_down_s", book), *_percentiles(g, "tear_down_s"),
+            g, *_place(g), str(len(g.measured)), value_of(g, g.cell.link_label, "tear_down_s", book), *_percentiles(g, "tear_down_s"),
             *(value_of(g, g.cell.link_label, figure, book) for figure in ("tear_down_per_s", "tear_down_net_per_s")),
         )
         for g in _asked(groups, NatTest.TEAR_DOWN)
@@ -154,12 +154,12 @@ def _tear_down(groups: Sequence[Group], book: NoteBook) -> Table:
 def _capacity(groups: Sequence[Group], book: NoteBook) -> Table:
     figure = "capacity_connections"
     columns = (
-        *_PLACE, *_PORTS, _EXPERIMENTS, Column("C0", align="right"), Column("R0", "r0_per_s"), Column("RS", "rs_per_s"),
+        Column("link"), *_PORTS, _EXPERIMENTS, Column("C0", align="right"), Column("R0", "r0_per_s"), Column("RS", "rs_per_s"),
         Column("error", align="right"), Column("capacity", figure), *_spread(figure), Column("no longer", "capacity_upper_connections"),
     )  # fmt: skip
     rows = [
         _row(
-            g, *_ports(g), str(len(g.measured)), grouped(str(_setting(g).first_connections)), _of_search(g, "r0_per_s"),
+            g, g.cell.link_label, *_ports(g), str(len(g.measured)), grouped(str(_setting(g).first_connections)), _of_search(g, "r0_per_s"),
             _of_search(g, "rs_per_s"), grouped(str(_setting(g).error_connections)), value_of(g, g.cell.link_label, figure, book),
             *_percentiles(g, figure), value_of(g, g.cell.link_label, "capacity_upper_connections", book),
         )
