@@ -11,5 +11,5 @@ from dutlab.methods.known.case import Case, FaultyDevice, Known
 
 __all__ = ["CASES", "Case", "FaultyDevice", "Known"]
 
-CASES: tuple[Case, ...] = (*counts.CASES, *times.CASES, *translated.CASES, *rates.CASES)
+CASES: tuple[Case, ...] = (*counts.CASES, *times.CASES, *rates.CASES, *translated.CASES)
 """Every known device; those that take longest come last."""
