@@ -12,6 +12,7 @@ from capability import have_netns, need, need_program
 from dutlab import labs
 from dutlab.methods.known.translated import translator
 from dutlab.runner.verify import verify
+from dutlab.spec.workloads.stateful_nat import NatTest
 from dutlab.tools.engine.binary import find_engine
 from run_records import record_in
 
@@ -60,9 +61,8 @@ def test_connections_through_a_translator_are_learned_answered_loaded_from_both_
 async def test_a_table_of_known_size_is_found_to_the_connection(label):
     lab = await labs.up("three-node", label=label)
     try:
-        case = translator(most=333, per_s=4000, depth=40, connections=250)
-        rate, capacity = await verify(lab, [case], str(find_engine()), lambda _: None)
+        case = translator(most=283, per_s=4000, depth=40, connections=250, tests=(NatTest.CAPACITY,))
+        (capacity,) = await verify(lab, [case], str(find_engine()), lambda _: None)
     finally:
         await labs.down(label)
-    assert rate.found is not None, "how near it is depends on who else is busy"
     assert capacity.holds, capacity

@@ -160,8 +160,8 @@ def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
         first, last, seed = (_whole(rest.pop(key), key) for key in ("from", "to", "seed"))
         if last < first:
             raise ValueFault(f"no size is from {first} to {last}; write the smaller one first", FaultKind.RANGE)
-        sizes = Random(seed).choices(range(_size(first), _size(last) + 1), k=DRAWN_SIZES)  # noqa: S311 -- the same in every run
-        return _in_order(rest.pop("name", f"{first}-to-{last}-seed-{seed}"), sizes) | rest
+        drawn = Random(seed).choices(range(_size(first), _size(last) + 1), k=DRAWN_SIZES)  # noqa: S311 -- the same in every run
+        return _in_order(rest.pop("name", f"{first}-to-{last}-seed-{seed}"), drawn) | rest
     if isinstance(rest.get("sequence"), list | tuple) and "parts" not in rest:
         return _in_order(rest.pop("name", None), rest.pop("sequence")) | rest
     if isinstance(rest.get("parts"), Mapping):

@@ -48,13 +48,16 @@ class _Connections:
         raise MeasurementError(f"ports {first} to {last}: it gives each connection the next one")
 
 
-def translator(*, most: int, per_s: int, depth: int, connections: int) -> Case:
+BOTH = (NatTest.ESTABLISHMENT, NatTest.CAPACITY)
+
+
+def translator(*, most: int, per_s: int, depth: int, connections: int, tests: tuple[NatTest, ...] = BOTH) -> Case:
     """One that knows `most` connections and takes so many new ones a second, measured with so many."""
 
     async def measure(bench: Bench, device: FaultyDevice) -> list[Known]:
         setting = StatefulNatSetting(
             frame_size=FRAME,
-            tests=(NatTest.ESTABLISHMENT, NatTest.CAPACITY),
+            tests=tests,
             directions=Directions.BOTH,
             connections=connections,
             source_ports=connections,
@@ -74,8 +77,11 @@ def translator(*, most: int, per_s: int, depth: int, connections: int) -> Case:
         )
         expected = per_s * connections / (connections - depth)
         found = await found_by(suite.measure, replace(bench, states=_Connections(device)), setting)
-        answers = [("establishment_lower_per_s", expected, expected * WITHIN), ("capacity_connections", most, 0.0)]
-        return found.against(f"translates: {most} known, {per_s} new/s", answers)
+        answers = {
+            NatTest.ESTABLISHMENT: ("establishment_lower_per_s", expected, expected * WITHIN),
+            NatTest.CAPACITY: ("capacity_connections", most, 0.0),
+        }
+        return found.against(f"translates: {most} known, {per_s} new/s", [answers[test] for test in tests])
 
     words = ("translates", str(per_s), "--depth", str(depth), "--most", str(most))
     return Case("translates", "stateful-nat", words, measure, seconds=60.0)
