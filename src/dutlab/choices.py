@@ -63,7 +63,7 @@ USUAL_TESTS = tuple(Benchmark)[:6]
 ALL_TESTS = (*USUAL_TESTS, Benchmark.BURSTY)
 """Those that can be asked for."""
 
-KnownMethod = Literal["sweep", "latency", "soak", "loadtest", "rfc2544", "search"]
+KnownMethod = Literal["sweep", "latency", "soak", "loadtest", "rfc2544", "search", "stateful-nat"]
 """The methods that are tried on devices with known answers (dutlab.methods.known)."""
 METHODS: tuple[KnownMethod, ...] = get_args(KnownMethod)
 

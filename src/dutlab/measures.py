@@ -134,6 +134,7 @@ _SILENCE = "how long nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
 _ENERGY = "energy for data or packets"
+_ESTABLISHED = "establishment_lower_per_s establishment_upper_per_s"
 MEASURES: Sequence[Measure] = (
     # What was asked for, offered or set, and what the rig did.
     *_all(_U.PPS, "", _OFFERED, "intended_pps offered_pps asked_pps load_pps max_pps reference_pps max_offered_pps"),
@@ -178,6 +179,8 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.BPS_L1, "higher", _BOUND, "lower_bps_l1 upper_bps_l1 conditional_bps_l1", speed=True),
     *_all(_U.PER_S, "higher", "how many flows a second the DUT takes: bounds", "setup_lower_per_s setup_upper_per_s", speed=True),
     *_all(_U.PER_S, "higher", "the same of connections", "connections_lower_per_s connections_upper_per_s", speed=True),
+    *_all(_U.PER_S, "higher", "new connections a second that a translator establishes (RFC 9693): bounds", _ESTABLISHED, speed=True),
+    *_all(_U.PER_S, "higher", "connections deleted in a second (RFC 9693)", "tear_down_per_s tear_down_net_per_s", speed=True),
     *_all(_U.PPS, "higher", "the load at which a given share is lost", "critical_pps", speed=True),
     *_all(_U.PPS, "higher", "the interval of the same", "critical_low_pps critical_high_pps low_pps high_pps", speed=True),
     *_all(_U.PPS, "higher", "a rate of somebody else's table", "pps rate_pps", speed=True),
@@ -204,6 +207,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.ONE, "higher", "how many a table holds (RFC 3511)", "concurrent_flows concurrent_upper_flows"),
     *_all(_U.ONE, "higher", "the same", "concurrent_connections concurrent_upper_connections"),
     *_all(_U.ONE, "higher", "the same", "established_connections completed_connections"),
+    *_all(_U.ONE, "higher", "connections that a translator's table holds (RFC 9693)", "capacity_connections capacity_upper_connections"),
     *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_frames burst_mean_frames"),
     *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_min_frames burst_max_frames"),
     *_all(_U.FRAMES, "higher", "the burst from which frames are lost", "lost_from_frames"),
@@ -218,7 +222,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns", speed=True),
     *_all(_U.NS, "lower", "how long a command took", "command_ns", speed=True),
     *_all(_U.NS, "lower", "until it forwards again (RFC 6201, RFC 2544 section 26.5)", "reset_ns recovery_ns", speed=True),
-    *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s duration_s real_s user_s sys_s", speed=True),
+    *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s tear_down_s duration_s real_s user_s sys_s", speed=True),
     # Less is better.
     *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns jitter_ns"),
     *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_max_ns"),

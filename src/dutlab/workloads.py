@@ -306,6 +306,18 @@ _PLUGS = (
         open_without=(("setup_lower_per_s", "setup_upper_per_s"), ("concurrent_flows", "concurrent_upper_flows")),
     ),
     WorkloadPlug(
+        "stateful-nat",
+        says="Stateful NAT by RFC 9693: connections a second, throughput, loss, latency, tear-down, size of the table.",
+        settings="dutlab.spec.workloads.stateful_nat:StatefulNatWorkload",
+        method="dutlab.methods.stateful_nat.suite:measure",
+        section="dutlab.report.sections.stateful_nat:section",
+        figures=("establishment_lower_per_s throughput_pps capacity_connections tear_down_per_s",),
+        open_without=(
+            ("establishment_lower_per_s", "establishment_upper_per_s"),
+            ("capacity_connections", "capacity_upper_connections"),
+        ),
+    ),
+    WorkloadPlug(
         "connections",
         says="TCP connections with requests and answers: new ones a second, and most at once.",
         settings="dutlab.spec.workloads.connections:ConnectionsWorkload",

@@ -57,6 +57,8 @@ NOT_FIGURES = frozenset(
         "line_rate_bps_l1", "load_percent", "logical_sector_bytes", "loss_percent", "lost_percent", "lowest_pps", "max_ns", "mean_iops",
         "mean_ns", "memory_bytes", "message_bytes", "min_ns", "monotonic_ns", "mss_bytes", "ndr_loss_percent", "ndr_percent",
         "nf_conntrack_count", "offered_s", "omit_s", "open_max_connections", "overload_pps", "overload_s", "p50_ns", "p90_ns", "p999_ns",
+        "arrived_connections", "c0_connections", "capacity_trials", "cs_connections", "ct_connections", "different_connections", "empty_s",
+        "establishment_trials", "left_connections", "r0_per_s", "rs_per_s", "safe_per_s", "took_s", "validated_connections",
         "p99_ns", "pdr_loss_percent", "pdr_percent", "physical_sector_bytes", "rampup_s", "rate_percent", "reads_percent", "realtime_ns",
         "received_bytes", "received_monotonic_ns", "value_pps", "replied_monotonic_ns", "request_bytes", "reset_by_path_count", "reset_by_sink_count",
         "response_bytes", "rtt_p{}_ns", "rx_bps", "rx_pps", "sent_bytes", "sent_s", "sequence_bytes", "set_up_flows", "setup_trials",

@@ -25,6 +25,7 @@ from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.setting import Setting
 from dutlab.spec.workloads.soak_power import PowerPhase
 from dutlab.spec.workloads.state import StateTest
+from dutlab.spec.workloads.stateful_nat import NatTest
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.store.record import TrialRecord, record_schema
 from dutlab.workloads import settable
@@ -80,6 +81,12 @@ OF_WORKLOAD = {
         "response_bytes": st.integers(0, 10**6), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
         "highest_per_s": rates, "most_connections": counts, "fill_per_s": st.none() | rates, "timeout_s": seconds,
         "sources": st.integers(1, 64),
+    },
+    "stateful-nat": {
+        "tests": st.lists(st.sampled_from(NatTest), unique=True).map(tuple), "directions": st.sampled_from(["forward", "both"]),
+        "connections": counts, "source_ports": counts, "alpha_ratio": st.floats(0.001, 1), "beta_ratio": st.floats(0.001, 1),
+        "gamma_ratio": st.floats(0.001, 1), "first_connections": counts, "most_connections": counts, "error_connections": counts,
+        "table_connections": st.none() | counts, "expires_s": st.none() | seconds,
     },
     "routes": {"goals": st.none(), "preset": st.none()},
     "fio": {

@@ -216,6 +216,14 @@ def test_what_is_not_one_whole_cable_at_the_same_end_is_not_shared(written, inst
     assert f"{at} duplicate" in brief(faults_of_testbed(FAN_IN.replace(written, instead)))
 
 
+def test_links_of_both_versions_of_ip_may_share_a_whole_path():
+    both = FAN_IN.replace(
+        "b: {path: [s2:eth0, dut:in-b, dut:out, t1:eth0], addresses: [10.0.1.2/24, 10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24]}",
+        'b: {path: [s1:eth0, dut:in-a, dut:out, t1:eth0], addresses: ["fd00:1::2/64", "fd00:1::1/64", "fd00:2::1/64", "fd00:2::2/64"]}',
+    )
+    assert load(both).ports_of("dut") == ["in-a", "out"]
+
+
 def test_a_black_box_has_no_way_in_and_is_the_dut_alone():
     box = RIGHT.replace('{ssh: "admin@[2001:db8::1]:2222", family: freebsd-pf}', "{family: black-box}")
     assert load(box).hosts["dut"].ssh is None

@@ -36,9 +36,9 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 @click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
-    """Takes about three minutes.
+    """Takes about four minutes.
 
-    Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
+    Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold, police and translate frames by rule.
     With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower. With --lab uml-truth: a router on
     user-mode Linux whose queue delays, drops, doubles, reorders, damages or polices (netem, tbf), held against the queue's own counters.
 

@@ -96,6 +96,12 @@ class Offer:
 
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
     """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
+    frames: int | None = None
+    """Each direction ends after so many, however long they take; `duration` is their time at the rate. None: it ends with the duration."""
+    learns: bool = False
+    """The port that receives keeps the addresses and ports of the frames, as they arrive, for offers that follow (RFC 9693 section 4.2)."""
+    answers_learned: bool = False
+    """Frames from sink to source answer those that the sink's port has learned, one after the other, with their addresses and ports."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
@@ -267,6 +273,15 @@ class LostSoFar:
 
 
 @dataclass(frozen=True)
+class LearnedTuples:
+    """Addresses and ports of frames as they arrived, which the port that received them keeps."""
+
+    frames: int
+    """Each frame once."""
+    different: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Report of a generator on one trial."""
 
@@ -283,6 +298,8 @@ class Outcome:
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `intended_frames` is of that time."""
     began_s: float | None = None
     """Wall clock of the first frame, in seconds since the epoch, where the generator reports it."""
+    learned: Mapping[str, LearnedTuples] = field(default_factory=dict)
+    """By flow, where the offer had the receiver learn."""
     disturbed: str = ""
     """Effect of other work on the testbed, where it was too much; empty where it was not, or was not read."""
     link_lost: str = ""
@@ -378,6 +395,8 @@ class Bench:
     readings: Readings | None = None
     """None: no sensor reports during the trial. `power` is None where the DUT cannot be switched."""
     power: PowerControl | None = None
+    again: int = 0
+    """How often a load that other work disturbed may be offered again by a method that sees to it itself (`Offer.once`)."""
     tell: Tell = nobody
     """Takes what a method knows meanwhile, for whoever looks on."""
 

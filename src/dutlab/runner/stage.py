@@ -376,6 +376,6 @@ def _driver(
         generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator])
         if plug.load is not LoadPattern.SEVERAL:  # the trial itself is done again where its one load was disturbed
             generator = replace(generator, most_again=0)
-        return generator.counted(await method(replace(bench, generator=generator), cell))
+        return generator.counted(await method(replace(bench, generator=generator, again=generator.most_again), cell))
 
     return by_tool if plug.tool else by_method

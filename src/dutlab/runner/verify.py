@@ -31,6 +31,11 @@ class KnownDevice:
         await self._process.write(b"\n")
         return int((await self.said())["wronged"])
 
+    async def forget(self) -> None:
+        """Has one that translates forget every connection. Raises ToolFailed."""
+        await self._process.write(b"forget\n")
+        await self.said()
+
     async def said(self) -> dict[str, int]:
         """Its next line. Raises ToolFailed."""
         try:

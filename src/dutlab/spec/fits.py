@@ -78,7 +78,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
     modes = [mode for name, mode in FAMILY_MODES.get(bed.family, {}).items() if name in named]
     tunnels = {mode.name: mode.tunnel for mode in sorted(modes, key=lambda mode: mode.name) if mode.tunnel}
     closed = sorted(mode.name for mode in modes if not mode.behaviour.admits_unsolicited)
-    if getattr(workload, "directions", "forward") == "both" and closed:
+    if getattr(workload, "directions", "forward") == "both" and closed and not workload.answers_own_flows:
         yield (
             f"sends in both directions at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every "
             "frame from the sink; write directions: forward, or drive these modes in a separate experiment"

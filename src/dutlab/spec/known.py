@@ -51,8 +51,8 @@ class KnownLab:
     """Link → the hosts on it, in the order of its ports."""
     family: str = "linux"
     """Family of the measured host."""
-    ipv6: bool = False
-    """True if its links' addresses are IPv6."""
+    ipv6: frozenset[str] = frozenset()
+    """Those of its links whose addresses are IPv6."""
     segments: frozenset[str] = frozenset()
     """Those of its links that are not paths."""
     one_sink: bool = False
@@ -85,7 +85,7 @@ _ONE_KERNEL = dict.fromkeys((mode.name for mode in TUNNELS), "source and sink ar
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "four-queues", "three-node-rfc2544", "three-node-ssh")}
     | {
-        "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
+        "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=frozenset({"a", "b"})),
         "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
         "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD),
         "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
@@ -93,9 +93,10 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "qemu-two-sites": KnownLab({"a": ROLES}, guests=2),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
+        "dual-stack": KnownLab({"ipv4": ROLES, "ipv6": ROLES}, ipv6=frozenset({"ipv6"}), one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "two-port": KnownLab({"a": ROLES}, one_tester=True, lacking=_ONE_KERNEL),
-        "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=True, one_tester=True, lacking=_ONE_KERNEL),
+        "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=frozenset({"a"}), one_tester=True, lacking=_ONE_KERNEL),
         "bridge": KnownLab({"a": ROLES, "b": ROLES}, is_transparent=True),
         "two-port-bridge": KnownLab({"a": ROLES}, one_tester=True, is_transparent=True),
         "back-to-back": KnownLab({"a": ("source", "sink")}),

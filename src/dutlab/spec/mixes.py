@@ -7,12 +7,14 @@ aaafg                                        an IMIX genome (RFC 6985), sent in 
 {name: mine, genome: aAz, table: {A: 100, z: 1518}}
 {name: own-order, sequence: [64, 64, 1518]}  this order, over and over
 {from: 64, to: 1518, step: 2}                one frame of each size, over and over
+{from: 64, to: 1518, seed: 7}                a thousand sizes drawn at random from the range, in this order, over and over
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ValidationError, model_serializer
@@ -31,6 +33,9 @@ LONGEST_FRAME = FrameBytes(9216 + 18)
 """The largest MTU that a link may have, with Ethernet header and FCS (IEEE 802.3: 14 + 4 bytes)."""
 MOST_WEIGHT = 10_000
 _SWEEP = frozenset({"from", "to", "step"})
+_DRAWN = frozenset({"from", "to", "seed"})
+DRAWN_SIZES = 1000
+"""So many are drawn from a range: their mean is that of the range within a few percent."""
 
 
 class Mix(SpecModel):
@@ -52,7 +57,7 @@ class Mix(SpecModel):
                 **{key: {"type": "object"} for key in ("parts", "table")},
                 "sequence": {"type": "array", "items": {"type": "integer"}},
                 "genome": {"type": "string"},
-                **{key: {"type": "integer"} for key in sorted(_SWEEP)},
+                **{key: {"type": "integer"} for key in sorted(_SWEEP | _DRAWN)},
             },
             "additionalProperties": False,
         },
@@ -151,6 +156,12 @@ def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
         if step < 1 or last < first:
             raise ValueFault(f"no sweep leads from {first} to {last} in steps of {step}; go upwards, by at least 1 byte", FaultKind.RANGE)
         return _in_order(rest.pop("name", f"{first}-to-{last}-by-{step}"), range(_size(first), _size(last) + 1, step)) | rest
+    if rest.keys() >= _DRAWN:
+        first, last, seed = (_whole(rest.pop(key), key) for key in ("from", "to", "seed"))
+        if last < first:
+            raise ValueFault(f"no size is from {first} to {last}; write the smaller one first", FaultKind.RANGE)
+        drawn = Random(seed).choices(range(_size(first), _size(last) + 1), k=DRAWN_SIZES)  # noqa: S311 -- the same in every run
+        return _in_order(rest.pop("name", f"{first}-to-{last}-seed-{seed}"), drawn) | rest
     if isinstance(rest.get("sequence"), list | tuple) and "parts" not in rest:
         return _in_order(rest.pop("name", None), rest.pop("sequence")) | rest
     if isinstance(rest.get("parts"), Mapping):

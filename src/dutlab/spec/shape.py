@@ -63,7 +63,7 @@ class TestbedShape:
         lab = LABS[name]
         links = {
             link: LinkBounds(
-                ipv6=lab.ipv6,
+                ipv6=link in lab.ipv6,
                 ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
                 hosts=hosts,
                 is_segment=link in lab.segments,

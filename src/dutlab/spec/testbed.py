@@ -277,13 +277,21 @@ def _how_to_share(first: Link, second: Link, port: Port) -> str:
     if not cables or not second.path:
         return ""
     if len([cable for cable in second.end_cables if cable in first.end_cables]) > 1:
-        return "; these two are one path: links share the cable at one end alone"
+        return "; these two are one path: links share the cable at one end alone, unless one is of IPv4 and the other of IPv6"
     near, far = (f"{of} {address}" for of, address in (cables[0].near, cables[0].far))
     return f"; to share its cable, write both of its ports as link {first.name} has them, at the {cables[0].end}'s end alone: {near}, {far}"
 
 
+def _dual_stack(first: Link, second: Link) -> bool:
+    """Whether the two are one path with addresses of IPv4 and of IPv6."""
+    versions = [{address.version for address in link.addresses} for link in (first, second)]
+    return bool(first.path) and first.ports == second.ports and versions[0].isdisjoint(versions[1])
+
+
 def _shared(first: Link, second: Link, at: int) -> bool:
-    """Return whether the port at this place of the second is on the one cable that both have, at the same end of both."""
+    """Return whether the port at this place of the second is on the one cable that both have, at the same end of both, or both are one path."""
+    if _dual_stack(first, second):
+        return True
     common = [cable for cable in second.end_cables if cable in first.end_cables]
     return len(common) == 1 and second.ports[at] in {port for port, _ in (common[0].near, common[0].far)}
 

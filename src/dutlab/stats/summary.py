@@ -70,3 +70,12 @@ def _order_rank(n: int, confidence: float) -> tuple[int, float]:
 def summarise(values: Sequence[float]) -> Summary:
     """Median, range and, from six values on, the 95 % interval. Raises ValueError for none."""
     return Summary(len(values), median(values), min(values), max(values), order_interval(values))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which a share of the values lie, interpolated (Hyndman and Fan's type 7). Raises ValueError for none."""
+    if not values:
+        raise ValueError("no values have no percentile")
+    ordered, at = sorted(values), share * (len(values) - 1)
+    low = ordered[int(at)]
+    return low + (ordered[min(int(at) + 1, len(values) - 1)] - low) * (at % 1)

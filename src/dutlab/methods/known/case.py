@@ -50,6 +50,9 @@ class FaultyDevice(Protocol):
     async def wronged(self) -> int:
         """Frames that it dropped, doubled, swapped or damaged so far."""
 
+    async def forget(self) -> None:
+        """Has one that translates forget every connection."""
+
 
 Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]
 

@@ -77,6 +77,8 @@ class WorkloadModel(SpecModel):
     """Setting of each of its drives."""
     on_segments: ClassVar[bool] = False
     """True if it measures between every two hosts of a segment; others go from one end of a path to the other."""
+    answers_own_flows: ClassVar[bool] = False
+    """Whether what it sends from the sink belongs to flows that it began at the source."""
     own_frames: ClassVar[bool] = False
     """True if it sends frames that no kernel makes."""
     goes_to_sink: ClassVar[bool] = False

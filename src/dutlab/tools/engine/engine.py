@@ -99,7 +99,7 @@ class Engine:
             agent.take_lines()
         load = EngineLoad(offer)
         watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates), every_s=offer.readings_every)
-        async with self._opened(directions) as notes:
+        async with self._opened(directions, learns=offer.learns) as notes:
             if offer.warmup > 0:
                 warming = load.warming_up(offer.warmup, WARMUP_DRAIN)
                 await self._part(directions, warming, await self._clocks(directions)).carry_out()
@@ -199,17 +199,22 @@ class Engine:
         return self._agents[role]
 
     @contextlib.asynccontextmanager
-    async def _opened(self, directions: Sequence[Direction]) -> AsyncIterator[list[str]]:
-        """The ports of `directions`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
+    async def _opened(self, directions: Sequence[Direction], *, learns: bool = False) -> AsyncIterator[list[str]]:
+        """The ports of `directions`, open, those that learn with a back end that reads frames; yields what the agents say of them.
+
+        After a failure the agents are gone, and all they held.
+        """
         try:
             for host in _hosts_of(directions):
                 await self._agent(host)
             guarded = {port for of in directions if not of.isolated for port in (of.sends_on, of.receives_on)}
+            learning = {of.receives_on for of in directions if learns}
             wanted: dict[tuple[str, Port], dict[str, Any]] = {}
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
                     if (role, port) not in wanted:  # on a cable that links share
-                        wanted[role, port] = self._open_arguments(role, port, i, isolated=port not in guarded)
+                        backend: Backend = "af_packet" if port in learning else self._backend
+                        wanted[role, port] = self._open_arguments(role, port, i, backend, isolated=port not in guarded)
             opened = await self._asked("open", Opened, wanted)
             yield [f"{port}: {note}" for (_, port), said in opened.items() for note in (said.backend, *said.notes)]
             await self._asked("close", Done, {of: {"port": str(of[1])} for of in opened})
@@ -231,14 +236,14 @@ class Engine:
             await cancelled(*asked)
         return {of: said[of] for of in wanted}
 
-    def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
+    def _open_arguments(self, role: str, port: Port, nth: int, backend: Backend, *, isolated: bool) -> dict[str, Any]:
         networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
         cpus = self._cpus.get(role) or ()
         each = self._testbed.hosts[role].cpus_per_port
         arguments = {
             "port": str(port),
             "iface": port.interface,
-            "backend": self._backend,
+            "backend": backend,
             "guard": {"allow": networks, "isolated": isolated},
         }
         if not cpus:
@@ -271,6 +276,7 @@ class Engine:
             },
             readings=readings,
             lost_by=lost_by,
+            learned={h.direction.name: h.learned for h in heard if h.learned is not None},
             began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )

@@ -70,7 +70,9 @@ class EngineLoad:
         if direction.stream:
             one = next(of for of in offer.streams if of.name == direction.stream)
             return _of_stream(offer, one).send_plan(replace(direction, stream=""), stream)
-        parts, traffic = offer.mix.parts, offer.traffic_of.get(direction.name, offer.traffic)
+        answers_learned = offer.answers_learned and direction.is_back
+        traffic = Traffic() if answers_learned else offer.traffic_of.get(direction.name, offer.traffic)
+        parts, frames = offer.mix.parts, self.frames if self.frames is not None else offer.frames
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
             sizes = {"fixed_bytes": parts[0][0]}
@@ -90,10 +92,12 @@ class EngineLoad:
         if offer.directions is Directions.ANSWERS:  # described as what they answer
             plan |= {"answers": True, "source": str(offer.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
-        if self.frames is not None:
-            plan["frames"] = self.frames
+        if answers_learned:
+            plan["learned"] = True
+        if frames is not None:
+            plan["frames"] = frames
         streams = [plan] if broadcast is None else [plan, _to_all(offer, plan, broadcast)]
-        lasts = {"duration_ns": round(offer.duration * NS)} if offer.duration else {}
+        lasts = {"duration_ns": round(offer.duration * NS)} if offer.duration and offer.frames is None else {}
         return {"streams": streams, **lasts, **({"through_link_loss": True} if offer.once else {})}
 
     @property

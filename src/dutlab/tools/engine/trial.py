@@ -11,7 +11,7 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
-from dutlab.methods.ports import NO_TIME, Flow, OfferedChain, flow_of_stream
+from dutlab.methods.ports import NO_TIME, Flow, LearnedTuples, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -47,6 +47,8 @@ class FlowAccount:
     """When the first frame was sent, by the sender's clock; None if none was."""
     links_lost: tuple[str, ...] = ()
     """Ports that lost their link meanwhile, in words."""
+    learned: LearnedTuples | None = None
+    """What the receiving port keeps of the frames; None where it was not asked to."""
 
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
         """Add the places where frames got lost between two readings of the path's counters."""
@@ -113,6 +115,8 @@ class Part:
             empty = {"streams": [], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]}
             receive = plans.setdefault(direction.receives_on, {}).setdefault("receive", empty)
             receive["streams"].append(stream)
+            if self.load.offer.learns:
+                receive["learn"] = stream
             if not self.clocks.are_one(direction.sender, direction.receiver):
                 ahead = self.clocks.ahead(direction.sender, direction.receiver)
                 receive.setdefault("sender_clocks", []).append({"stream": stream, "clock": {"ahead_ns": ahead.ns}})
@@ -236,6 +240,7 @@ class Part:
             of_sender.seconds if sent.ended == "stopped" else None,
             of_sender.first_monotonic_ns,
             tuple(links_lost(sent, received)),
+            None if (learned := of_receiver.learned) is None else LearnedTuples(learned.frames, learned.different),
         )
 
 
