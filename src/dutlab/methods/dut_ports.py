@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.units import Seconds
 
 
@@ -43,6 +44,12 @@ class DutControl(Protocol):
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
         """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
+
+    async def fail(self, event: ConvergenceEvent) -> DutChange:
+        """Makes a path fail. Raises InputError for a host that is not there, HostError."""
+
+    async def recover(self, event: ConvergenceEvent) -> DutChange:
+        """Takes that back. Raises TestbedError."""
 
 
 @dataclass(frozen=True)

@@ -267,6 +267,16 @@ class LostSoFar:
 
 
 @dataclass(frozen=True)
+class Outage:
+    """When a flow lost its frames, by their numbers: two frames, each sent between two instants of the wall clock (s since the epoch)."""
+
+    first_lost_s: tuple[float, float]
+    """The first frame that was lost."""
+    back_s: tuple[float, float] | None
+    """The first that came after the last lost one; None where none is known to have come."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a generator reports of one trial."""
 
@@ -283,6 +293,8 @@ class Outcome:
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `intended_frames` is of that time."""
     began_s: float | None = None
     """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
+    outages: Mapping[str, Outage] = field(default_factory=dict)
+    """By flow, of those that lost frames and were looked at often enough to tell when."""
     disturbed: str = ""
     """What other work on the testbed took from it, where that was too much; empty where it was not, or nobody looked."""
     link_lost: str = ""

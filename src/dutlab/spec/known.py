@@ -93,6 +93,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
+        "two-paths": KnownLab({"a": ("source", "dut", "far", "sink"), "second": ("dut", "far")}),
         "two-port": KnownLab({"a": ROLES}, one_tester=True, lacking=_ONE_KERNEL),
         "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=True, one_tester=True, lacking=_ONE_KERNEL),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
