@@ -179,10 +179,11 @@ def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, chan
 
 
 def _since(change: DutChange, between: tuple[float, float] | None) -> tuple[float, float] | tuple[None, None]:
-    """Two instants, counted from when the command was given."""
+    """Two instants, counted from when the command was given: what follows from it cannot be before it."""
     if between is None:
         return None, None
-    return (between[0] - change.began_s) * _NS, (between[1] - change.began_s) * _NS
+    low, high = ((at_s - change.began_s) * _NS for at_s in between)
+    return (max(low, 0.0) if high >= 0 else low), high
 
 
 def _why_not(load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> str:
