@@ -30,7 +30,7 @@ from dutlab.spec.traffic import Spread
 from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import alone, outside
 from dutlab.spec.workloads.reconf import AROUND_TRIAL_S, SHORTEST_AROUND
-from dutlab.spec.workloads.setting import DrainSaid, FrameSize, Params, PositiveRate, SecondsLong, Setting, Words
+from dutlab.spec.workloads.setting import DrainSaid, FrameSize, Identity, Params, PositiveRate, SecondsLong, Setting, Words, identity_of
 from dutlab.systems import SYSTEMS
 from dutlab.units import Pps, Seconds, line_rate, si
 
@@ -90,8 +90,6 @@ class ConvergenceSetting(Setting):
     after_s: Annotated[SecondsLong, Words("{} s after")]
     drain_s: DrainSaid
 
-    also: ClassVar[Mapping[str, Words]] = {**Setting.also, "event_does": Words("({})")}
-
     @property
     def size(self) -> str:
         """That of all frames."""
@@ -114,9 +112,13 @@ class ConvergenceSetting(Setting):
 
     @cached_property
     def params(self) -> Params:
-        """The event by its name, and what it does."""
-        rest = {name: value for name, value in super().params.items() if name != "event"}
-        return {"event": self.event.name, "event_does": self.event.words(), **rest}
+        """The event by its name."""
+        return {**super().params, "event": self.event.name}
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Events of one name that do different things are different."""
+        return identity_of({**self.params, "event_does": self.event.words()})
 
 
 class ConvergenceWorkload(WorkloadModel):
