@@ -77,6 +77,9 @@ class Paths:
         self._acted.set()
         return DutChange(WALL_S + BEFORE_S + (AFTER_S if self.too_late else 0.0), TOOK_S)
 
+    async def prepare(self, event):
+        self.acts.append(f"prepare {event.name}")
+
     async def fail(self, event):
         return self._act(f"fail {event.name}", self.failure_s)
 
@@ -128,7 +131,7 @@ def run(paths, of=None):
 def test_each_flow_has_the_time_of_its_own_frames_and_the_last_of_them_ends_the_convergence():
     paths = Paths(failure_s=(0.0, 0.2, 0.5, 1.0), reversion_s=(0.0, 0.0, 0.0, 0.01))
     found, figures = run(paths)
-    assert paths.acts == ["fail cut", "recover cut"] * 2
+    assert paths.acts == ["prepare cut", *["fail cut", "recover cut"] * 2]
     assert (figures["intended_pps"], figures["resolution_ns"]) == (RATE, 1e6)
     of = {name.removeprefix("failure/"): value for name, value in figures.items() if name.startswith("failure/")}
     assert (of["route_loss_min_ns"], of["route_loss_p50_ns"], of["route_loss_max_ns"]) == (0.2e9, 0.5e9, 1e9)

@@ -120,6 +120,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         raise InputError("nothing can be done to this DUT inside a trial", remedy="leave the workload convergence out")
     setting, link = cell.setting_as(ConvergenceSetting), cell.links[0]
     load = load_of(link, setting)
+    await bench.device.prepare(setting.event)
     quiet = await bench.generator.offer(load.offer)
     _insist_on_ways(load, quiet)
     outcomes, found = [quiet], list[_Occurrence]()

@@ -45,8 +45,11 @@ class DutControl(Protocol):
     async def faults_of_mode(self, name: str) -> Sequence[str]:
         """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
 
+    async def prepare(self, event: ConvergenceEvent) -> None:
+        """Reads what it takes to recover, which may last. Raises InputError for a host that is not there, HostError."""
+
     async def fail(self, event: ConvergenceEvent) -> DutChange:
-        """Makes a path fail. Raises InputError for a host that is not there, HostError."""
+        """Makes a path fail, once it was prepared. Raises HostError."""
 
     async def recover(self, event: ConvergenceEvent) -> DutChange:
         """Takes that back. Raises TestbedError."""

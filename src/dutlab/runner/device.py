@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
-from dutlab.dut.path_failure import failure_of
+from dutlab.dut.path_failure import PathFailure, failure_of
 from dutlab.ending import to_its_end
 from dutlab.errors import InputError
 from dutlab.hosts.black_box import BlackBox
@@ -51,6 +51,8 @@ class JournaledDevice:
     """Ports that an event set down since put_back() last came to its end: their links are meant to lose their carrier."""
     mode: Mode | None = field(default=None, init=False)
     """What the present group of trials measures it in, with their levels; None before the first."""
+    _failures: dict[str, PathFailure] = field(default_factory=dict)
+    """By event, as prepare() read them."""
     _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
     """Change → how it is undone, in the order in which they were begun."""
 
@@ -135,12 +137,13 @@ class JournaledDevice:
         checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
         return [f"{check.what}: {check.found}" for check in checks if not check.passed]
 
+    async def prepare(self, event: ConvergenceEvent) -> None:
+        """As methods.ports says."""
+        self._failures[event.name] = await failure_of(event, self._host_of(event))
+
     async def fail(self, event: ConvergenceEvent) -> DutChange:
         """As methods.ports says; how to recover is in the journal before."""
-        name = event.port.host if event.port is not None else event.host or self.dut.name
-        if (host := self._reached.get(name)) is None:
-            raise InputError(f"no command reaches {name}, where event {event.name} is to happen")
-        failure = await failure_of(event, host)
+        host, failure = self._host_of(event), self._failures[event.name]
         self.announce(_application(event), failure.recover)
         if event.port is not None:
             self.cut_ports.add(event.port)
@@ -148,6 +151,12 @@ class JournaledDevice:
         for command in failure.fail:
             await host.run(command)
         return DutChange(at_s, time.monotonic() - began)
+
+    def _host_of(self, event: ConvergenceEvent) -> Host:
+        name = event.port.host if event.port is not None else event.host or self.dut.name
+        if (host := self._reached.get(name)) is None:
+            raise InputError(f"no command reaches {name}, where event {event.name} is to happen")
+        return host
 
     async def recover(self, event: ConvergenceEvent) -> DutChange:
         """As methods.ports says."""
