@@ -27,11 +27,12 @@ has each flow of each event, and `course` the samples around the first.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median_low
+from statistics import fmean, median_low
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
@@ -52,6 +53,8 @@ HALF_A_FLOW = 0.5
 """A sample in which some flow has less than this share of its frames is one before the flows are back."""
 FRAMES_OF_A_SAMPLE = 4
 """Of each flow at least; with fewer a sample says nothing of it."""
+COURSE_S = 0.1
+"""Of the curve in a report."""
 _NS = 1e9
 
 
@@ -296,14 +299,18 @@ def _rate_derived(load: _Load, of: _Occurrence) -> float | None:
 
 
 def _course(of: _Occurrence) -> list[Row]:
+    """Means of the samples in each COURSE_S: all flows send at one instant, so single samples differ by a frame of each."""
+    by_time: dict[int, list[_Sample]] = defaultdict(list)
+    for sample in of.samples:
+        by_time[math.floor((sample.at_s - of.change.began_s) / COURSE_S)].append(sample)
     return [
         {
             "part": of.part,
-            "at_s": sample.at_s - of.change.began_s,
-            "offered_pps": sample.offered_pps,
-            "received_pps": sample.received_pps,
+            "at_s": (n + 0.5) * COURSE_S,
+            "offered_pps": fmean(sample.offered_pps for sample in samples),
+            "received_pps": fmean(sample.received_pps for sample in samples),
         }
-        for sample in of.samples
+        for n, samples in sorted(by_time.items())
     ]
 
 
