@@ -294,7 +294,7 @@ class Outcome:
     began_s: float | None = None
     """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
     outages: Mapping[str, Outage] = field(default_factory=dict)
-    """By flow, of those that lost frames and were looked at often enough to tell when."""
+    """By flow, of an offer `once` at a constant rate: of those that lost frames."""
     disturbed: str = ""
     """What other work on the testbed took from it, where that was too much; empty where it was not, or nobody looked."""
     link_lost: str = ""

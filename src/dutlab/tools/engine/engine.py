@@ -278,9 +278,9 @@ class Engine:
         )
 
     def _outage(self, heard: FlowAccount, watch: DirectionWatch) -> Outage | None:
-        """None where no frame was lost, or refused frames make numbers and instants differ."""
+        """None where no frame was lost, no looks were kept, or refused frames make numbers and instants differ."""
         flow = heard.flow
-        if heard.first_ns is None or not flow.sent_frames or flow.refused_frames:
+        if heard.first_ns is None or not watch.looks or not flow.sent_frames or flow.refused_frames:
             return None
         first_ns, gap_ns, wall_s = heard.first_ns, flow.sent_seconds / flow.sent_frames * NS, self._wall(heard.direction.sender)
         numbers = lost_numbers(watch.looks, sent=flow.sent_frames, lost=flow.lost_frames, pps=NS / gap_ns)

@@ -277,4 +277,5 @@ def watches_of(
     every_s: float = 1.0,
 ) -> list[DirectionWatch]:
     """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
-    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, tell=tell) for direction in directions]
+    once = load.offer.once
+    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, keeps_looks=once, tell=tell) for direction in directions]
