@@ -12,7 +12,7 @@ from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting, Setting
 
 _USUAL = {
     "frame_size": 64, "duration_s": 1.0, "warmup_s": 0.5, "drain_s": 0.5, "idle_pps": 1000.0, "share_percent": 100.0, "streams": 1,
-    "threshold_percent": 0.1, "omit_s": 0, "changes": 1, "before_s": 2.0, "after_s": 5.0, "warmup_pps": 1000.0, "target_percent": 100.0,
+    "threshold_percent": 0.1, "omit_s": 0, "changes": 1, "flow_count": 16, "times": 1, "event": {"name": "cut", "port": "dut:out-2"}, "before_s": 2.0, "after_s": 5.0, "warmup_pps": 1000.0, "target_percent": 100.0,
     "hold_s": 0.0, "scale": 1.0, "width_ratio": 0.005, "latency_repeats": 20, "burst_repeats": 50, "burst_limit_s": 30.0,
     "recovery_repeats": 1, "reset_repeats": 1, "length_bytes": 1448, "rate_pps": 1000.0, "rampup_s": 10.0, "shares_percent": (100.0,), "to": "reload", "sender": "source",
     "tests": (), "work": "frames", "client": "source", "server": "sink", "routes": 10, "network": "10.0.0.0/8", "trial_s": 0.5, "loss_ratio": 0.001,

@@ -279,6 +279,19 @@ _PLUGS = (
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
+        "convergence",
+        says="What each flow loses while a path fails and while it comes back.",
+        settings="dutlab.spec.workloads.convergence:ConvergenceWorkload",
+        method="dutlab.methods.convergence:measure",
+        section="dutlab.report.sections.convergence:section",
+        figures=(
+            "*/route_loss_max_ns",
+            "*/lossless_ratio",
+            "*/command_ns",
+        ),
+        load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
         "search",
         says="The highest rates that meet a loss goal: NDR, PDR, RFC 2544 throughput.",
         settings="dutlab.spec.workloads.search:SearchWorkload",

@@ -19,6 +19,7 @@ from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.connections import ConnectionsTest
+from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
 from dutlab.spec.workloads.rfc2544 import HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
@@ -115,6 +116,10 @@ OF_WORKLOAD = {
         "offload": st.sampled_from(["none", "gro"]),
         "frames": st.integers(100, 10**6), "flow_count": st.integers(1, 50_000), "rules": st.integers(0, 50_000), "mtu": st.integers(1500, 9000),
         "routes": st.integers(0, 50_000), "kernel": st.none() | st.just("/boot/vmlinuz"), "limit_s": counts, "cpu": st.just("max"), "modules": st.none(), "profile": st.booleans(),
+    },
+    "convergence": {
+        "event": st.sampled_from([{"name": "cut", "port": "dut:out-2"}, {"name": "end", "host": "far", "fail": ("kill 1",), "recover": ("true",)}]).map(ConvergenceEvent.model_validate),
+        "flow_count": st.integers(1, 64), "times": st.integers(1, 1000),
     },
     "generators": {"sender": st.just("s1")}, "generation": {"duration_s": st.integers(1, 600), "work": st.sampled_from(FrameWork)},
     "multi-stream": {

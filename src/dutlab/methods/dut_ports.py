@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.units import Seconds
 
 
@@ -46,6 +47,15 @@ class DutControl(Protocol):
 
     async def passing_links(self) -> frozenset[str]:
         """Links on which real frames pass from source to sink, whatever state it is in. Nothing may be sent meanwhile. Raises HostError."""
+
+    async def prepare(self, event: ConvergenceEvent) -> None:
+        """Reads what it takes to recover, which may last. Raises InputError for a host that is not there, HostError."""
+
+    async def fail(self, event: ConvergenceEvent) -> DutChange:
+        """Makes a path fail, once it was prepared. Raises HostError."""
+
+    async def recover(self, event: ConvergenceEvent) -> DutChange:
+        """Takes that back. Raises TestbedError."""
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,16 @@ class LearnedTuples:
 
 
 @dataclass(frozen=True)
+class Outage:
+    """When a flow lost its frames, by their numbers: two frames, each sent between two instants of the wall clock (s since the epoch)."""
+
+    first_lost_s: tuple[float, float]
+    """The first frame that was lost."""
+    back_s: tuple[float, float] | None
+    """The first that came after the last lost one; None where none is known to have come."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Report of a generator on one trial."""
 
@@ -300,6 +310,8 @@ class Outcome:
     """Wall clock of the first frame, in seconds since the epoch, where the generator reports it."""
     learned: Mapping[str, LearnedTuples] = field(default_factory=dict)
     """By flow, where the offer had the receiver learn."""
+    outages: Mapping[str, Outage] = field(default_factory=dict)
+    """By flow, of an offer `once` at a constant rate: of those that lost frames."""
     disturbed: str = ""
     """Effect of other work on the testbed, where it was too much; empty where it was not, or was not read."""
     link_lost: str = ""

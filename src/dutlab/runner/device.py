@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
+from dutlab.dut.path_failure import PathFailure, failure_of
 from dutlab.ending import to_its_end
 from dutlab.errors import InputError
 from dutlab.hosts.black_box import BlackBox
@@ -18,12 +19,18 @@ from dutlab.power import HostPower
 from dutlab.runner.host_power import on_again, on_step, until
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
+from dutlab.spec.links import Port
 from dutlab.spec.power import PowerSpec
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.units import Seconds
 
 POWER = "power"
 """Name of the switched-off DUT in the journal."""
+
+
+def _application(event: ConvergenceEvent) -> str:
+    return f"event-{event.name}"
 
 
 @dataclass
@@ -40,8 +47,12 @@ class JournaledDevice:
     """Others, of which something may be changed for the DUT's sake."""
     restarted: bool = field(default=False, init=False)
     """True if its power was switched since put_back() last finished: it has lost its mode and its counters."""
+    cut_ports: set[Port] = field(default_factory=set, init=False)
+    """Ports that an event set down since put_back() last came to its end: their links are meant to lose their carrier."""
     mode: Mode | None = field(default=None, init=False)
     """Mode of the present group of trials, with their levels; None before the first."""
+    _failures: dict[str, PathFailure] = field(default_factory=dict)
+    """By event, as prepare() read them."""
     _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
     """Change → how it is undone, in the order in which they were begun."""
 
@@ -133,16 +144,50 @@ class JournaledDevice:
         checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
         return [f"{check.what}: {check.found}" for check in checks if not check.passed]
 
+    async def prepare(self, event: ConvergenceEvent) -> None:
+        """As methods.ports says."""
+        self._failures[event.name] = await failure_of(event, self._host_of(event))
+
+    async def fail(self, event: ConvergenceEvent) -> DutChange:
+        """As methods.ports says; how to recover is in the journal before."""
+        host, failure = self._host_of(event), self._failures[event.name]
+        self.announce(_application(event), failure.recover)
+        if event.port is not None:
+            self.cut_ports.add(event.port)
+        at_s, began = time.time(), time.monotonic()
+        for command in failure.fail:
+            await host.run(command)
+        return DutChange(at_s, time.monotonic() - began)
+
+    def _host_of(self, event: ConvergenceEvent) -> Host:
+        name = event.port.host if event.port is not None else event.host or self.dut.name
+        if (host := self._reached.get(name)) is None:
+            raise InputError(f"no command reaches {name}, where event {event.name} is to happen")
+        return host
+
+    async def recover(self, event: ConvergenceEvent) -> DutChange:
+        """As methods.ports says."""
+        at_s, began = time.time(), time.monotonic()
+        await self._undo(_application(event))
+        return DutChange(at_s, time.monotonic() - began)
+
     async def put_back(self) -> bool:
         """Undoes every change that is in place, the newest first; returns whether there was one. Raises TestbedError."""
         changed = bool(self._standing)
         while self._standing:
-            change, steps = next(reversed(self._standing.items()))
-            await carry_out(steps, self.hosts if isinstance(self.dut, BlackBox) else {**self.hosts, self.dut.name: self.dut})
-            self.journal.write("dut-restored", application=change)
-            del self._standing[change]
+            await self._undo(next(reversed(self._standing)))
         self.restarted = False
+        self.cut_ports.clear()
         return changed
+
+    async def _undo(self, change: str) -> None:
+        await carry_out(self._standing[change], self._reached)
+        self.journal.write("dut-restored", application=change)
+        del self._standing[change]
+
+    @property
+    def _reached(self) -> Mapping[str, Host]:
+        return self.hosts if isinstance(self.dut, BlackBox) else {**self.hosts, self.dut.name: self.dut}
 
     def _mode(self, name: str) -> Mode:
         try:

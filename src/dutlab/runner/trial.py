@@ -143,10 +143,12 @@ def _simulated(stage: Stage) -> list[Doubt]:
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
-    """One for each link whose ports went down or up meanwhile; none where the DUT was switched off, which takes them down."""
+    """One for each link whose ports went down or up meanwhile; none where the trial did that: the DUT was off, or a port cut."""
     if stage.device.restarted:
         return
     for link in stage.testbed.links.values():
+        if stage.device.cut_ports & {*link.ports}:
+            continue
         gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
         if ports := [port for port, changes in gone.items() if changes]:
             yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=f"{', '.join(ports)}; whose end it was is not known", about=link.name)

@@ -95,6 +95,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "dual-stack": KnownLab({"ipv4": ROLES, "ipv6": ROLES}, ipv6=frozenset({"ipv6"}), one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
+        "two-paths": KnownLab({"a": ("source", "dut", "far", "sink"), "second": ("dut", "far")}),
         "two-port": KnownLab({"a": ROLES}, one_tester=True, lacking=_ONE_KERNEL),
         "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=frozenset({"a"}), one_tester=True, lacking=_ONE_KERNEL),
         "bridge": KnownLab({"a": ROLES, "b": ROLES}, is_transparent=True),

@@ -76,9 +76,7 @@ class ReconfWorkload(FramesAround):
         yield from super().own_faults()
         yield from each_once("to", self.to)
         if self.failure and RELOAD in self.to:
-            yield fault(
-                ("to",), f"{RELOAD} loads the same mode again; name a mode that makes the device fail", FaultKind.CONFLICT
-            )
+            yield fault(("to",), f"{RELOAD} loads the same mode again; name a mode that makes the device fail", FaultKind.CONFLICT)
         yield from outside(
             [
                 ("before", self.before, SHORTEST_AROUND, LONGEST_TRIAL),

@@ -23,7 +23,7 @@ from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import versions_of
-from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outcome, ToolReading
+from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outage, Outcome, ToolReading
 from dutlab.reason import reason_in
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
@@ -33,6 +33,7 @@ from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams
+from dutlab.tools.engine.outage import Between, lost_numbers
 from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
@@ -277,9 +278,26 @@ class Engine:
             readings=readings,
             lost_by=lost_by,
             learned={h.direction.name: h.learned for h in heard if h.learned is not None},
+            outages={h.flow.link: found for h, watch in zip(heard, watches, strict=True) if (found := self._outage(h, watch)) is not None},
             began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )
+
+    def _outage(self, heard: FlowAccount, watch: DirectionWatch) -> Outage | None:
+        """None where no frame was lost, no looks were kept, or refused frames make numbers and instants differ."""
+        flow = heard.flow
+        if heard.first_ns is None or not watch.looks or not flow.sent_frames or flow.refused_frames:
+            return None
+        first_ns, gap_ns, wall_s = heard.first_ns, flow.sent_seconds / flow.sent_frames * NS, self._wall(heard.direction.sender)
+        numbers = lost_numbers(watch.looks, sent=flow.sent_frames, lost=flow.lost_frames, pps=NS / gap_ns)
+        if numbers is None:
+            return None
+
+        def sent_at(between: Between) -> tuple[float, float]:
+            low, high = (wall_s(round(first_ns + number * gap_ns)) for number in between)
+            return low, high
+
+        return Outage(sent_at(numbers.first_lost), None if numbers.back is None else sent_at(numbers.back))
 
     def _wall(self, role: str) -> Callable[[int], float]:
         """Wall clock of an agent's monotonic time, both as it said at its start."""

@@ -71,6 +71,15 @@ class FlowAccount:
 
 
 @dataclass(frozen=True)
+class _StatusReply:
+    """A reply to `status`, asked at `since_s` and there at `until_s` of the controller's clock."""
+
+    status: Status
+    since_s: float
+    until_s: float
+
+
+@dataclass(frozen=True)
 class Part:
     """`load` on `directions`, each under its stream number in `streams`. `agents` are by host."""
 
@@ -162,7 +171,7 @@ class Part:
             waiting = begun
             await asyncio.sleep(LOOK_S)
             while True:
-                await asyncio.gather(*(self._look(direction, seen) for direction, seen in zip(self.directions, watches, strict=True)))
+                await self._look(watches)
                 if allowed is not None and sum(w.losses.lost + w.losses.backpressure for w in watches) > allowed:
                     break
                 if waiting is not None and all(w.sending for w in watches):
@@ -183,26 +192,32 @@ class Part:
         finally:
             await cancelled(*both)
 
-    async def _look(self, direction: Direction, watch: DirectionWatch) -> None:
-        """Has `watch` see what both ends have counted, if they have begun."""
-        arrived, sent = await self._arrived(direction), None
-        asked = time.monotonic()
-        if (sending := (await self._status(direction.sends_on)).sending) is not None:
-            of = of_stream(sending.streams, self.streams[direction.name], direction.sender)
-            sent = sent_so_far(sending, of, since_s=asked, until_s=time.monotonic())
-        if sent is not None and arrived is not None:
-            watch.see(sent, arrived)
+    async def _look(self, watches: Sequence[DirectionWatch]) -> None:
+        """Has each watch see what both ends of its direction have counted, if they have begun; each port is asked once, receivers first."""
+        receiving = await self._statuses(direction.receives_on for direction in self.directions)
+        sending = await self._statuses(direction.sends_on for direction in self.directions)
+        for direction, watch in zip(self.directions, watches, strict=True):
+            arrived = self._arrived(direction, receiving[direction.receives_on])
+            there = sending[direction.sends_on]
+            if arrived is not None and there.status.sending is not None:
+                of = of_stream(there.status.sending.streams, self.streams[direction.name], direction.sender)
+                watch.see(sent_so_far(there.status.sending, of, since_s=there.since_s, until_s=there.until_s), arrived)
 
-    async def _arrived(self, direction: Direction) -> ArrivedSoFar | None:
-        """Return the receiver's counts now; None when it has not looked yet."""
-        asked = time.monotonic()
-        if (receiving := (await self._status(direction.receives_on)).receiving) is None:
+    def _arrived(self, direction: Direction, said: _StatusReply) -> ArrivedSoFar | None:
+        """Return the receiver's had counted; None when it had not looked yet."""
+        if (receiving := said.status.receiving) is None:
             return None
         of = of_stream(receiving.streams, self.streams[direction.name], direction.receiver)
-        return arrived_so_far(receiving, of, since_s=asked, until_s=time.monotonic())
+        return arrived_so_far(receiving, of, since_s=said.since_s, until_s=said.until_s)
 
-    async def _status(self, port: Port) -> Status:
-        return await self.agents[port.host].ask("status", Status, port=str(port))
+    async def _statuses(self, ports: Iterable[Port]) -> dict[Port, _StatusReply]:
+        each = list(dict.fromkeys(ports))
+        return dict(zip(each, await asyncio.gather(*(self._status(port) for port in each)), strict=True))
+
+    async def _status(self, port: Port) -> _StatusReply:
+        asked = time.monotonic()
+        status = await self.agents[port.host].ask("status", Status, port=str(port))
+        return _StatusReply(status, asked, time.monotonic())
 
     async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Sent]) -> list[FlowAccount]:
         """Return the accounts of the streams that one port receives. Raises ToolFailed, HostError."""
@@ -221,7 +236,7 @@ class Part:
         """Returns as soon as so many different frames of each direction have arrived, or time is over."""
         over = time.monotonic() + within_s
         for direction, frames in wanted:
-            while (came := await self._arrived(direction)) is None or came.unique < frames:
+            while (came := self._arrived(direction, await self._status(direction.receives_on))) is None or came.unique < frames:
                 if (left := over - time.monotonic()) <= 0:
                     return
                 await asyncio.sleep(min(COMES_S, left))
@@ -267,4 +282,5 @@ def watches_of(
     every_s: float = 1.0,
 ) -> list[DirectionWatch]:
     """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
-    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, tell=tell) for direction in directions]
+    once = load.offer.once
+    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, keeps_looks=once, tell=tell) for direction in directions]
