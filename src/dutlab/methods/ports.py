@@ -15,6 +15,7 @@ from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
 from dutlab.methods.dut_ports import Beside, DutControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
+from dutlab.methods.transfer_ports import Transfers
 from dutlab.physics.interference import CpuAccount
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
@@ -76,6 +77,8 @@ class Offer:
     """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
     `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
     directions: Directions = Directions.FORWARD
+    back_answers: bool = False
+    """Frames of both directions at once: those that go back have the addresses and ports of answers, which a filter lets through."""
     answered: IPAddress | None = None
     """Where answers go, if not to the source's own address: what the DUT translates it to."""
     traffic: Traffic = field(default_factory=Traffic)
@@ -96,6 +99,8 @@ class Offer:
 
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
     """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
+    lossy: bool = field(default=False, compare=False)
+    """Frames get lost whatever the machine does, since something else fills the queues: loss is no sign of a disturbance."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
@@ -372,6 +377,8 @@ class Bench:
     states: StateTable | None = None
     connections: Connections | None = None
     """None: nobody makes TCP connections on the links."""
+    transfers: Transfers | None = None
+    """None: nothing sends TCP as fast as it goes."""
     management: Beside | None = None
     """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
     updates: Beside | None = None

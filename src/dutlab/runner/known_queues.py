@@ -18,17 +18,19 @@ from dutlab import labs
 from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsHost
-from dutlab.methods import latency, soak
+from dutlab.methods import bloat, latency, soak
 from dutlab.methods.known.case import DRAINED, LINK, Known, cell, found_by
 from dutlab.methods.ports import NO_TIME, Bench, Flow, Offer, Outcome
 from dutlab.methods.search import method as search
 from dutlab.spec.goals import Goal
 from dutlab.spec.links import DUT
 from dutlab.spec.mixes import Mix, frame_mix
+from dutlab.spec.workloads.bloat import BloatSetting, LoadWay
 from dutlab.spec.workloads.latency import LatencySetting
 from dutlab.spec.workloads.search import SearchSetting
 from dutlab.spec.workloads.soak import SoakSetting
 from dutlab.tools.engine.engine import Engine
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
 from dutlab.units import FCS_BYTES, Pps, Seconds
 
 LAB = "uml-router"
@@ -40,6 +42,11 @@ OVERTAKES, OVERTAKEN_PPS, OVERTAKEN_S = 5, Pps(30.0), Seconds(10.0)
 LONG_FRAME, RATE_BPS, RATE_WITHIN = frame_mix(1000), 5_000_000, 0.01
 _ROOM, _RATE_S = 20, Seconds(2.0)
 """Frames that wait at the most, and how long a trial of the search is: the queue is a bucket of so many, see known.rates."""
+FILLED_BPS, FILLED_NS, FILLED_WITHIN_NS = 10_000_000, (20_000_000, 100_000_000, 500_000_000), 2_000_000
+LONGEST_BYTES = 1514
+"""Of a frame without its FCS, as a queue counts it."""
+SHORT_NS = 5_000_000
+"""The delay that CoDel aims at (RFC 8289 section 4.4): a flow that fills no queue waits no longer behind one that does."""
 _SIGMAS = 4
 _WIDTH = 0.0025
 _TRIES = 6
@@ -64,12 +71,15 @@ class QueuedPath:
     sink: Host
     end: str
     """The sink's port."""
+    transfers: Iperf3Transfers
 
     @contextlib.asynccontextmanager
-    async def queued(self, words: str) -> AsyncIterator[None]:
-        """With the queue `words` in place. Raises HostError."""
+    async def queued(self, words: str, inner: str = "") -> AsyncIterator[None]:
+        """With the queue `words` in place, and `inner` in it. Raises HostError."""
         async with ended_by(lambda: self.dut.run(["tc", "qdisc", "del", "dev", self.port, "root"], check=False)):
             await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "root", "handle", "1:", *words.split()])
+            if inner:
+                await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "parent", "1:1", "handle", "2:", *inner.split()])
             yield
 
     async def said(self) -> dict[str, int]:
@@ -126,7 +136,8 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
         hosts = lab.hosts()
         engine = Engine(hosts, lab.testbed, lab.cpus, binary, backend=lab.backend)
         link, outside = lab.testbed.links[LINK], NetnsHost("outside", lab.namespaces[DUT])
-        path = QueuedPath(engine, hosts[DUT], link.dut_out.interface, outside, hosts[link.sink.host], link.sink.interface)
+        transfers = Iperf3Transfers(hosts, lab.testbed, lab.cpus)
+        path = QueuedPath(engine, hosts[DUT], link.dut_out.interface, outside, hosts[link.sink.host], link.sink.interface, transfers)
         async with closing(engine, outside, *hosts.values()):
             was = (await path.dut.run(["sh", "-c", _WAS])).text
             async with ended_by(lambda: path.dut.run(["sh", "-c", was], check=False)):
@@ -228,6 +239,26 @@ def _steady_pps(outcome: Outcome) -> float | None:
     return fmean(rates) if rates else None
 
 
+async def _fills(path: QueuedPath) -> list[Known]:
+    """A queue of so many bytes before a rate takes TCP so long to cross; queues that keep themselves short leave other flows alone."""
+    bench, found = Bench(path.engine, transfers=path.transfers), list[Known]()
+    setting = BloatSetting(
+        load=LoadWay.UP, streams=4, probe_pps=COUNTED_PPS, connections_per_s=0.0, idle_s=_RATE_S, ramp_s=3, duration_s=10, settle_s=_RATE_S
+    )
+    frame_ns = round(LONGEST_BYTES * 8 * 1e9 / FILLED_BPS)
+    for ns in FILLED_NS:
+        words = f"tbf rate {FILLED_BPS}bit burst 4000 limit {ns * FILLED_BPS // 8_000_000_000}"
+        async with path.queued(words):
+            answers = [("latency_increase_p99_ns", float(ns), float(FILLED_WITHIN_NS + frame_ns))]
+            found += (await found_by(bloat.measure, bench, setting)).against(f"tbf {ns // 1_000_000} ms", answers)
+    shaped = f"tbf rate {FILLED_BPS}bit burst 4000 limit 1000000"
+    for name, words, inner in (("fq_codel", shaped, "fq_codel"), ("cake", f"cake bandwidth {FILLED_BPS}bit", "")):
+        async with path.queued(words, inner):
+            answers = [("latency_increase_p95_ns", 0.0, float(SHORT_NS + frame_ns))]
+            found += (await found_by(bloat.measure, bench, setting)).against(name, answers)
+    return found
+
+
 QUEUES = (
     KnownQueue("counts", _counts),
     KnownQueue("overtakes", _overtakes),
@@ -235,4 +266,5 @@ QUEUES = (
     KnownQueue("delays", _delays),
     KnownQueue("jitter", _jitter),
     KnownQueue("rates", _rates),
+    KnownQueue("fills", _fills),
 )

@@ -14,7 +14,7 @@ from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_W
 from dutlab.spec.lab_files import description
 from dutlab.spec.links import DUT, IPV6, Port
 from dutlab.spec.model import Loc, did_you_mean
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class TestbedShape:
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
         through = any(bound.through_dut for bound in bounds.values())
         family = testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX
-        ways = {name: "this machine" if host.local else host.ssh for name, host in testbed.hosts.items()}
+        ways = {name: _machine(host) for name, host in testbed.hosts.items()}
         return cls(
             f"testbed {testbed.name}",
             family,
@@ -117,6 +117,11 @@ class TestbedShape:
                 yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and modes of your own)"
             elif name not in known:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
+
+
+def _machine(host: HostSpec) -> str | None:
+    """In words that two hosts share if one kernel has the addresses of both."""
+    return (f"namespace {host.netns}" if host.netns else "this machine") if host.local else host.ssh
 
 
 def _no_switch(testbed: Testbed) -> str:

@@ -51,6 +51,8 @@ class HostSpec(SpecModel):
     """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
     local: Annotated[bool, Strict()] = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
+    netns: Name | None = None
+    """A network namespace of this machine (ip-netns(8)), which is the host; with `local`."""
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
@@ -91,8 +93,7 @@ class HostSpec(SpecModel):
             )
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             yield fault(("ssh",), what)
-        if ssh is not None and data.get("local") is True:
-            yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+        yield from _place_faults(data)
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             yield fault(
                 ("family",),
@@ -105,6 +106,13 @@ class HostSpec(SpecModel):
             )
         if made is not None:
             yield from _named_twice(made.drives)
+
+
+def _place_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
+    if data.get("ssh") is not None and data.get("local") is True:
+        yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+    if data.get("netns") is not None and data.get("local") is not True:
+        yield fault(("netns",), "is a namespace of this machine: write local: true with it", FaultKind.CONFLICT)
 
 
 def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:

@@ -53,3 +53,5 @@ class Curve:
     """Of a figure whose name does not say it."""
     x_ticks: tuple[tuple[float, str], ...] = ()
     """Where the level axis is marked, and in which words; empty for round values."""
+    below: Curve | None = None
+    """Another curve over the same level axis, drawn below this one; its level axis and its moments count for both."""
