@@ -52,6 +52,7 @@ SHARES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 READINGS_EVERY = Seconds(0.1)
 DRAIN = Seconds(1.0)
 """A frame that waits longer in a queue counts as lost."""
+HOLDS_S = Seconds(0.5)
 SETTLED_NS = 2_000_000
 """Queues are empty when the mean latency of a reading is this near to the highest of the readings without load."""
 REQUEST_BYTES, RESPONSE_BYTES = 200, 1024
@@ -280,24 +281,24 @@ class _Trial:
         return figures
 
     def _settled(self, flow: str) -> float | None:
-        """From the end of the load to the first reading from which on the latency stays low; None, with a note, where it does not."""
+        """From the end of the load until the latency is low and stays so for HOLDS_S; None, with a note, where it does not."""
         if self.after.flow(flow) is None:
             return None
-        if self.after.began_s > self.report.ended_s + READINGS_EVERY:
+        if flow in self.report.readings and self.after.began_s > self.report.readings[flow][-1].at_s:
             self.notes.append(f"{flow}: the load ended before the last probe began, so when its queues were empty is not known")
             return None
         quiet, after = self.idle.means(flow), self.after.means(flow)
         if not quiet or not after:
             self.notes.append(f"{flow}: when its queues were empty again is not known: the ends read different clocks")
             return None
-        limit = max(ns for _, ns in quiet) + SETTLED_NS
-        high = [at_s for at_s, ns in after if ns > limit]
-        if high and high[-1] >= after[-1][0] - 2 * READINGS_EVERY:
-            waited = after[-1][0] - self.report.ended_s
-            self.notes.append(f"{flow}: its queues were not empty {waited:.1f} s after the load; the wait ended there")
-            return None
-        settled = min((at_s for at_s, _ in after if not high or at_s > high[-1]), default=self.report.ended_s)
-        return max(0.0, settled - self.report.ended_s)
+        limit, ended_s = max(ns for _, ns in quiet) + SETTLED_NS, self.report.readings[flow][-1].at_s
+        later = [(at_s, ns) for at_s, ns in after if at_s >= ended_s]
+        for at_s, _ in later:
+            held = [ns for t, ns in later if at_s <= t <= at_s + HOLDS_S]
+            if max(held) <= limit and later[-1][0] >= at_s + HOLDS_S:
+                return at_s - ended_s
+        self.notes.append(f"{flow}: its queues were not empty {after[-1][0] - ended_s:.1f} s after the load; the wait ended there")
+        return None
 
     def _course(self) -> Iterator[Row]:
         """Goodput of the load and mean latency of the probe, in seconds from the beginning of the load."""

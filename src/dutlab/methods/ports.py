@@ -100,7 +100,7 @@ class Offer:
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
     """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
     lossy: bool = field(default=False, compare=False)
-    """Frames get lost whatever the machine does, since something else fills the queues: loss is no sign of a disturbance."""
+    """Something else fills the queues, so frames get lost whatever the machine does: loss does not mark it as disturbed."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 

@@ -60,7 +60,7 @@ class FarPort:
         again.insert(len(undo), f"ip -n {shlex.quote(space)} link set {shlex.quote(far)} netns $$")
         self._guard = subprocess.Popen(  # noqa: ASYNC220 -- it outlives the event loop
             ["sh", "-c", "cat >/dev/null\n" + "\n".join(again)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env=child_environment(), start_new_session=True,
+            stderr=subprocess.DEVNULL, env=child_environment(os.environ), start_new_session=True,
         )  # fmt: skip
         for command in do:
             await self.host.run(command)

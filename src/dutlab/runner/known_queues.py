@@ -243,7 +243,7 @@ async def _fills(path: QueuedPath) -> list[Known]:
     """A queue of so many bytes before a rate takes TCP so long to cross; queues that keep themselves short leave other flows alone."""
     bench, found = Bench(path.engine, transfers=path.transfers), list[Known]()
     setting = BloatSetting(
-        load=LoadWay.UP, streams=4, probe_pps=COUNTED_PPS, connections_per_s=0.0, idle_s=_RATE_S, ramp_s=3, duration_s=10, settle_s=_RATE_S
+        load=LoadWay.UP, streams=16, probe_pps=COUNTED_PPS, connections_per_s=0.0, idle_s=_RATE_S, ramp_s=3, duration_s=10, settle_s=_RATE_S
     )
     frame_ns = round(LONGEST_BYTES * 8 * 1e9 / FILLED_BPS)
     for ns in FILLED_NS:

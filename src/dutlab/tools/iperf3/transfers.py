@@ -54,7 +54,7 @@ def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
         round_trips[flow] = [(began_s + end_s, ns) for end_s, ns in round_trips_in(server if back else client)]
     return TransferReport(
         began_s=began_s,
-        ended_s=began_s + min((of[-1].at_s - began_s for of in readings.values() if of), default=0.0),
+        ended_s=min(of[-1].at_s if of else began_s for of in readings.values()),
         readings=readings,
         round_trips_ns=round_trips,
         raw={f"iperf3-{load.link}-client.json": client, f"iperf3-{load.link}-server.json": server},
