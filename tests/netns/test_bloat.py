@@ -12,6 +12,7 @@ import forked
 from capability import have_engine, have_netns, need, need_program
 from dutlab import labs
 from in_process import cheap_rig
+from processes import eventually
 from run_records import record_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "home" / "bloat" / "experiment.yaml"
@@ -58,6 +59,16 @@ def test_a_box_between_two_ports_is_measured_as_people_feel_it_and_the_ports_are
     figures = record_in(folder / "trials" / "0001" / "record.json")["figures"]
     assert figures["a.back"]["goodput_bps"] > 0 and "goodput_bps" not in figures["a"]
     assert figures["a+a.back"]["latency_increase_p95_ns"] > 0
+
+
+def test_a_port_that_a_killed_command_had_moved_is_back(box, dutlab_in, python_env, tmp_path):
+    before = state(box)
+    words = ("bloat", "eth-in", "eth-out", *(f"{key}={value}" for key, value in SHORT.items()), *BOX)
+    with forked.begin(words, tmp_path, python_env, out=tmp_path / "said", place=forked.in_network(box)):
+        assert eventually(lambda: "eth-out" not in state(box)[0]), (tmp_path / "said").read_text()
+    assert eventually(lambda: state(box) == before), state(box)
+    for run in tmp_path.glob("runs/*"):
+        assert dutlab_in(box, "undo", str(run)).returncode == 0
 
 
 def state(namespace):

@@ -18,8 +18,7 @@ async def test_what_a_queue_drops_and_doubles_is_counted_to_the_frame(uml_router
 
 async def test_queues_that_tcp_fills_are_ranked_by_the_time_that_they_take(uml_router: str) -> None:
     told = []
-    await verify(told.append, str(find_engine()), standing=uml_router, names=("fills",))
-    found = {known.device: known.found or 0.0 for known in told}
-    assert len(found) == 5 and all(known.found is not None for known in told), told
-    assert max(found["cake"], found["fq_codel"]) < found["tbf 100 ms"] < found["tbf 500 ms"], found
-    assert found["tbf 20 ms"] < found["tbf 100 ms"], found
+    await verify(told.append, str(find_engine()), standing=uml_router, names=("ranks",))
+    found = {known.device: known.found for known in told}
+    assert set(found) == {"tbf 100 ms", "fq_codel", "cake"} and None not in found.values(), told
+    assert max(found["cake"], found["fq_codel"]) < found["tbf 100 ms"] / 2, "behind one that fills, other flows wait"

@@ -36,7 +36,7 @@ class FarPort:
         """Moves the far port, and lets each end reach the other through the box. Raises HostError, after which put_back() is due too."""
         near, far, space = self.near.port.name, self.far.port.name, self.namespace
         wait = ["nodad"] if self.far.address.version == IPV6 else []
-        there = await entries(self.host, ["route", "show", str(self.far.address.network)])
+        routes = await entries(self.host, ["route", "show", str(self.far.address.network)])
         do, undo = [["ip", "netns", "add", space], ["ip", "link", "set", far, "netns", space]], list[Sequence[str]]()
         for words in (
             ["link", "set", "lo", "up"],
@@ -45,7 +45,7 @@ class FarPort:
             ["route", "add", str(self.near.address.network), "via", str(self.far.gateway), "dev", far],
         ):
             do.append(["ip", "-n", space, *words])  # noqa: PERF401 -- reads as the lines that it stands among
-        if not there:
+        if all(route.get("dev") == far for route in routes):
             route = [str(self.far.address.network), "via", str(self.near.gateway), "dev", near]
             do.append(["ip", "route", "add", *route])
             undo.append(["ip", "route", "del", *route])

@@ -47,6 +47,7 @@ LONGEST_BYTES = 1514
 """Of a frame without its FCS, as a queue counts it."""
 SHORT_NS = 5_000_000
 """The delay that CoDel aims at (RFC 8289 section 4.4): a flow that fills no queue waits no longer behind one that does."""
+_FRAME_NS = round(LONGEST_BYTES * 8 * 1e9 / FILLED_BPS)
 _SIGMAS = 4
 _WIDTH = 0.0025
 _TRIES = 6
@@ -240,23 +241,32 @@ def _steady_pps(outcome: Outcome) -> float | None:
 
 
 async def _fills(path: QueuedPath) -> list[Known]:
-    """A queue of so many bytes before a rate takes TCP so long to cross; queues that keep themselves short leave other flows alone."""
-    bench, found = Bench(path.engine, transfers=path.transfers), list[Known]()
-    setting = BloatSetting(
-        load=LoadWay.UP, streams=16, probe_pps=COUNTED_PPS, connections_per_s=0.0, idle_s=_RATE_S, ramp_s=3, duration_s=10, settle_s=_RATE_S
-    )
-    frame_ns = round(LONGEST_BYTES * 8 * 1e9 / FILLED_BPS)
-    for ns in FILLED_NS:
-        words = f"tbf rate {FILLED_BPS}bit burst 4000 limit {ns * FILLED_BPS // 8_000_000_000}"
-        async with path.queued(words):
-            answers = [("latency_increase_p99_ns", float(ns), float(FILLED_WITHIN_NS + frame_ns))]
-            found += (await found_by(bloat.measure, bench, setting)).against(f"tbf {ns // 1_000_000} ms", answers)
+    """A queue of so many bytes before a rate takes TCP so long to cross."""
+    return [known for ns in FILLED_NS for known in await _filled(path, ns, 10)]
+
+
+async def _ranks(path: QueuedPath) -> list[Known]:
+    """Queues that keep themselves short leave other flows alone, beside one that does not."""
+    found = await _filled(path, FILLED_NS[1], 5)
     shaped = f"tbf rate {FILLED_BPS}bit burst 4000 limit 1000000"
     for name, words, inner in (("fq_codel", shaped, "fq_codel"), ("cake", f"cake bandwidth {FILLED_BPS}bit", "")):
         async with path.queued(words, inner):
-            answers = [("latency_increase_p95_ns", 0.0, float(SHORT_NS + frame_ns))]
-            found += (await found_by(bloat.measure, bench, setting)).against(name, answers)
+            short = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), _load_of(5))
+            found += short.against(name, [("latency_increase_p95_ns", 0.0, float(SHORT_NS + _FRAME_NS))])
     return found
+
+
+async def _filled(path: QueuedPath, ns: int, seconds: int) -> list[Known]:
+    async with path.queued(f"tbf rate {FILLED_BPS}bit burst 4000 limit {ns * FILLED_BPS // 8_000_000_000}"):
+        found = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), _load_of(seconds))
+    return found.against(f"tbf {ns // 1_000_000} ms", [("latency_increase_p99_ns", float(ns), float(FILLED_WITHIN_NS + _FRAME_NS))])
+
+
+def _load_of(seconds: int) -> BloatSetting:
+    return BloatSetting(
+        load=LoadWay.UP, streams=16, probe_pps=COUNTED_PPS, connections_per_s=0.0, idle_s=_RATE_S, ramp_s=2, duration_s=seconds,
+        settle_s=Seconds(1.0),
+    )  # fmt: skip
 
 
 QUEUES = (
@@ -267,4 +277,5 @@ QUEUES = (
     KnownQueue("jitter", _jitter),
     KnownQueue("rates", _rates),
     KnownQueue("fills", _fills),
+    KnownQueue("ranks", _ranks),
 )
