@@ -48,12 +48,10 @@ def tell(run: Path) -> None:
 
 
 def tell_home(run: Path) -> None:
-    """Prints the same, the largest packet, and what limited it."""
-    from dutlab.report.gather import gather, read_run
+    """Prints the same, and the largest packet."""
+    from dutlab.report.gather import read_run
 
     tell(run)
     mtus = [of["path_mtu_bytes"] for r in read_run(run).records for of in r.figures.values() if "path_mtu_bytes" in of]
     if mtus:
         say_words(f"The largest packet that passes whole has {min(mtus):.0f} bytes.")
-    if limited := gather(run, run).answer.limited:
-        say_words(limited)

@@ -43,6 +43,8 @@ _DEVIATES = (
     "bloat: responsiveness has medians in place of trimmed means, and the kernel's round trip in place of a request on a loaded "
     "connection (draft-ietf-ippm-responsiveness-09 section 5.3.1)"
 )
+_GREW_NS = 5_000_000
+"""The delay that CoDel aims at (RFC 8289 section 4.4): a queue that stays below it does not say what limits the load."""
 _GAP_S = 0.5
 """Nothing was read between two readings that are further apart."""
 
@@ -67,6 +69,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=(
             *(f"{g.label}, link {g.cell.links[0]}: {said}" for g in groups for r in g.measured[:1] if (said := _quoted([r]))),
+            *(f"{g.label}, link {g.cell.links[0]}: {limit}." for g in groups for r in g.measured[:1] for limit in _limits(r)),
             *dict.fromkeys(f"{g.label}, {_load_of(g)}: {note}." for g in groups for r in g.measured for note in r.notes),
             *latency_times.words(groups),
         ),
@@ -79,6 +82,7 @@ def sentences(read: ReadRun) -> Iterator[str]:
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
     if said := _quoted(records):
         yield said
+    yield from (f"{limit[:1].upper()}{limit[1:]}." for r in records for limit in _limits(r))
     yield from dict.fromkeys(f"{note[:1].upper()}{note[1:]}." for r in records for note in r.notes)
 
 
@@ -100,6 +104,22 @@ def _quoted(records: Sequence[TrialRecord]) -> str:
     if not said:
         return ""
     return f"Under TCP load {'; '.join(said)} (95 % of probes there and back, {latency_text(min(idle))} without load)."
+
+
+def _limits(record: TrialRecord) -> Iterator[str]:
+    """What limited each direction that TCP filled, as far as latency tells."""
+    link, load = record.cell.links[0], _WAYS[record.cell.setting_as(BloatSetting).load]
+    for way, place in (("up", link), ("down", back_of(link))):
+        figures = record.figures.get(place, {})
+        rate, late_ns = figures.get("goodput_bps"), figures.get("latency_increase_p99_ns")
+        if rate is None or late_ns is None:
+            continue
+        about = way if load == way else f"{way}, {load}"
+        if late_ns < _GREW_NS:
+            yield f"{about}: no queue grew that other flows share, so what limits it is not known"
+        else:
+            held = late_ns * rate / 8e9
+            yield f"{about}: limited by a place that passes {bit_rate_unit([rate]).text(rate)}; its queue holds about {held / 1e3:.0f} kB"
 
 
 def _columns(of: Sequence[tuple[str, str]]) -> tuple[Column, ...]:
