@@ -1,7 +1,7 @@
 """TCP that fills a link while something else is measured: a methods.transfer_ports.Transfers of iperf3.
 
 What a flow got is read at its receiver, the round trips of its connections at its sender. Both ends count from the beginning of the test,
-which is taken to be when the client was started.
+which is taken to be when the client was started. Times are those of the source's clock, as an offer's are.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
 from dutlab.events import Tell, nobody
-from dutlab.hosts.host import Host
+from dutlab.hosts.host import Done, Host
 from dutlab.methods.transfer_ports import TransferLoad, TransferReading, TransferReport
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.iperf3 import Direction, Iperf3Setting
 from dutlab.subject import back_of
-from dutlab.tools.iperf3.json_output import UnreadableError, intervals_in, round_trips_in
+from dutlab.tools.iperf3.json_output import UnreadableError, intervals_in, read_report, round_trips_in
 from dutlab.tools.iperf3.program import TOOL
 from dutlab.tools.iperf3.tcp import FinishedTest, Iperf3
+from dutlab.tools.json_text import member, number
 
 EVERY_S = 0.2
 """From one interval of the report to the next; iperf_api.h has 0.1 as the shortest (MIN_INTERVAL)."""
@@ -45,7 +46,7 @@ class Iperf3Transfers:
 
 def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
     """Raises UnreadableError."""
-    began_s, client, server = finished.client.started_s, finished.client.stdout, finished.server.stdout
+    began_s, client, server = _began_s(finished.client, load.seconds), finished.client.stdout, finished.server.stdout
     readings, round_trips = {}, {}
     for back in load.ways.backs:
         flow = back_of(load.link) if back else load.link
@@ -64,3 +65,11 @@ def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
         },
         doubts=tuple(Doubt(DoubtKind.TOOL_INCOMPLETE, why, load.link) for why in finished.result.repairs),
     )
+
+
+def _began_s(client: Done, lasts_s: float) -> float:
+    """By the clock of the client's host, which it tells in whole seconds; by ours, which is finer, where the two agree."""
+    told = number(member(member(read_report(client.stdout)[0], "start"), "timestamp"), "timesecs")
+    if told is None or -1.0 <= told - client.started_s <= max(0.0, client.seconds - lasts_s) + 1.0:
+        return client.started_s
+    return told + 0.5
