@@ -55,6 +55,7 @@ class MeasureUnit(Enum):
     PPS = ("pps", "pps", MeasureKind.RATE)
     IOPS = ("iops", "IOPS", MeasureKind.RATE)
     PER_S = ("per_s", "/s", MeasureKind.RATE)
+    PER_MIN = ("per_min", "/min", MeasureKind.RATE)
     PERCENT = ("percent", "%", MeasureKind.RATIO)
     RATIO = ("ratio", "", MeasureKind.RATIO)
     NS = ("ns", "ns", MeasureKind.TIME)
@@ -130,6 +131,7 @@ _VARIATION = "how much the delay of frames varies (RFC 3393, RFC 5481)"
 _BY_CPU = "work for one second of one processor"
 _BY_FORWARDER = "the same, of the threads that forward alone"
 _COUNTED = "what the threads that forward did for one frame, as the processor counts it"
+_INCREASE = "how much longer a frame is on its way under load than the median without load"
 _SILENCE = "how long nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
@@ -193,6 +195,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops least_iops", speed=True),
     *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s", speed=True),
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
+    *_all(_U.PER_MIN, "higher", "responsiveness (draft-ietf-ippm-responsiveness)", "round_trips_per_min", speed=True),
     # More is better, and nothing is faster for it.
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
@@ -217,6 +220,8 @@ MEASURES: Sequence[Measure] = (
     # Times that somebody waits.
     *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns", speed=True),
     *_all(_U.NS, "lower", _LATENCY, "rtt_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", _INCREASE, "latency_increase_{p}_ns", speed=True),
+    *_all(_U.S, "lower", "from the end of a load until its queues are empty", "settle_s", speed=True),
     *_all(_U.NS, "lower", "how long a drive took in all", "lat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, from when it had the request", "clat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, until it had the request", "slat_{p}_ns", speed=True),

@@ -234,6 +234,18 @@ _PLUGS = (
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
+        "bloat",
+        says="Latency while TCP fills the queues, up, down and both at once: bufferbloat.",
+        settings="dutlab.spec.workloads.bloat:BloatWorkload",
+        method="dutlab.methods.bloat:measure",
+        check="dutlab.tools.iperf3.tcp:check",
+        section="dutlab.report.sections.bloat:section",
+        again="dutlab.tools.raw_figures:not_read",
+        figures=("latency_increase_p95_ns", "goodput_bps"),
+        load=LoadPattern.ONE,
+        as_written=True,
+    ),
+    WorkloadPlug(
         "loadtest",
         says="A ramp of load from nothing to a share of the line rate.",
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",

@@ -15,12 +15,15 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolsMissing
 from dutlab.hosts.host import Done, no_such_program
 from dutlab.labs import description
+from dutlab.methods.transfer_ports import TransferLoad
+from dutlab.spec.traffic import Directions
 from dutlab.systems import SYSTEMS
 from dutlab.systems.linux import LINUX
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
 from processes import LIMIT_S
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
@@ -237,3 +240,16 @@ async def test_the_version_is_told_and_an_iperf3_that_cannot_be_used_is_named_at
         await iperf3.check(site, [cell(direction="bidir" if found == "iperf3 3.5" else "forward")])
     assert [(missing.tool, missing.host) for missing in caught.value.missing] == [("iperf3", "source"), ("iperf3", "sink")]
     assert all(found in missing.what and missing.remedy for missing in caught.value.missing)
+
+
+@pytest.mark.parametrize(("told", "began_s"), [(b"1795251746", 1795251746.5), (b"100", 100.0)])
+async def test_a_transfer_is_timed_by_the_sources_clock_read_at_its_receiver_and_asked_for_short_intervals(told, began_s):
+    ends = Ends(says(OK.replace(b"1795251746", told)), SERVER, ())
+    hosts = {name: Machine(name, ends) for name in ("source", "sink")}
+    report = await Iperf3Transfers(hosts, BED, {}).carry_out(TransferLoad("a", Directions.FORWARD, streams=2, seconds=2))
+    assert report.began_s == began_s
+    rates = [i["sum"]["bits_per_second"] for i in json.loads(SERVER)["intervals"] if not i["sum"]["omitted"]]
+    assert [r.goodput_bps for r in report.readings["a"]] == rates[: len(report.readings["a"])]
+    assert report.ended_s == report.readings["a"][-1].at_s and len(report.round_trips_ns["a"]) == 6
+    ((argv, _),) = ends.clients
+    assert argv[-2:] == ("-i", "0.2")

@@ -18,6 +18,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.bloat import LoadWay
 from dutlab.spec.workloads.connections import ConnectionsTest
 from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
@@ -127,6 +128,10 @@ OF_WORKLOAD = {
             st.sampled_from(["syn", "data", "call"]), st.tuples(st.integers(128, 1518), st.none() | counts, traffic), min_size=1
         ).map(lambda of: tuple(StreamSpec(name=n, frame_size=str(m), frames=f, traffic=t) for n, (m, f, t) in of.items())),
         "chains": st.just((ChainSpec.model_validate({"steps": ["syn", {"stream": "data", "gap": 0.5}], "rounds": 3}),)),
+    },
+    "bloat": {
+        "load": st.sampled_from(LoadWay), "streams": st.integers(1, 128), "probe_pps": rates, "connections_per_s": st.floats(0, 1000),
+        "idle_s": seconds, "ramp_s": st.integers(1, 600), "duration_s": st.integers(1, 3600), "settle_s": seconds,
     },
     "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},

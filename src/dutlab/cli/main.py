@@ -48,6 +48,10 @@ SECTIONS = {
             "dutlab.cli.loadtest:loadtest",
             "Ramp the load up to find where the DUT saturates: warm-up, linear ramp, hold.",
         ),
+        "bloat": (
+            "dutlab.cli.bloat:bloat",
+            "Measure latency while TCP fills the queues, up, down and both at once: bufferbloat, in one sentence.",
+        ),
         "matrix": (
             "dutlab.cli.matrix:matrix",
             "Measure iperf3 between every two hosts, in both directions, one pair at a time: a table, shaded as a heat map.",

@@ -132,7 +132,7 @@ def lab_of(text: str) -> tuple[str, str | None]:
 def given_workload(
     data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
 ) -> LoadedExperiment:
-    """Return the experiment `data` with the one workload of the options and settings; report all faults of both at once.
+    """Return the experiment `data` with the workload of the options before its own ones; report all faults of both at once.
 
     `file` is the path of the experiment, if it gets one. A fault of an option has no line in a file of the user, so only its key is named.
     Raises InputError; SpecRefused for a testbed file.
@@ -145,7 +145,7 @@ def given_workload(
     insist_on_workload(kind)
     model, prefix, made = model_of(kind), f"workloads.0.{kind}.", file or Path(f"{kind}.yaml")
     written = {key: value for key, value in body.items() if value is not None}
-    source, faults = parse(as_yaml({**data, "workloads": [{kind: written}]}), str(made)), list[str]()
+    source, faults = parse(as_yaml({**data, "workloads": [{kind: written}, *data.get("workloads", ())]}), str(made)), list[str]()
     for word in settings:
         key, _, value = (part.strip() for part in word.partition("="))
         if key and value:

@@ -31,7 +31,7 @@ _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """IP version → lab."""
 _BRIDGE_LAB = "two-port-bridge"
 _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
-_QUICK_TEST = "quick-test"
+_QUICK_TEST, _HOME = "quick-test", "bloat"
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Path(path_type=Path, file_okay=False),
     help="Write testbed.yaml and experiment.yaml there.",
 )
+@click.option("--home", is_flag=True, help="As people feel it: TCP up and down, latency meanwhile, the largest packet.")
 @click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
 @click.option("--lab", is_flag=False, flag_value="", metavar="[NAME]", help=f"{LAB_WORDS}  [two-port; with -6 two-port-ipv6]")
 @port_options
@@ -100,6 +101,7 @@ def test(
     sizes: tuple[str, ...],
     scale: float | None,
     folder: Path | None,
+    home: bool,
     typed: str | None,
     lab: str | None,
     options: PortOptions,
@@ -108,16 +110,19 @@ def test(
     runs: Path,
     manner: Manner,
 ) -> None:
-    """KEY=VALUE is any other setting of the workload quick-test.
+    """KEY=VALUE is any other setting of the workload quick-test, with --home of bloat.
 
     \b
     Example:
       dutlab test eth1 eth2
+      dutlab test --home eth1 eth2
       dutlab test --lab
     """
     from dutlab.cli.loop import run_in_order
 
-    settings, names = split_words(words, _QUICK_TEST)
+    settings, names = split_words(words, _HOME if home else _QUICK_TEST)
+    if home and (sizes or scale is not None or folder is not None):
+        raise click.UsageError("--home has no frame sizes, scale or files; leave --size, --scale and --write out")
     if lab is not None:
         if names:
             raise click.UsageError("--lab brings its own box and ports; leave ports out")
@@ -128,6 +133,14 @@ def test(
         click.get_current_context().exit(run_in_order(_in_lab(built, label, lab)))
     body = {"frame_sizes": [number_or_text(size) for size in sizes] or None, "scale": scale}
     typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
+    if home:
+        from dutlab.cli.bloat import tell_home
+
+        measure_ports(
+            _HOME, {}, settings, names, options, also=({"path-mtu": {}},),
+            runs=runs, typed=typed_words, repeats=repeats, name=name or "home", manner=manner, then=tell_home,
+        )  # fmt: skip
+        return
     measure_ports(
         _QUICK_TEST, body, settings, names, options,
         runs=runs, folder=folder, typed=typed_words, repeats=repeats, name=name, manner=manner, then=_tell,
@@ -151,6 +164,7 @@ def measure_ports(
     names: Sequence[str],
     options: PortOptions,
     *,
+    also: Sequence[Mapping[str, Any]] = (),
     runs: Path,
     folder: Path | None = None,
     typed: Sequence[str] | None = None,
@@ -161,11 +175,15 @@ def measure_ports(
 ) -> None:
     """Measures a workload between two ports, and ends the command with the run's exit status. What is None in `body` was not given.
 
-    `folder` is where the two files go, if they are to stay. Raises as measure_workload() does, and PortRefused.
+    `also` has further workloads, after this one. `folder` is where the two files go, if they are to stay. Raises as
+    measure_workload() does, and PortRefused.
     """
     from dutlab.cli.loop import run_in_order
+    from dutlab.hosts.local import LocalHost
     from dutlab.runner.execution import RunOptions
+    from dutlab.runner.far_port import FarPort
     from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest
+    from dutlab.spec.workloads import Need, model_of
     from dutlab.tools.engine.binary import find_engine
 
     if len(names) != 2:  # noqa: PLR2004 -- in and out
@@ -191,12 +209,20 @@ def measure_ports(
         files = folder / TESTBED_FILE, folder / EXPERIMENT_FILE
         if there := [str(path) for path in files if path.exists()]:
             raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
+        testbed = found.testbed
+        if model_of(kind).needs & {Need.IPERF3, Need.PING}:
+            near, far = found.ends
+            apart = FarPort(LocalHost("here"), near, far)
+            undo.callback(apart.put_back)
+            run_in_order(apart.set_apart())
+            sink = {**testbed["hosts"]["sink"], "netns": apart.namespace}
+            testbed = {**testbed, "hosts": {**testbed["hosts"], "sink": sink}}
         folder.mkdir(parents=True, exist_ok=True)
-        files[0].write_bytes(_HEAD + as_yaml(box.testbed))
+        files[0].write_bytes(_HEAD + as_yaml(testbed))
         usual = {"frame_sizes": box.sizes} if kind == _QUICK_TEST else {}
         asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
         name = name or ("test" if kind == _QUICK_TEST else kind)
-        data = {**box.experiment, "experiment": name, "repeats": repeats}
+        data = {**box.experiment, "experiment": name, "repeats": repeats, "workloads": also}
         given = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
         files[1].write_bytes(_HEAD + given.text)
         command = ("dutlab", *(typed or sys.argv[1:]))

@@ -31,7 +31,7 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
     type=click.Choice(_LABS),
     default=_LABS[0],
     show_default=True,
-    help="uml-truth: queues of a router on user-mode Linux; two minutes.",
+    help="uml-truth: queues of a router on user-mode Linux; four minutes.",
 )
 @click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

@@ -15,6 +15,7 @@ from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
 from dutlab.methods.dut_ports import Beside, DutControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
+from dutlab.methods.transfer_ports import Transfers
 from dutlab.physics.interference import CpuAccount
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
@@ -76,6 +77,8 @@ class Offer:
     """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
     `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
     directions: Directions = Directions.FORWARD
+    back_answers: bool = False
+    """Frames of both directions at once: those that go back have the addresses and ports of answers, which a filter lets through."""
     answered: IPAddress | None = None
     """Destination of answers, if not the source's own address: the address to which the DUT translates it."""
     traffic: Traffic = field(default_factory=Traffic)
@@ -102,6 +105,8 @@ class Offer:
     """The port that receives keeps the addresses and ports of the frames, as they arrive, for offers that follow (RFC 9693 section 4.2)."""
     answers_learned: bool = False
     """Frames from sink to source answer those that the sink's port has learned, one after the other, with their addresses and ports."""
+    lossy: bool = field(default=False, compare=False)
+    """Something else fills the queues, so frames get lost whatever the machine does: loss does not mark it as disturbed."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
@@ -401,6 +406,8 @@ class Bench:
     states: StateTable | None = None
     connections: Connections | None = None
     """None: there is no tool for TCP connections on the links."""
+    transfers: Transfers | None = None
+    """None: nothing sends TCP as fast as it goes."""
     management: Beside | None = None
     """A query to the DUT's address; None: none can be sent. `updates` is the same for a change of routes that no test frame takes."""
     updates: Beside | None = None

@@ -101,7 +101,7 @@ class Undisturbed:
         return replace(outcome, disturbed=why)
 
     def _why(self, offer: Offer, outcome: Outcome, found: Mapping[str, Interference]) -> str:
-        if (why := disturbed_load(found)) or (offer.rate is None and not offer.profile):
+        if (why := disturbed_load(found)) or offer.lossy or (offer.rate is None and not offer.profile):
             return why
         flows = outcome.flows
         seconds = max((f.sent_seconds for f in flows), default=0.0)

@@ -48,6 +48,7 @@ from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.registry import make
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
 from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
 from dutlab.tools.manager import Manager
@@ -340,6 +341,7 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         management=Manager(site.hosts, testbed),
         connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
+        transfers=Iperf3Transfers(site.hosts, testbed, site.cpus, site.tell),
     )
     if any(link.is_transparent for link in testbed.links.values()):  # it has no address to be asked at, and no routes
         return replace(bench, management=None, states=LinuxFlows(device.dut, device.announce) if device.dut.system.kernel_tables else None)

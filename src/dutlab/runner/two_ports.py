@@ -80,6 +80,8 @@ class TwoPortFiles:
     sizes: list[int | str | dict[str, Any]]
     """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
     unknown: tuple[str, ...] = field(default=())
+    ends: tuple[TesterPort, ...] = ()
+    """Source and sink."""
 
 
 async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
@@ -104,7 +106,7 @@ async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
     ends = [TesterPort(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
     if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:
         raise InputError("; ".join(outside), remedy="give the box's addresses with --gateway, in the order of the ports")
-    return TwoPortFiles(_testbed(ends, ask), _EXPERIMENT, _sizes(ends), tuple(_unknown(ends, ask)))
+    return TwoPortFiles(_testbed(ends, ask), _EXPERIMENT, _sizes(ends), tuple(_unknown(ends, ask)), tuple(ends))
 
 
 async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSurvey]:

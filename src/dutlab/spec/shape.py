@@ -14,7 +14,7 @@ from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_W
 from dutlab.spec.lab_files import description
 from dutlab.spec.links import DUT, IPV6, Port
 from dutlab.spec.model import Loc, did_you_mean
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class TestbedShape:
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
         through = any(bound.through_dut for bound in bounds.values())
         family = testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX
-        ways = {name: "this machine" if host.local else host.ssh for name, host in testbed.hosts.items()}
+        ways = {name: _machine(host) for name, host in testbed.hosts.items()}
         return cls(
             f"testbed {testbed.name}",
             family,
@@ -133,6 +133,11 @@ def _of_other_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
     }
     bound = [mode for mode in FAMILY_MODES.get(family, {}).values() if mode.forwards in why]
     return {mode.name: why[mode.forwards] for mode in bound if kinds - {mode.forwards == "ethernet"}}
+
+
+def _machine(host: HostSpec) -> str | None:
+    """In words that two hosts share if one kernel has the addresses of both."""
+    return (f"namespace {host.netns}" if host.netns else "this machine") if host.local else host.ssh
 
 
 def _no_switch(testbed: Testbed) -> str:

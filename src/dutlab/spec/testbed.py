@@ -51,6 +51,8 @@ class HostSpec(SpecModel):
     """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
     local: Annotated[bool, Strict()] = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
+    netns: Name | None = None
+    """A network namespace of this machine (ip-netns(8)), which is the host; with `local`."""
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
@@ -91,8 +93,7 @@ class HostSpec(SpecModel):
             )
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             yield fault(("ssh",), what)
-        if ssh is not None and data.get("local") is True:
-            yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+        yield from _place_faults(data)
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             yield fault(
                 ("family",),
@@ -105,6 +106,13 @@ class HostSpec(SpecModel):
             )
         if made is not None:
             yield from _named_twice(made.drives)
+
+
+def _place_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
+    if data.get("ssh") is not None and data.get("local") is True:
+        yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+    if data.get("netns") is not None and data.get("local") is not True:
+        yield fault(("netns",), "is a namespace of this machine: write local: true with it", FaultKind.CONFLICT)
 
 
 def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
@@ -280,6 +288,8 @@ def _how_to_share(first: Link, second: Link, port: Port) -> str:
         return "; these two are one path: links share the cable at one end alone, unless one is of IPv4 and the other of IPv6"
     near, far = (f"{of} {address}" for of, address in (cables[0].near, cables[0].far))
     return f"; to share its cable, write both of its ports as link {first.name} has them, at the {cables[0].end}'s end alone: {near}, {far}"
+
+    """Return whether the port at this place of the second is on the one cable of both, at the same end, or both are one path."""
 
 
 def _dual_stack(first: Link, second: Link) -> bool:

@@ -67,6 +67,11 @@ def rates(kept: KeptTrial) -> Recomputed:
     return {link: {figure: rate} for link, rate in (found | whole).items()}
 
 
+def not_read(kept: KeptTrial) -> Recomputed:
+    """Of workloads whose figures follow from several programs' outputs at once. Raises CannotRecompute."""
+    raise CannotRecompute(f"raw files of {kept.cell.workload} are not read here")
+
+
 def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool) -> float:
     document, repairs = read_object(raw[f"iperf3-{link}-client.json"])
     return json_output.result_of(document, repairs, back=back and json_output.has_back(document)).received_bps

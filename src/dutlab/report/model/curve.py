@@ -53,3 +53,5 @@ class Curve:
     """Unit of a figure whose name does not have it."""
     x_ticks: tuple[tuple[float, str], ...] = ()
     """Marks of the horizontal axis, with their words; empty for round values."""
+    below: Curve | None = None
+    """Another curve over the same level axis, drawn below this one; its level axis and its moments count for both."""

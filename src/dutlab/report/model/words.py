@@ -56,7 +56,7 @@ PER_SECOND = Unit("/s", 1.0, 0)
 IOPS = Unit("IOPS", 1.0, 0)
 BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
-_MILLISECONDS = Unit("ms", 1e6, 2)
+MILLISECONDS = Unit("ms", 1e6, 2)
 _CAPACITIES = (Unit("TB", 1e12, 1), Unit("GB", 1e9, 1), Unit("MB", 1e6, 1))
 _WATTS = Unit("W", 1.0, 1)
 _PRINTED = {
@@ -73,6 +73,7 @@ _PRINTED = {
     MeasureUnit.PPS: KPPS,
     MeasureUnit.IOPS: IOPS,
     MeasureUnit.PER_S: PER_SECOND,
+    MeasureUnit.PER_MIN: Unit("/min", 1.0, 0),
     MeasureUnit.PERCENT: PERCENT_WHOLE,
     MeasureUnit.RATIO: PERCENT,
     MeasureUnit.NS: MICROSECONDS,
@@ -87,6 +88,8 @@ _PRINTED = {
 }
 
 _KILO = 1e3
+_MANY_NS = 10e6
+"""From 10 ms on, times are printed in milliseconds."""
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _LONG = 10_000
 _MOST_RUNS = 40
@@ -143,6 +146,8 @@ def unit_for(figure: str, values: Iterable[float]) -> Unit:
             return frame_rate_unit(values)
         case MeasureUnit.PPS_PER_W:
             return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
+        case MeasureUnit.NS if max(values, default=0.0) >= _MANY_NS:
+            return MILLISECONDS
         case unit:
             return bit_rate_unit(values) if unit in BIT_RATES else unit_of(figure)
 
@@ -266,7 +271,7 @@ def duration_words(seconds: float) -> str:
 
 def latency_text(ns: float) -> str:
     """In microseconds, or milliseconds when there are many."""
-    return _MILLISECONDS.text(ns) if ns >= 10e6 else MICROSECONDS.text(ns)  # noqa: PLR2004 - from 10 ms on
+    return (MILLISECONDS if ns >= _MANY_NS else MICROSECONDS).text(ns)
 
 
 def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:

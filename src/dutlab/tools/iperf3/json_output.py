@@ -245,6 +245,23 @@ def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
     return found if found is not None and 1 <= found <= _LONGEST_DATAGRAM else None
 
 
+def intervals_in(output: bytes, *, back: bool = False) -> tuple[Iperf3Interval, ...]:
+    """The intervals of one end, whole or not; `back` as in parse(). Raises UnreadableError."""
+    raw = read_report(output)[0].get("intervals")
+    return _intervals(raw if isinstance(raw, list) else [], f"sum{BACK if back else ''}")
+
+
+def round_trips_in(output: bytes) -> tuple[tuple[float, float], ...]:
+    """(seconds after the test began, nanoseconds): the smoothed round trip of each stream that this end sends, interval by interval.
+
+    It is tcpi_rtt of TCP_INFO in microseconds; a receiver has none (iperf3: iperf_tcp.c, print_interval_results()). Raises UnreadableError.
+    """
+    raw = read_report(output)[0].get("intervals")
+    streams = [s for entry in raw if isinstance(entry, Mapping) for s in entry.get("streams", ())] if isinstance(raw, list) else []
+    found = [(number(s, "end"), number(s, "rtt")) for s in streams if isinstance(s, Mapping)]
+    return tuple((end, rtt * 1e3) for end, rtt in found if end is not None and rtt)
+
+
 def is_reverse(document: Mapping[str, Any]) -> bool:
     """Return whether the client receives (`-R`)."""
     return member(member(document, "start"), "test_start").get("reverse") == 1

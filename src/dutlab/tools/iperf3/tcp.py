@@ -58,7 +58,7 @@ class _End:
 
 
 @dataclass(frozen=True)
-class _Ran:
+class FinishedTest:
     """One link's test that ended."""
 
     link: str
@@ -79,7 +79,7 @@ def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
     hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
-    both = {host for cell in cells if getattr(cell.setting, "direction", "") == "bidir" for host in hosts_of(cell, site.testbed)}
+    both = {host for cell in cells if cell.setting.ways is Directions.BOTH for host in hosts_of(cell, site.testbed)}
     found = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
     return versions_of(dict(zip(hosts, found, strict=True)))
 
@@ -99,6 +99,12 @@ class Iperf3:
         links = {name: self._testbed.links[name] for name in cell.links}
         ran = await self._all({name: self._ends(link, link.source.host, link.sink.host) for name, link in links.items()}, test)
         return _measured(cell, test, ran)
+
+    async def finished(self, name: str, test: TcpSetting, more: Sequence[str]) -> FinishedTest:
+        """One test on the link `name`, with `more` options at both ends. Raises as measure()."""
+        link = self._testbed.links[name]
+        (ran,) = await self._all({name: self._ends(link, link.source.host, link.sink.host)}, test, more)
+        return ran
 
     async def pair(self, cell: Cell) -> Measured:
         """One test from the host `client` to the host `server` of the setting, on the cell's link. Raises as measure()."""
@@ -120,23 +126,26 @@ class Iperf3:
         of = {address: port.interface for port, address in link.addressed}
         return _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
 
-    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting) -> list[_Ran]:
+    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting, more: Sequence[str] = ()) -> list[FinishedTest]:
         """A test from client to server on every link at once: every server is listening before any client starts."""
         async with AsyncExitStack() as ended_at_exit:
             servers = {}
             for i, (name, (_, server)) in enumerate(tests.items()):
                 servers[name] = await listen(
-                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.name)
+                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.name), more=more
                 )
-            return await together(self._one(name, tests[name], _lasting(test, nth), *servers[name]) for nth, name in enumerate(tests))
+            lasting = {name: _lasting(test, nth) for nth, name in enumerate(tests)}
+            return await together(self._one(name, tests[name], lasting[name], *servers[name], more=more) for name in tests)
 
-    async def _one(self, name: str, ends: tuple[_End, _End], test: TcpSetting, port: int, server: Process) -> _Ran:
+    async def _one(
+        self, name: str, ends: tuple[_End, _End], test: TcpSetting, port: int, server: Process, *, more: Sequence[str]
+    ) -> FinishedTest:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
         near, far = ends
         argv = [*near.host.system.pinned(self._cpus.get(near.name) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
         argv += ["-Z"] if test.zerocopy else []
-        argv += _FLAGS[test.direction]
+        argv += [*_FLAGS[test.direction], *more]
         retries = 0
         while True:
             async with received_rate(far.host, far.interface, name, TOOL, self._tell):
@@ -155,7 +164,7 @@ class Iperf3:
             if (other := json_output.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"
             raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
-        return _Ran(name, result, back, client, served, retries)
+        return FinishedTest(name, result, back, client, served, retries)
 
 
 def _lasting(test: TcpSetting, nth: int) -> TcpSetting:
@@ -179,7 +188,7 @@ def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
     return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
 
 
-def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
+def _measured(cell: Cell, test: TcpSetting, ran: Sequence[FinishedTest]) -> Measured:
     each = {r.link: _figures(r, test) for r in ran}
     figures = {place: of for found in each.values() for place, of in found.items()}
     if len(ran) > 1:
@@ -206,14 +215,14 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
     )
 
 
-def _figures(ran: _Ran, test: TcpSetting) -> dict[str, dict[str, float]]:
+def _figures(ran: FinishedTest, test: TcpSetting) -> dict[str, dict[str, float]]:
     """Return the figures of a link and of each measured way, first of both together."""
     if ran.back is not None:
         return both_ways(ran.link, ran.result.figures, ran.back.figures)
     return {back_of(ran.link) if test.ways is Directions.BACK else ran.link: ran.result.figures}
 
 
-def _doubts(ran: _Ran, test: TcpSetting, places: Iterable[str]) -> list[Doubt]:
+def _doubts(ran: FinishedTest, test: TcpSetting, places: Iterable[str]) -> list[Doubt]:
     whys = list(ran.result.repairs)
     if ran.result.seconds < test.duration_s * (1 - TOGETHER):
         whys.append(f"it measured {ran.result.seconds:.1f} of {test.duration_s} s")
@@ -222,7 +231,7 @@ def _doubts(ran: _Ran, test: TcpSetting, places: Iterable[str]) -> list[Doubt]:
     return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), place) for place in places] if whys else []
 
 
-def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:
+def _apart(cell: Cell, test: TcpSetting, ran: Sequence[FinishedTest]) -> list[Doubt]:
     """Return a doubt where the links were not loaded at the same time."""
     ends = [r.client.started_s + r.client.seconds + test.duration_s - _lasting(test, nth).duration_s for nth, r in enumerate(ran)]
     apart_s = max(ends) - min(ends)
