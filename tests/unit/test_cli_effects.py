@@ -107,3 +107,15 @@ def test_the_cost_of_a_ramp_is_that_of_its_best_second(tmp_path: Path) -> None:
 
 def test_a_table_needs_the_name_of_its_column_of_values() -> None:
     assert "mbytes_per_s" in str(refused(effects, APU2))
+
+
+def test_what_a_level_adds_has_a_cost_of_its_own(tmp_path: Path) -> None:
+    head, row = (
+        "mode,workload,tool,flowtable,links,link,frame_size,max_received_kpps\n",
+        "nat,loadtest,trex-loadtest,{},a,a+a.back,64b,{}\n",
+    )
+    (made := tmp_path / "levels.csv").write_text(head + row.format("off", 500) + row.format("software", 1000))
+    assert (done := said(import_command, "figures", made, "--runs", tmp_path)).exit_code == 0, done.output
+    (run,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    costs = {c["mode"]: c["added_ns"] for c in json.loads(said(cost, run, "--json").output)["costs"]}
+    assert costs == {"nat · flowtable off": pytest.approx(1000), "nat · flowtable software": 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
-from dutlab.systems.modes import ARRAYS, AS_FOUND, BRIDGE, FILTER_OWN, FIREWALL, FLOWTABLE, GUEST_TUNNELS, IPSEC, TUNNELS, TWO_ROUTERS
+from dutlab.systems.modes import ARRAYS, AS_FOUND, BRIDGE, FAST_PATHS, FILTER_OWN, FIREWALL, GUEST_TUNNELS, IPSEC, TUNNELS, TWO_ROUTERS
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import PingWords, System
 
@@ -37,7 +37,7 @@ EXACT = replace(
     LINUX,
     name="linux-exact",
     title="Linux on a simulated processor",
-    modes=(*(mode for mode in FIREWALL if mode is not FILTER_OWN), BRIDGE, FLOWTABLE, TWO_ROUTERS, *GUEST_TUNNELS),
+    modes=(*(mode for mode in FIREWALL if mode is not FILTER_OWN), BRIDGE, *FAST_PATHS.values(), TWO_ROUTERS, *GUEST_TUNNELS),
     kernel_tables=False,
     runs_engine=False,
 )

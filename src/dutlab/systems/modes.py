@@ -98,9 +98,13 @@ FILTER_OWN = DeclaredMode("filter-own", TRACKS)
 """Keeps the ruleset that the system loads by itself."""
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
 """`nat-open` translates and filters nothing."""
-BRIDGE, FLOWTABLE, TWO_ROUTERS = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
-"""Of a guest that counts its instructions: ports joined below IP, a router that hands flows to the kernel's fast path, and two one
-behind the other, as the ends of its tunnels are."""
+BRIDGE, TWO_ROUTERS = DeclaredMode("bridge"), DeclaredMode("two-routers")
+"""Of a guest that counts its instructions: ports joined below IP, and two routers one behind the other, as the ends of its tunnels are."""
+FAST_PATHS = {
+    ROUTER: DeclaredMode("flowtable", TRACKS), FILTER_DEFAULT: DeclaredMode("filter-default-flowtable", GUARDS),
+    NAT: DeclaredMode("nat-flowtable", TRANSLATES),
+}  # fmt: skip
+"""Mode → the same that hands flows to the kernel's fast path, of that guest; elsewhere `flowtable` is a factor."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )
