@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from click.testing import CliRunner, Result
 from dutlab.cli.effects import cost, effects
 from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import InputError
+from dutlab.report.questions.cells import rates_by_mode
+from dutlab.report.questions.sides import open_run
+from dutlab.store.record import TrialRecord
 from fake_run import Wanted, build
 
 APU2 = Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv"
@@ -109,13 +113,14 @@ def test_a_table_needs_the_name_of_its_column_of_values() -> None:
     assert "mbytes_per_s" in str(refused(effects, APU2))
 
 
-def test_what_a_level_adds_has_a_cost_of_its_own(tmp_path: Path) -> None:
-    head, row = (
-        "mode,workload,tool,flowtable,links,link,frame_size,max_received_kpps\n",
-        "nat,loadtest,trex-loadtest,{},a,a+a.back,64b,{}\n",
-    )
-    (made := tmp_path / "levels.csv").write_text(head + row.format("off", 500) + row.format("software", 1000))
-    assert (done := said(import_command, "figures", made, "--runs", tmp_path)).exit_code == 0, done.output
-    (run,) = [path for path in tmp_path.iterdir() if path.is_dir()]
-    costs = {c["mode"]: c["added_ns"] for c in json.loads(said(cost, run, "--json").output)["costs"]}
-    assert costs == {"nat · flowtable off": pytest.approx(1000), "nat · flowtable software": 0}
+def test_each_level_of_a_factor_has_a_cost_of_its_own(run: Path) -> None:
+    measured = open_run(run)
+
+    def in_level(record: TrialRecord) -> TrialRecord:
+        level = {"flowtable": "software" if record.cell.repeat % 2 else "off"}
+        return record.model_copy(update={"cell": record.cell.model_copy(update={"factors": {**record.cell.factors, **level}})})
+
+    plain = rates_by_mode(measured)
+    split = rates_by_mode(replace(measured, records=[in_level(record) for record in measured.records]))
+    for place, of in plain.items():
+        assert set(split[place]) == {f"{mode} · flowtable {level}" for mode in of for level in ("off", "software")}

@@ -1,8 +1,8 @@
 """Factor `pppoe` of Linux: a mode whose DUT reaches what is beyond it by a PPPoE session (RFC 2516), as a home router does.
 
-pppd(8) on the DUT dials, pppoe-server(8) on the next router of the path answers, in the kernels of both. The session has the addresses of the
-cable below, so rules and masquerade need only another name of the port. Routes to the networks of the link's ends, in two halves each, go before
-those that are there, and go with the session.
+pppd(8) on the DUT dials, pppoe-server(8) on the next router of the path answers, in the kernels of both. The session has the addresses
+of the cable below, so rules and masquerade need only another name of the port. Routes to the networks of the link's ends, in two halves
+each, go before those that are there, and go with the session.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class PppoeMode:
         """Raises HostError."""
         steps = list(await self.mode.undo(dut, self.by.through(testbed)))
         for session in self.by.sessions(testbed):
-            hosts, why = (dut.name, session.far.host), f"no PPPoE session, as it was found"
+            hosts, why = (dut.name, session.far.host), "no PPPoE session, as it was found"
             steps += [UndoStep(host, ("sh",), end, why) for host, end in zip(hosts, session.end(), strict=True)]
         return steps
 
