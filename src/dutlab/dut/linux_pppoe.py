@@ -24,8 +24,8 @@ _DIALS_S = 120.0
 _NEEDED = "CONFIG_PPPOE (modules ppp_generic, pppoe), and the packages ppp and pppoe"
 _QUIET = f"noauth noccp lcp-echo-interval 0 mtu {PPPOE_MTU} mru {PPPOE_MTU}"
 # The kernel's own way to its modules, which in a guest of a lab is another than modprobe's.
-_LOADED = """m=$(cat /proc/sys/kernel/modprobe)
-"$m" -a pppoe >/dev/null 2>&1 || true
+_LOADED = """m=$(cat /proc/sys/kernel/modprobe 2>/dev/null || true)
+"${m:-modprobe}" -a pppoe >/dev/null 2>&1 || true
 [ -e /dev/ppp ] && [ -e /proc/net/pppoe ] || { echo its kernel has no PPPoE >&2; exit 1; }
 """
 _THERE = "for p in {programs}; do command -v $p >/dev/null || {{ echo it has no $p >&2; exit 1; }}; done\n"
