@@ -157,8 +157,8 @@ def uml_sites(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
 def uml_home(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
     """Label of a lab `uml-home` that runs."""
     need_uml()
-    for program in ("pppd", "pppoe-server"):
-        need_program(program)
+    need_program("pppd")
+    need_program("pppoe-server")
     need_engine()
     with shared_lab("uml-home", "dut", "isp", state=OF_ROUTER).lent() as label:
         yield label

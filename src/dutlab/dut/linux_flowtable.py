@@ -49,7 +49,7 @@ class Flowtable:
         return [f"{dut.name}: no flowtable on its ports: {reason_in(done.errors)}; {lack}"]
 
     def of(self, mode: Mode) -> Mode:
-        """Raises InputError for what is no ruleset of ours."""
+        """Raises InputError for a mode without a ruleset of ours."""
         if not isinstance(mode, LinuxMode) or mode.keeps_own:
             raise InputError(
                 f"mode {mode.name} has no flowtable", remedy=f"leave it out: `exclude: [{{mode: {mode.name}, flowtable: software}}]`"

@@ -22,7 +22,7 @@ from dutlab.spec.testbed import Testbed
 
 _DIALS_S = 120.0
 _NEEDED = "CONFIG_PPPOE (modules ppp_generic, pppoe), and the packages ppp and pppoe"
-_QUIET = f"noauth noccp lcp-echo-interval 0 mtu {PPPOE_MTU} mru {PPPOE_MTU}"
+_QUIET = f"noauth noccp noipv6 lcp-echo-interval 0 mtu {PPPOE_MTU} mru {PPPOE_MTU}"
 # The kernel's own way to its modules, which in a guest of a lab is another than modprobe's.
 _LOADED = """m=$(cat /proc/sys/kernel/modprobe 2>/dev/null || true)
 "${m:-modprobe}" -a pppoe >/dev/null 2>&1 || true
@@ -177,8 +177,9 @@ class PppoeMode:
 
 
 def _routes(network: IPv4Network | IPv6Network, via: str, port: str) -> str:
-    """For `sh -e`: to both halves of a network, which go before a route to all of it."""
-    return "".join(f"ip route replace {half} via {via} dev {port}\n" for half in network.subnets())
+    """For `sh -e`: to both halves of a network, which go before a route to all of it. The port has its address a moment after it is up."""
+    words = " && ".join(f"ip route replace {half} via {via} dev {port}" for half in network.subnets())
+    return f"i=0\nuntil {{ {words}; }} 2>/dev/null || [ $i -ge 50 ]; do i=$((i+1)); sleep 0.2; done\n{words}\n"
 
 
 async def _sent(dut: Host) -> dict[str, int]:
