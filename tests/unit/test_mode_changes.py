@@ -118,6 +118,8 @@ async def test_what_a_kernel_or_a_port_lacks_is_a_fault_before_anything_is_chang
     changes = changes_of({"flowtable": "software", "shaper": "fq_codel 1M"}, {})
     assert [len(await change.faults(lacking, LAB.through_dut())) for change in changes] == [1, 1]
     assert len(await changes[1].faults(taken, LAB.through_dut())) == 2  # a port each
+    near = description("three-node").testbed.at_distances({"a": Distance.model_validate({"delay": 0.02})})
+    assert ["distance of link a" in fault for fault in await changes[1].faults(AnsweringHost({}), near)] == [True]
     level = far(delay=0.02)
     for hosts, words in (({"router": lacking}, "CONFIG_NET_SCH_NETEM"), ({}, "no command reaches router"), ({"router": taken}, "tbf")):
         faults = await level.faults(hosts)

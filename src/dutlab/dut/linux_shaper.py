@@ -51,6 +51,10 @@ class Shaper:
         """Whether the kernel has the queue, and the ports none that could not be put back."""
         if why := await unknown(dut, [self.script("lo", 1500)]):
             return [f"{dut.name}: no shaper {self.kind}: {why}; its kernel needs {_OPTIONS[self.kind]}"]
+        distant = [link for link in testbed.links.values() if link.is_distant and link.distance_ports[0].host == dut.name]
+        if distant:
+            words = f"it adds the distance of link {distant[0].name} itself, before the ports that a shaper takes"
+            return [f"{dut.name}: {words}; leave one of both out"]
         return await taken(dut, testbed.ports_of(dut.name))
 
     def of(self, mode: Mode) -> Mode:
