@@ -120,6 +120,12 @@ async def test_what_a_kernel_or_a_port_lacks_is_a_fault_before_anything_is_chang
     assert len(await changes[1].faults(taken, LAB.through_dut())) == 2  # a port each
     near = description("three-node").testbed.at_distances({"a": Distance.model_validate({"delay": 0.02})})
     assert ["distance of link a" in fault for fault in await changes[1].faults(AnsweringHost({}), near)] == [True]
+    (pppoe,) = changes_of({"pppoe": "on"}, {})
+    for bed, word in ((near, "no router behind"), (LAB.through_dut(), "router: no command reaches it")):
+        (fault,) = await pppoe.faults(AnsweringHost({}), bed)
+        assert word in fault
+    (dialled,) = changes_of({"pppoe": "on"}, {"router": lacking})
+    assert len(await dialled.faults(AnsweringHost({"modprobe": (1, "its kernel has no PPPoE")}), LAB.through_dut())) == 1
     level = far(delay=0.02)
     for hosts, words in (({"router": lacking}, "CONFIG_NET_SCH_NETEM"), ({}, "no command reaches router"), ({"router": taken}, "tbf")):
         faults = await level.faults(hosts)

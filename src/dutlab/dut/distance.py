@@ -23,7 +23,7 @@ from dutlab.spec.links import Link, Port
 from dutlab.spec.testbed import Testbed
 
 _ROOM = 100_000
-"""Packets on their way at most: a second at 10 Gbit/s takes more, and no machine that emulates a distance carries it."""
+"""Packets that are on their way at most."""
 _PINGS, _MOST_PINGS, _LOSSES = 20, 1000, 10
 """Without a loss, at most, and losses that are expected of as many as are sent."""
 _EACH_S = 0.002
@@ -102,7 +102,7 @@ class DistanceLevel:
             now = await _shown(hosts[far.port.host], far.port.interface)
             holds = now == self.stands.get(str(far.port))
             found = self.measured.get(str(far.port), "") if holds else f"its queues are now: {now or 'none'}"
-            checks.append(Check(f"link {far.link.name}: {far.link.distance_words} behind {far.port}", holds, found))
+            checks.append(Check(f"link {far.link.name}: {far.link.distance_words} before {far.port}", holds, found))
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
