@@ -97,6 +97,7 @@ MISTAKES = [
     ("  mode: [router, own]\n", "", "3:1 factors.mode missing"),
     ("lab: three-node", "lab: three-nodes", "2:11 testbed.lab unknown-name"),
     ("lab: three-node", "lab: three-node, path: x", "2:28 testbed.path unknown-key"),
+    ("lab: three-node", "lab: three-node, links: {c: {delay: 20ms}}", "2:36 testbed.links.c unknown-name"),
     ("lab: three-node", "lab: three-node, sensors: {heat: {kind: hwmon, host: sinc}}", "2:58 testbed.sensors.heat.host unknown-name"),
     ("{lab: three-node}", "7", "2:1 testbed type"),
     ("{lab: three-node}", "nosuch.yaml", "2:1 testbed unreadable"),

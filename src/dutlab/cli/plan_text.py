@@ -63,6 +63,8 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
         else:
             rates = ", ".join(f"{size} B {si(line_rate(link.speed, size), 'pps')}" for size in RFC2544_FRAME_SIZES)
             yield f"link {link.name}: {si(link.speed, 'b/s')} L1; at most {rates}"
+        if link.is_distant:
+            yield f"link {link.name}: {link.distance_words}, one way, before {' and '.join(map(str, link.distance_ports))}"
 
 
 def _factors(plan: Plan) -> Iterator[str]:

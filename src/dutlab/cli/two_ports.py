@@ -209,9 +209,9 @@ def measure_ports(
         files = folder / TESTBED_FILE, folder / EXPERIMENT_FILE
         if there := [str(path) for path in files if path.exists()]:
             raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
-        testbed = found.testbed
+        testbed = box.testbed
         if model_of(kind).needs & {Need.IPERF3, Need.PING}:
-            near, far = found.ends
+            near, far = box.ends
             apart = FarPort(LocalHost("here"), near, far)
             undo.callback(apart.put_back)
             run_in_order(apart.set_apart())

@@ -16,6 +16,8 @@ from dutlab.spec.testbed import Testbed
 TABLE = "dutlab"
 OWN = "/etc/nftables.conf"
 """File that nftables.service loads (Debian and its like)."""
+FAST_PATH = "counter flow add @fast"
+"""Statement of the rule that hands flows to the flowtable."""
 _FAMILY = {4: "ip", 6: "ip6"}
 """Version of IP → nft's word for it."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
@@ -113,6 +115,18 @@ def nat(testbed: Testbed) -> str:
 def nat_open(testbed: Testbed) -> str:
     """`filter_empty`, and the masquerade of `nat`: everything passes, also a new flow from outside."""
     return _ruleset(_LOOKED_AT, _masquerade(testbed))
+
+
+def fast_path(ports: Iterable[str], ruleset: str, *, hardware: bool) -> str:
+    """A flowtable of these ports beside `ruleset`, and a rule before all others that hands each flow to it once it is known.
+
+    A flow that it has passes no chain any more, so the rule's counter has what still goes the slow way.
+    """
+    body = ["flowtable fast {", "\thook ingress priority filter", f"\tdevices = {{ {', '.join(map(_quoted, ports))} }}"]
+    body += ["\tflags offload", "}"] if hardware else ["}"]
+    return (
+        _table(body if "chain forward" in ruleset else [*body, *_forward("accept", [])]) + f"insert rule inet {TABLE} forward {FAST_PATH}\n"
+    )
 
 
 def _ruleset(*chains: Iterable[str]) -> str:

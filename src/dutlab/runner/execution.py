@@ -140,7 +140,7 @@ class Execution(RunProcess):
                 await insist_on_ports(self.testbed, bare.hosts)
             levels = SetLevels(self.experiment, bare.testbed, bare.hosts, self.journal)
             async with prepared(bare.hosts, self.testbed, self.journal), ended_by(levels.leave):
-                await levels.insist_on_knobs(self.plan)
+                await levels.insist_on_knobs(self.plan, bare.modes, bare.dut)
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 while rest := self.records.left(trials):  # again, when what had made a trial needless was set aside since

@@ -158,7 +158,7 @@ async def open_stage(
             if standing:
                 said = await revived(hosts, lab.testbed, journal.write)
                 await undo.enter_async_context(lease(hosts))
-            testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
+            testbed, cpus = lab.testbed.at_distances(testbed.links).model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
         engine, bring = (
             (dict.fromkeys(framed, str(engine_binary)), {}) if here else await _engines(undo, hosts, framed, engine_binary, journal)

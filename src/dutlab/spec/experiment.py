@@ -20,13 +20,15 @@ from pydantic import BeforeValidator, Field, PlainSerializer, Strict, Validation
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.distance import Distance
 from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
 from dutlab.spec.fields import Name, YesNo, named
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import LABS
+from dutlab.spec.known import LABS, ROLES
 from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.repeats import Repeats
 from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, PerfSensor, Sensors, host_faults
+from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
 from dutlab.workloads import WORKLOADS, plug_of
@@ -39,10 +41,11 @@ LARGEST_DISTURBED_REPEATS = 10
 
 
 class LabRef(SpecModel):
-    """An embedded lab, by its name, and the sensors of every trial."""
+    """An embedded lab, by its name, with the sensors of every trial and how far away the ends of its links are."""
 
     lab: str
     sensors: Annotated[Sensors, Field(default_factory=dict)]
+    links: Annotated[dict[str, Distance], Field(default_factory=dict)]
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
@@ -53,6 +56,17 @@ class LabRef(SpecModel):
                 yield fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)
             return
         yield from host_faults(data.get("sensors"), LABS[lab].hosts)
+        for name in made.links if made else ():
+            if name not in LABS[lab].links:
+                yield fault(
+                    ("links", name), f"lab {lab} has no link {name!r} {did_you_mean(name, LABS[lab].links)}", FaultKind.UNKNOWN_NAME
+                )
+            elif name in LABS[lab].segments or len(LABS[lab].links[name]) < len(ROLES):
+                yield fault(("links", name), "no machine on this link forwards, so none can add a distance", FaultKind.CONFLICT)
+
+    def placed(self, testbed: Testbed) -> Testbed:
+        """The lab's testbed with all of it."""
+        return testbed.at_distances(self.links).model_copy(update={"sensors": self.sensors})
 
     def __str__(self) -> str:
         return f"lab {self.lab}"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 MODE, MTU = "mode", "mtu"
+OFF = "off"
+"""The level of a factor of the mode that leaves the mode as it is."""
 VERSION = "version"
 """The factor whose levels are versions of what is measured: comparisons of runs are between them, not within."""
 SYSCTL = "sysctl."
@@ -32,6 +34,8 @@ _SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
 _WORD = r"[a-z][a-z0-9_-]*"
 _CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 LARGEST_MTU = 65535
+PPPOE_MTU = 1492
+"""RFC 2516 section 7: 1500 less 6 bytes of PPPoE and 2 of PPP."""
 LONGEST_BOOT_S = 86_400.0
 
 
@@ -46,6 +50,8 @@ class KnobKind:
     """True if it is of the test ports, and not of the whole host."""
     kernel: str = "Linux"
     """Kernel that has it."""
+    of_mode: bool = False
+    """Whether it changes the mode: it is applied after the mode and verified with it (dut/mode_changes.py). Family `linux` alone has it."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
@@ -59,6 +65,11 @@ KNOBS: Mapping[str, KnobKind] = {
     "governor": KnobKind(_WORD, "performance", of_ports=False),
     "boost": KnobKind(r"on|off", "on, or off", of_ports=False),
     "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
+    "flowtable": KnobKind(r"off|software|hardware", "off, software or hardware", of_mode=True),
+    "pppoe": KnobKind(r"off|on", "off, or on", of_mode=True),
+    "shaper": KnobKind(
+        r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
+    ),
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
 """Factors that dutlab sets and puts back by itself, in addition to `sysctl.NAME`, which takes any text."""
@@ -67,6 +78,11 @@ KNOBS: Mapping[str, KnobKind] = {
 def is_knob(name: str) -> bool:
     """Return whether dutlab can set this factor."""
     return name in KNOBS or name.startswith(SYSCTL)
+
+
+def changes_mode(name: str) -> bool:
+    """Whether a knob changes the mode instead of the host."""
+    return name in KNOBS and KNOBS[name].of_mode
 
 
 def level_text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -288,12 +304,11 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """Return the bounds of links under the smallest MTU that an experiment varies: a frame has to pass at each."""
+    """Return the bounds of links under the smallest MTU that an experiment varies, or a PPPoE session has: a frame has to pass at each."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     found = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
-    if not found:
-        return bounds
-    return TestbedBounds({name: replace(link, mtu=min(found)) for name, link in bounds.items()}, bounds.drives)
+    most = PPPOE_MTU if isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe"))) else LARGEST_MTU
+    return TestbedBounds({name: replace(link, mtu=min([*(found or [link.mtu]), most])) for name, link in bounds.items()}, bounds.drives)
 
 
 def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
@@ -333,6 +348,9 @@ def _unturnable(name: str, bed: TestbedShape) -> str:
         if name.startswith(SYSCTL):
             if not system.kernel:
                 return f"{host} is {system.title}, which has no sysctl"
+        elif KNOBS[name].of_mode:
+            if family != "linux":
+                return f"dutlab sets {name} on hosts of family linux, and {host} is {system.title}"
         elif system.kernel != (kernel := KNOBS[name].kernel) or (KNOBS[name].of_ports and family in OWN_PORTS):
             return f"dutlab sets {name} on {kernel}, and {host} is {system.title}"
     return ""

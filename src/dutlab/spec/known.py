@@ -87,6 +87,7 @@ LABS: Mapping[str, KnownLab] = MappingProxyType(
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=frozenset({"a", "b"})),
         "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
+        "uml-home": KnownLab({"a": ("source", "dut", "isp", "sink")}, guests=2, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
         "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD),
         "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
         "qemu-router-vmxnet3": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),

@@ -11,6 +11,7 @@ from pydantic import Field, Strict, model_serializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.distance import Distance
 from dutlab.spec.fields import Address, BitRate, Name, adapter_fault, vpp_interface_fault
 from dutlab.spec.known import ROLES
 from dutlab.spec.model import SpecModel, fault
@@ -59,7 +60,7 @@ class EndCable:
     far: tuple[Port, Address]
 
 
-class Link(SpecModel):
+class Link(Distance):
     """Path of packets between ports: through machines that forward, or within one network.
 
     On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them. A
@@ -186,6 +187,13 @@ class Link(SpecModel):
         """Address at the other end of the cable by which they leave it."""
         return self.addresses[self._dut_at + 2]
 
+    @property
+    def distance_ports(self) -> tuple[Port, ...]:
+        """The ports before which a distance is made, one in each direction: of the last forwarder that is not the DUT, else of the DUT."""
+        own = self.path[self._dut_at].host if self.forwarders else ""
+        far = [at for at in range(1, len(self.path) - 1, 2) if self.path[at].host != own] or [self._dut_at]
+        return self.path[far[-1] : far[-1] + 2]
+
     def between(self, near: str, far: str) -> tuple[Address, Address]:
         """The address that `near` binds to and the one of `far` that it sends to, by host; a machine that forwards has one on each side.
 
@@ -205,6 +213,7 @@ class Link(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Order of the ports, and which of them share a network."""
+        yield from super().cross_faults(data, made)
         if bool(data.get("path")) == bool(data.get("segment")):
             missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
             twice = ("cannot be combined with segment", FaultKind.CONFLICT)
@@ -214,6 +223,13 @@ class Link(SpecModel):
         elif made is not None:
             yield from _path_faults(made)
             yield from _address_faults(made)
+        if made is not None and made.is_distant and not made.forwarders:
+            key = next(key for key in Distance.model_fields if getattr(made, key) is not None)
+            yield fault(
+                (key,),
+                "no machine on this link forwards, so none can add a distance; it takes a path of four ports or more",
+                FaultKind.CONFLICT,
+            )
 
 
 def _path_faults(link: Link) -> Iterator[InitErrorDetails]:

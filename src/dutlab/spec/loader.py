@@ -95,7 +95,7 @@ def testbed_of(given: LoadedExperiment) -> Testbed:
     """The testbed that an experiment names, without touching it. Raises LabError."""
     named = given.experiment.testbed
     if isinstance(named, LabRef):
-        return description(named.lab).testbed.model_copy(update={"sensors": named.sensors})
+        return named.placed(description(named.lab).testbed)
     assert given.testbed is not None  # noqa: S101 - the loader reads every testbed file that an experiment names
     return given.testbed
 

@@ -27,6 +27,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.account import AccountSpec
+from dutlab.spec.distance import Distance
 from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
@@ -145,6 +146,7 @@ class Testbed(SpecModel):
         links = made.links if made else _whole_links(data.get("links"))
         hosts = data.get("hosts")
         yield from _port_faults(links)
+        yield from _distance_faults(links)
         yield from _network_faults(links)
         if isinstance(hosts, Mapping):
             yield from _host_faults(hosts, links, in_lab=data.get("lab") is not None)
@@ -177,6 +179,13 @@ class Testbed(SpecModel):
     def through_dut(self) -> Self:
         """Return the testbed with those links alone whose path goes through the DUT: all that a mode is about."""
         return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
+
+    def at_distances(self, distances: Mapping[str, Distance]) -> Self:
+        """The same with links that are as far as `distances` says, by name; others are as they are."""
+        keys = tuple(Distance.model_fields)
+        far = {name: {key: getattr(of, key) for key in keys} for name, of in distances.items() if of.is_distant}
+        links = {name: link.model_copy(update=far.get(name, {})) for name, link in self.links.items()}
+        return self.model_copy(update={"links": links})
 
     def isolates(self, link: Link) -> bool:
         """Return whether only the testbed is on a link: its file says so, or the link is a lab's."""
@@ -289,8 +298,6 @@ def _how_to_share(first: Link, second: Link, port: Port) -> str:
     near, far = (f"{of} {address}" for of, address in (cables[0].near, cables[0].far))
     return f"; to share its cable, write both of its ports as link {first.name} has them, at the {cables[0].end}'s end alone: {near}, {far}"
 
-    """Return whether the port at this place of the second is on the one cable of both, at the same end, or both are one path."""
-
 
 def _dual_stack(first: Link, second: Link) -> bool:
     """Whether the two are one path with addresses of IPv4 and of IPv6."""
@@ -299,11 +306,22 @@ def _dual_stack(first: Link, second: Link) -> bool:
 
 
 def _shared(first: Link, second: Link, at: int) -> bool:
-    """Return whether the port at this place of the second is on the one cable that both have, at the same end of both, or both are one path."""
+    """Return whether the port at this place of the second is on the one cable of both, at the same end, or both are one path."""
     if _dual_stack(first, second):
         return True
     common = [cable for cable in second.end_cables if cable in first.end_cables]
     return len(common) == 1 and second.ports[at] in {port for port, _ in (common[0].near, common[0].far)}
+
+
+def _distance_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
+    """A port has one queue, whatever link its packets are of."""
+    seen: dict[str, Link] = {}
+    for name, link in links.items():
+        for port in link.distance_ports if link.path and link.forwarders else ():
+            first = seen.setdefault(str(port), link)
+            if first.distance_words != link.distance_words:
+                what = f"{port} is also of link {first.name}, whose distance is {first.distance_words or 'none'}; write the same for both"
+                yield fault(("links", name), what, FaultKind.CONFLICT)
 
 
 def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:

@@ -104,9 +104,13 @@ BRIDGE, BRIDGE_FILTER_25 = (DeclaredMode(name, forwards="ethernet") for name in 
 """Ports joined below IP; the other with the filters of FILTER_25 between them."""
 XDP_FORWARD = DeclaredMode("xdp-forward")
 """A router whose frames do not reach its IP stack: a program at its ports looks up the route and sends them on."""
-FLOWTABLE, TWO_ROUTERS = DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
-"""Of a guest that counts its instructions: a router that hands flows to the kernel's fast path, and two one behind the other, as the ends
-of its tunnels are."""
+TWO_ROUTERS = DeclaredMode("two-routers")
+"""Two routers one behind the other, as the ends of tunnels are, of a guest that counts its instructions."""
+FAST_PATHS = {
+    ROUTER: DeclaredMode("flowtable", TRACKS), FILTER_DEFAULT: DeclaredMode("filter-default-flowtable", GUARDS),
+    NAT: DeclaredMode("nat-flowtable", TRANSLATES),
+}  # fmt: skip
+"""Mode → the same that hands flows to the kernel's fast path, of that guest; elsewhere `flowtable` is a factor."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )

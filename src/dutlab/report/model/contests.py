@@ -78,7 +78,7 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
     stretches = _stretches(list(alike.values())) if len(runs) == 1 else frozenset()
     found = []
     for place, same in alike.items():
-        varied = _varied(same)
+        varied = varied_factors(same)
         for name, figure in compared_by(same, asked.figures):
             entrants = [_entrant(runs, c, varied, name, figure) for c in same]
             if sum(any(e.runs) for e in entrants) > 1:
@@ -127,7 +127,7 @@ def entrant_label(cell: Cell, varied: Iterable[str]) -> str:
     return " · ".join([cell.mode, *_levels(cell, varied)])
 
 
-def _varied(cells: Sequence[CellFigures]) -> set[str]:
+def varied_factors(cells: Sequence[CellFigures]) -> set[str]:
     """The factors, the mode apart, of which the cells have different levels."""
     return {name for c in cells for name in c.cell.factors if len({of.cell.factors.get(name) for of in cells}) > 1} - {"mode"}
 
@@ -167,7 +167,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
     """Pairs of labels that did not take turns in time, over all cells that both have."""
     moments: dict[tuple[str, str], list[tuple[list[datetime], list[datetime]]]] = defaultdict(list)
     for same in alike:
-        varied = _varied(same)
+        varied = varied_factors(same)
         for a, b in combinations(same, 2):
             at = [r.started for r in a.records], [r.started for r in b.records]
             moments[entrant_label(a.cell, varied), entrant_label(b.cell, varied)].append(at)
