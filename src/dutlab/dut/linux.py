@@ -21,6 +21,9 @@ from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, lim
 from dutlab.dut.linux_tunnels import tunnel_modes
 from dutlab.dut.linux_wireguard import wireguard_modes
 from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
+from dutlab.dut.ovs import OpenVswitch
+from dutlab.dut.testpmd import Testpmd
+from dutlab.dut.user_space import modes_of_programs
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
@@ -91,18 +94,30 @@ _MODES = (
 )
 
 
+_PROGRAMS = {
+    modes.OVS_SWITCH: OpenVswitch("switch"),
+    modes.OVS_ROUTER: OpenVswitch("route"),
+    modes.OVS_ROUTER_POLLING: OpenVswitch("route", polls=True),
+    modes.OVS_FILTER: OpenVswitch("filter"),
+    modes.TESTPMD_IO: Testpmd("io"),
+    modes.TESTPMD_MAC: Testpmd("mac"),
+}
+
+
 def ruleset_of(mode: str, testbed: Testbed) -> str:
     """Of one of the modes that are a ruleset."""
     return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
 
 
-def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+def _of_hosts(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+    """Modes that a run makes for itself: with tunnels, whose other end is another host, and those that are programs."""
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
-    return encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    tunnels = encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    return tunnels | modes_of_programs(_PROGRAMS)
 
 
-FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _tunnels)
+FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _of_hosts)

@@ -115,6 +115,18 @@ class TellsState(Protocol):
         """What the DUT says of itself. Raises CommandFailed, HostError."""
 
 
+@runtime_checkable
+class StartsPrograms(Protocol):
+    """A mode whose device is programs that dutlab starts with it and ends with it."""
+
+    @property
+    def program_names(self) -> Sequence[str]:
+        """Of those that run, as `ps -o comm` prints them; none before apply()."""
+
+    async def device_counters(self, dut: Host) -> Mapping[str, float]:
+        """What the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
+
+
 class Reset(Protocol):
     """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
 

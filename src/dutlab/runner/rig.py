@@ -37,7 +37,7 @@ from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.registry import make
-from dutlab.tools.neighbours import NextHop, next_hop_mac
+from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")

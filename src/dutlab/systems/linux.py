@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
-from dutlab.systems.modes import ARRAYS, AS_FOUND, BRIDGE, FILTER_OWN, FIREWALL, FLOWTABLE, GUEST_TUNNELS, IPSEC, TUNNELS, TWO_ROUTERS
+from dutlab.systems.modes import (
+    ARRAYS,
+    AS_FOUND,
+    BRIDGE,
+    FILTER_OWN,
+    FIREWALL,
+    FLOWTABLE,
+    GUEST_TUNNELS,
+    IPSEC,
+    TUNNELS,
+    TWO_ROUTERS,
+    USER_SPACE,
+)
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import PingWords, System
 
@@ -21,7 +33,7 @@ LINUX = System(
     listens=listens,
     is_listening=is_listening,
     install="Debian: apt install {}",
-    modes=(*FIREWALL, *TUNNELS),
+    modes=(*FIREWALL, *TUNNELS, *USER_SPACE),
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,

@@ -10,7 +10,7 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.subject import back_of
 from dutlab.tools.engine.load import SOURCE_PORT, Direction
-from dutlab.tools.neighbours import NextHop, next_hop_mac
+from dutlab.hosts.neighbours import NextHop, next_hop_mac
 
 
 async def direction_of(

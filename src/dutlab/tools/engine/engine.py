@@ -36,7 +36,7 @@ from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad
 from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
-from dutlab.tools.neighbours import NextHop, next_hop_mac
+from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
 
