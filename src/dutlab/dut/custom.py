@@ -88,6 +88,10 @@ class ProgramMode(CommandMode):
         """Of those that run."""
         return self.programs.names
 
+    async def program_ended(self) -> str:
+        """How the first of them ended."""
+        return await self.programs.ended()
+
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
         """None: nobody knows their words."""
         del dut

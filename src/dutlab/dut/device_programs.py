@@ -57,7 +57,14 @@ left=$(marked)
 """
 )
 _NAMES = (
-    f'folder=$1\n{_MARKED}for pid in $(marked); do read -r name 2>/dev/null <"/proc/$pid/comm" && [ "$name" != sh ] && echo "$name"; done\n:'
+    "folder=$1\n"
+    + _MARKED
+    + r"""
+for pid in $(marked); do
+  read -r name 2>/dev/null <"/proc/$pid/comm" && [ "$name" != sh ] && echo "$name"
+done
+:
+"""
 )
 
 
@@ -98,9 +105,12 @@ class DeviceProgram:
         self.command, self._process = command, process
         self.done: Done | None = None
         """How it ended; None while it runs."""
+        self.ends = False
+        """Whether we end it."""
         self._printed, self._dropped = bytearray(), 0
         self._more = asyncio.Event()
-        self._following = asyncio.ensure_future(self._follow())
+        self.following = asyncio.ensure_future(self._follow())
+        """Over once it has ended."""
 
     async def _follow(self) -> None:
         while chunk := await self._process.read():
@@ -151,8 +161,9 @@ class DeviceProgram:
 
     async def end(self) -> None:
         """Ends it. Harmless when it has ended."""
+        self.ends = True
         await self._process.end()
-        await self._following
+        await self.following
 
 
 @dataclass
@@ -190,6 +201,14 @@ class DevicePrograms:
             await program.end()
         self.running, self.names = [], ()
         await dut.run(self.undo(dut).argv, timeout_s=60.0)
+
+    async def ended(self) -> str:
+        """Waits until one of them ends by itself; returns how it did, with its last lines."""
+        while True:
+            if (dead := next((of for of in self.running if of.done is not None and not of.ends), None)) is not None:
+                return dead.state
+            alive = [of.following for of in self.running if of.done is None]
+            await (asyncio.wait(alive, return_when=asyncio.FIRST_COMPLETED) if alive else asyncio.sleep(_EVERY_S))
 
     async def run(self, dut: Host, command: str, *, stdin: str = "", check: bool = True, timeout_s: float = 30.0) -> Done:
         """A command in the folder. Raises CommandFailed on a status other than 0 if `check`, HostError."""

@@ -76,9 +76,7 @@ class OpenVswitch:
         if self.does == "switch":
             yield "actions=NORMAL"
             return
-        out, back = (
-            f"dec_ttl,mod_dl_src:{way.macs[to]},mod_dl_dst:{way.peers[to]},output:{number}" for to, number in ((1, OUT), (0, IN))
-        )
+        out, back = (f"dec_ttl,mod_dl_src:{way.macs[to]},mod_dl_dst:{way.peers[to]},output:{number}" for to, number in ((1, OUT), (0, IN)))
         yield "priority=0,actions=drop"
         for ip in ("ip", "ipv6"):
             if self.does == "route":
@@ -93,7 +91,7 @@ class OpenVswitch:
 
     async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
         """Those of its threads: frames, passes of its tables, cycles and looks at its ports."""
-        return parse_ovs((await programs.run(dut, f"{_PLACE}ask() {{ {_ASK} \"$@\"; }}\n{OVS_ASKS}")).text)
+        return parse_ovs((await programs.run(dut, f'{_PLACE}ask() {{ {_ASK} "$@"; }}\n{OVS_ASKS}')).text)
 
     async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
         """In its own table of connections."""

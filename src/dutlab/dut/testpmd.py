@@ -6,7 +6,6 @@ Words: DPDK's "Testpmd Application User Guide". Tried with 22.11, the version of
 from __future__ import annotations
 
 import time
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -29,8 +28,6 @@ _MEMORY_MB, _BUFFERS = 256, 16384
 class Testpmd:
     """`io` hands frames on as they are; `mac` writes the addresses of the next cable into them. Both leave the rest of a frame alone."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
-
     forwards: Literal["io", "mac"]
 
     @property
@@ -48,7 +45,9 @@ class Testpmd:
         ports = [port for way in ways for port in way.ports]
         polling = list(cores)[: len(ways)]
         lcores = [f"0@{cores[0]}", *(f"{n}@{core}" for n, core in enumerate(polling, start=1))]
-        peers = [f"--eth-peer={n},{mac}" for n, mac in enumerate(mac for way in ways for mac in way.peers)] if self.forwards == "mac" else []
+        peers = (
+            [f"--eth-peer={n},{mac}" for n, mac in enumerate(mac for way in ways for mac in way.peers)] if self.forwards == "mac" else []
+        )
         words = [
             f"--lcores={','.join(lcores)} --no-pci --no-huge -m {_MEMORY_MB} --file-prefix=dutlab",
             *(f"--vdev=net_af_packet{n},iface={port},framesz=2048,blocksz=4096,framecnt=512" for n, port in enumerate(ports)),

@@ -1,7 +1,7 @@
 """Modes of Linux in which a program forwards in the kernel's place. What a program is, its file says: `dut/ovs.py`, `dut/testpmd.py`.
 
-The kernel's forwarding is off meanwhile, for it sees each frame too: otherwise both would send it on. The ports keep their addresses, so the
-kernel goes on answering ARP and ND for them.
+The kernel's forwarding is off meanwhile, for it sees each frame too: otherwise both would send it on. The ports keep their addresses, so
+the kernel goes on answering ARP and ND for them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class UserSpaceMode(OfRecord):
         ours = testbed.ports_of(dut.name)
         plain = [port["ifname"] for port in listed if port["ifname"] in ours and "PROMISC" not in port["flags"]]
         steps = [self.programs.undo(dut, self.program.stop)]
-        steps += [UndoStep(dut.name, ("ip", "link", "set", "dev", port, "promisc", "off"), "", "the port as it was found") for port in plain]
+        steps += [
+            UndoStep(dut.name, ("ip", "link", "set", "dev", port, "promisc", "off"), "", "the port as it was found") for port in plain
+        ]
         return [*steps, UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "forwarding as it was found")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
@@ -115,6 +117,10 @@ class UserSpaceMode(OfRecord):
         del testbed
         on = await state.forwards(dut)
         return [*self.programs.checks(), Check("the kernel does not forward", not on, f"net.ipv4.ip_forward is {int(on)}")]
+
+    async def program_ended(self) -> str:
+        """How the first of them ended."""
+        return await self.programs.ended()
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
         """Raises HostError."""

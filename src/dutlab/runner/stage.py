@@ -31,9 +31,9 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
-from dutlab.runner.levels import program_names
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
+from dutlab.runner.levels import program_names
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes

@@ -90,7 +90,7 @@ async def carry_out(
     if (shares := _shares_with_frames(stage, counted)) is not None:
         names = (*forwarding_names(stage.testbed), *program_names(stage.device.mode))
         forwarded = max(counted.get(FORWARDED, 0.0), counted.get(DEVICE_FRAMES, 0.0))
-        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, names, forwarded, shares)
+        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, names, forwarded, shares=shares)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed
@@ -253,6 +253,7 @@ def with_rate_per_cpu_second(
     found: Mapping[str, Interference],
     forwarding: tuple[str, ...] = (),
     forwarded: float = 0.0,
+    *,
     shares: Mapping[str, float] = MappingProxyType({}),
 ) -> Measured:
     """The same with these figures of everything that was driven together, where they are known.

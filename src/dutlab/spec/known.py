@@ -31,6 +31,8 @@ OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.por
 RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
 
+PROGRAM_MODES = frozenset(mode.name for mode in USER_SPACE)
+"""Modes of Linux in which programs forward."""
 STARTS_PROGRAMS = frozenset(name for name, system in SYSTEMS.items() if system.kernel == linux.LINUX.kernel) - WITHOUT_LINKS
 """Families of DUTs on which dutlab starts programs that are the device."""
 
