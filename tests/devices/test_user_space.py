@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from capability import have_engine, have_netns, need, need_program
-from dutlab.systems.sample_names import CYCLES, CYCLES_WITH_FRAMES, DEVICE_FRAMES
+from dutlab.dut import family
+from dutlab.runner.undo import carry_out
+from dutlab.systems.sample_names import DEVICE_FRAMES, poll_cycle_shares
 from main_job import dut_state, events, only_run, processes_in, records
 from processes import eventually
 
@@ -101,21 +103,33 @@ def test_after_a_kill_nothing_of_the_device_is_left_once_the_run_is_undone(own, 
     assert dut_state(standing_lab) == before and not any(folder.exists() for folder in folders(only_run(tmp_path)))
 
 
-def test_open_vswitch_and_testpmd_forward_are_counted_and_leave_the_dut_as_it_was(experiment, dutlab, standing_lab, tmp_path):
+@pytest.mark.parametrize("name", ["ovs-switch", "ovs-router-polling", "ovs-filter", "testpmd-mac"])
+async def test_a_program_forwards_as_its_mode_says_and_leaves_the_dut_as_it_was(lab, hosts, engine, name):
     need_program("ovs-vswitchd")
     need_program("dpdk-testpmd")
-    before, modes = dut_state(standing_lab), ["ovs-switch", "ovs-router", "ovs-filter", "testpmd-io", "testpmd-mac"]
-    done = dutlab("run", experiment(EXPERIMENT.replace("MODES", ", ".join(modes))), "--lab", standing_lab)
+    dut, mode = hosts["dut"], family("linux").modes_among({})[name].on_cores(lab.cpus["dut"])
+    before = dut_state(lab.label), promiscuous(lab.label)
+    undo = await mode.undo(dut, lab.testbed)
+    await mode.apply(dut, lab.testbed)
+    checks = await mode.verify(dut, lab.testbed, engine)
+    assert {c.what: c.found for c in checks if not c.passed} == {}
+    tracks, programs = mode.declared.behaviour.tracks, len(mode.programs.running)
+    assert len(checks) == programs + 2 + len(lab.testbed.links) * (3 + tracks)
+    assert set(mode.program_names) == ({"ovsdb-server", "ovs-vswitchd"} if programs > 1 else {"dpdk-testpmd"})
+    if "polling" in name or programs == 1:
+        (share,) = poll_cycle_shares(await mode.device_counters(dut))
+        assert 0 < share < 1
+    await carry_out(undo, {"dut": dut})
+    assert not Path(mode.programs.folder).exists() and not any(c.passed for c in mode.programs.checks())
+    assert (dut_state(lab.label), promiscuous(lab.label)) == before
+
+
+def test_what_a_polling_program_costs_a_frame_is_the_time_in_which_it_had_frames(experiment, dutlab, tmp_path):
+    need_program("dpdk-testpmd")
+    done = dutlab("run", experiment(EXPERIMENT.replace("MODES", "testpmd-io")))
     assert done.returncode == 0, done.stderr
-    found = {of["cell"]["mode"]: of for of in records(only_run(tmp_path))}
-    assert {mode: of["status"] for mode, of in found.items()} == dict.fromkeys(modes, "measured")
-    for mode, of in found.items():
-        assert of["counters"]["dut"][DEVICE_FRAMES] >= 1000, mode
-        threads = of["interference"]["this-machine"]["threads"]
-        assert {"ovs-vswitchd", "dpdk-testpmd"} & set(threads), "its processor time is the device's"
-        assert "forwarded_frames_per_cpu_s" in of["figures"]["a"], mode
-    polls = {mode for mode, of in found.items() if of["polling"]}
-    assert polls == {"testpmd-io", "testpmd-mac"}
-    cycles = found["testpmd-mac"]["counters"]["dut"]
-    assert 0 < cycles[f"testpmd{CYCLES_WITH_FRAMES}"] < cycles[f"testpmd{CYCLES}"]
-    assert dut_state(standing_lab) == before and not promiscuous(standing_lab) and not processes_in(standing_lab)
+    (record,) = records(only_run(tmp_path))
+    found, threads = record["figures"]["a"], record["interference"]["this-machine"]["threads"]
+    assert record["status"] == "measured" and record["polling"]
+    assert record["counters"]["dut"][DEVICE_FRAMES] >= 1000 and "ip_forwarded_datagrams" not in record["counters"]["dut"]
+    assert found["forwarded_frames_per_cpu_s"] > 1000 / threads["dpdk-testpmd"]["run_s"]

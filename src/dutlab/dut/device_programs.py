@@ -144,8 +144,9 @@ class DeviceProgram:
 
     @property
     def name(self) -> str:
-        """The command, short enough for a message."""
-        return self.command if len(self.command) <= 60 else f"{self.command[:59]}…"  # noqa: PLR2004 -- a message stays one line
+        """The last line of the command, short enough for a message."""
+        line = self.command.strip().splitlines()[-1].removeprefix("exec ")
+        return line if len(line) <= 60 else f"{line[:59]}…"  # noqa: PLR2004 -- a message stays one line
 
     @property
     def last(self) -> str:

@@ -22,7 +22,7 @@ _PLACE = "export OVS_RUNDIR=$PWD OVS_DBDIR=$PWD OVS_LOGDIR=$PWD OVS_SYSCONFDIR=$
 _QUIET = "-vsyslog:off -vfile:off -vconsole:warn"
 _ASK = 'ovs-appctl -t "$PWD/vswitchd.ctl"'
 _SET = "ovs-vsctl --db=unix:db.sock --timeout=20"
-_DATABASE = f"{_PLACE}ovsdb-tool create conf.db && exec ovsdb-server conf.db --remote=punix:db.sock --unixctl=ovsdb.ctl {_QUIET}"
+_DATABASE = f"{_PLACE}ovsdb-tool create conf.db || exit\nexec ovsdb-server conf.db --remote=punix:db.sock --unixctl=ovsdb.ctl {_QUIET}"
 IN, OUT = 1, 2
 """Numbers of a bridge's ports in OpenFlow."""
 
