@@ -135,7 +135,7 @@ class DeviceProgram:
             async with own_timeout(_ANSWER_S if words else READY_WITHIN_S):
                 while until not in (text := self._printed[max(0, mark - self._dropped) :].decode(errors="replace")):
                     if self.done is not None:
-                        raise HostError(self.state, host=self._process.host_name)
+                        raise HostError(f"`{self.name}`: {self.state}", host=self._process.host_name)
                     self._more.clear()
                     await self._more.wait()
         except TimeoutError:
@@ -158,7 +158,7 @@ class DeviceProgram:
     @property
     def state(self) -> str:
         """Whether it runs, and what it printed last if it does not."""
-        return "it runs" if self.done is None else f"`{self.name}` ended with {self.done.status}; {self.last}"
+        return "it runs" if self.done is None else f"it ended with {self.done.status}; {self.last}"
 
     async def end(self) -> None:
         """Ends it. Harmless when it has ended."""
@@ -207,7 +207,7 @@ class DevicePrograms:
         """Waits until one of them ends by itself; returns how it did, with its last lines."""
         while True:
             if (dead := next((of for of in self.running if of.done is not None and not of.ends), None)) is not None:
-                return dead.state
+                return f"`{dead.name}`: {dead.state}"
             alive = [of.following for of in self.running if of.done is None]
             await (asyncio.wait(alive, return_when=asyncio.FIRST_COMPLETED) if alive else asyncio.sleep(_EVERY_S))
 
@@ -233,7 +233,8 @@ class DevicePrograms:
         await asyncio.sleep(0 if missing else _EVERY_S)  # one that cannot even start has ended by then
         while True:
             if ended := [of for of in self.running if of.done is not None]:
-                raise HostError(f"mode {self.mode}: {ended[0].state}", host=dut.name, remedy=f"see what `{ended[0].command}` says there")
+                what = f"mode {self.mode}: `{ended[0].name}`: {ended[0].state}"
+                raise HostError(what, host=dut.name, remedy="start it there by hand, and see what it says")
             if not missing:
                 return
             why = await self._not_ready(dut, missing[0])

@@ -23,7 +23,7 @@ from dutlab.dut.linux_wireguard import wireguard_modes
 from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
 from dutlab.dut.ovs import OpenVswitch
 from dutlab.dut.testpmd import Testpmd
-from dutlab.dut.user_space import modes_of_programs
+from dutlab.dut.user_space import ForwardingProgram, modes_of_programs
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
@@ -94,7 +94,7 @@ _MODES = (
 )
 
 
-_PROGRAMS = {
+_PROGRAMS: Mapping[modes.DeclaredMode, ForwardingProgram] = {
     modes.OVS_SWITCH: OpenVswitch("switch"),
     modes.OVS_ROUTER: OpenVswitch("route"),
     modes.OVS_ROUTER_POLLING: OpenVswitch("route", polls=True),

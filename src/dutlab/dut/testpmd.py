@@ -50,7 +50,7 @@ class Testpmd:
         )
         words = [
             f"--lcores={','.join(lcores)} --no-pci --no-huge -m {_MEMORY_MB} --file-prefix=dutlab",
-            *(f"--vdev=net_af_packet{n},iface={port},framesz=2048,blocksz=4096,framecnt=512" for n, port in enumerate(ports)),
+            *(f"--vdev=net_af_packet{n},iface={port},framesz=2048,blocksz=4096,framecnt=2048" for n, port in enumerate(ports)),
             f"-- -i --auto-start --forward-mode={self.forwards} --nb-cores={len(polling)} --record-core-cycles",
             f"--total-num-mbufs={_BUFFERS}",
             *peers,
