@@ -20,7 +20,7 @@ from dutlab.systems.polled import parse_testpmd
 _PROMPT = "testpmd> "
 _NO_COMMAND = "Command not found"
 _ASKS = "show config fwd\nshow fwd stats all\nshow port stats all\ndutlab\n"
-"""The last line is no command of testpmd's: its answer ends those of the others."""
+"""testpmd does not know the last line, and says so: that ends its answers to the others."""
 _MEMORY_MB, _BUFFERS = 256, 16384
 
 
