@@ -85,6 +85,8 @@ def test_what_dutlab_started_as_the_dut_is_the_device_although_it_descends_from_
 async def test_a_host_over_ssh_is_asked_for_the_processes_of_its_device() -> None:
     own_group = Path("/proc/self/cgroup").read_text().splitlines()[0].rpartition(":")[2].strip("/")
     name = Path(f"/proc/{ME}/comm").read_text().strip()
-    for account in (AccountSpec(processes=(name,)), *([AccountSpec(cgroups=(own_group,))] if own_group else [])):
-        found = (await RemoteAccount(LocalHost("far"), account).read())["far"]
+    by_group = [RemoteAccount(LocalHost("far"), AccountSpec(cgroups=(own_group,)))] if own_group else []
+    by_name = RemoteAccount(LocalHost("far"), AccountSpec(processes=(name,))), RemoteAccount(LocalHost("far"), started=lambda: (name,))
+    for reader in (*by_name, *by_group):
+        found = (await reader.read())["far"]
         assert found.programs is not None and ME in found.programs
