@@ -43,7 +43,7 @@ ENDS = (  # once, in the middle of a trial: the frames that verify the mode are 
 
 
 @pytest.fixture(autouse=True)
-def _machine(no_leak):
+def _machine(no_leak, cheap_rig):
     need("netns", have_netns())
     need("engine", have_engine())
 

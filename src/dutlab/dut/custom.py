@@ -31,7 +31,7 @@ class CommandSet(Protocol):
 
 
 class ProgramCommandSet(CommandSet, ProgramCommands, Protocol):
-    """The same of a mode whose device is programs."""
+    """Commands of a mode whose device is programs."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ProgramMode(CommandMode):
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Of those that run."""
+        """Names of the programs that run."""
         return self.programs.names
 
     async def program_ended(self) -> str:
@@ -93,7 +93,7 @@ class ProgramMode(CommandMode):
         return await self.programs.ended()
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
-        """None: nobody knows their words."""
+        """Nothing: no words for them are known."""
         del dut
         return {}
 

@@ -25,7 +25,7 @@ from dutlab.systems.linux_proc import DEVICE_VARIABLE
 from dutlab.systems.plain import plain
 
 CPUS_VARIABLE = "DUTLAB_CPUS"
-"""Of the DUT's cores, as taskset(1) takes them; not set where none are named."""
+"""Names the DUT's cores, as taskset(1) takes them; not set where none are named."""
 READY_WITHIN_S = 30.0
 _KEPT_BYTES = 1 << 16
 _LAST_LINES = 3
@@ -69,7 +69,7 @@ done
 
 
 class ProgramCommands(Protocol):
-    """What is known of a device that is programs: shell commands, each run in the folder."""
+    """Shell commands of a device that is programs, each run in its folder."""
 
     @property
     def start(self) -> Sequence[str]:
@@ -125,7 +125,7 @@ class DeviceProgram:
         self._more.set()
 
     async def asked(self, words: str, until: str) -> str:
-        """What it prints once `words` were written to its standard input, up to `until`. Raises HostError where that does not come."""
+        """Return what it prints once it has read `words`, up to `until`. Raises HostError where that does not come."""
         mark = self._dropped + len(self._printed)
         if words:
             await self._process.write(words.encode())
@@ -177,7 +177,7 @@ class DevicePrograms:
     folder: str = field(default_factory=new_private_folder)
     running: list[DeviceProgram] = field(default_factory=list)
     names: tuple[str, ...] = ()
-    """Of the programs that run, as `ps -o comm` prints them."""
+    """Names of the programs that run, as `ps -o comm` prints them."""
 
     def undo(self, dut: Host, stop: Sequence[str] = ()) -> UndoStep:
         """Ends whatever runs, and removes the folder: also where nothing was started yet."""

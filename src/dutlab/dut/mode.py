@@ -121,13 +121,13 @@ class StartsPrograms(Protocol):
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Of those that run, as `ps -o comm` prints them; none before apply()."""
+        """Names of the programs that run, as `ps -o comm` prints them; none before apply()."""
 
     async def program_ended(self) -> str:
         """Waits until one of them ends; returns how it did, with its last lines."""
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
-        """What the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
+        """Return what the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
 
 
 class Reset(Protocol):

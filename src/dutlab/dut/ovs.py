@@ -90,7 +90,7 @@ class OpenVswitch:
             yield f"table=1,priority=10,in_port={IN},{ip},ct_state=+trk+new,actions=ct(commit,{zone}),{out}"
 
     async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
-        """Those of its threads: frames, passes of its tables, cycles and looks at its ports."""
+        """Return those of its threads: frames, passes of its tables, cycles and looks at its ports."""
         return parse_ovs((await programs.run(dut, f'{_PLACE}ask() {{ {_ASK} "$@"; }}\n{OVS_ASKS}')).text)
 
     async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:

@@ -130,13 +130,13 @@ class SetLevels:
 
 
 def started_by(mode: Mode | None) -> StartsPrograms | None:
-    """The mode, without its levels, if it starts programs."""
+    """Return the mode without its levels if it starts programs."""
     bare = mode.mode if isinstance(mode, InLevels) else mode
     return bare if isinstance(bare, StartsPrograms) else None
 
 
 def program_names(mode: Mode | None) -> Sequence[str]:
-    """Those of the programs that it has started as the DUT."""
+    """Names of the programs that it has started as the DUT."""
     return () if (of := started_by(mode)) is None else of.program_names
 
 
