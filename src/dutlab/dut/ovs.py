@@ -45,6 +45,10 @@ class OpenVswitch:
         """The switch takes its bridges away first."""
         return (f"{_ASK} exit --cleanup", 'ovs-appctl -t "$PWD/ovsdb.ctl" exit')
 
+    def made_ports(self, links: int) -> Sequence[str]:
+        """The datapath's own port, and that of each bridge."""
+        return ("ovs-netdev", *(f"dutlab{n}" for n in range(links)))
+
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
         """The database, then the switch on the DUT's cores."""
         del ways

@@ -40,6 +40,11 @@ class Testpmd:
         """SIGTERM ends it in order."""
         return ()
 
+    def made_ports(self, links: int) -> Sequence[str]:
+        """It makes none."""
+        del links
+        return ()
+
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
         """One thread polls all ports, or on several cores one those of each link; another, which sleeps, takes commands."""
         ports = [port for way in ways for port in way.ports]

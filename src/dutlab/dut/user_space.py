@@ -51,6 +51,9 @@ class ForwardingProgram(Protocol):
     def stop(self) -> Sequence[str]:
         """As ProgramCommands says, known before it runs."""
 
+    def made_ports(self, links: int) -> Sequence[str]:
+        """Names of the ports that it makes for so many links: one that is killed leaves them."""
+
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramCommands: ...
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
         """Once it is ready: returns when it forwards."""
@@ -83,15 +86,20 @@ class UserSpaceMode(OfRecord):
         return {"dut": (IP, SYSCTL, *self.program.needs)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The programs' end, then forwarding and the ports as they were found."""
+        """The programs' end, then ports and forwarding as they were found. Raises HostError where a port has the name of one of theirs."""
         keys = await state.read_forwarding(dut)
         listed = json.loads((await dut.run(["ip", "-j", "link"])).text)
         ours = testbed.ports_of(dut.name)
-        plain = [port["ifname"] for port in listed if port["ifname"] in ours and "PROMISC" not in port["flags"]]
+        made = self.program.made_ports(len(testbed.links))
+        if taken := sorted({port["ifname"] for port in listed}.intersection(made)):
+            raise HostError(f"it has a port {taken[0]} already", host=dut.name, remedy=f"end what made it, or leave mode {self.name} out")
         steps = [self.programs.undo(dut, self.program.stop)]
-        steps += [
-            UndoStep(dut.name, ("ip", "link", "set", "dev", port, "promisc", "off"), "", "the port as it was found") for port in plain
-        ]
+        script = "".join(f"ip link del dev {port} 2>/dev/null || :\n" for port in made)
+        steps += [UndoStep(dut.name, ("sh", "-c", script), "", "no port that its programs made")] if made else []
+        for port in (port for port in listed if port["ifname"] in ours):  # what a program that was killed leaves of it
+            found = [*(["promisc"] if "PROMISC" not in port["flags"] else []), *(["xdp", "xdpgeneric"] if "xdp" not in port else [])]
+            script = "; ".join(f"ip link set dev {port['ifname']} {what} off" for what in found)
+            steps += [UndoStep(dut.name, ("sh", "-c", script), "", "the port as it was found")] if found else []
         return [*steps, UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "forwarding as it was found")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
