@@ -23,6 +23,9 @@ from dutlab.dut.linux_tunnels import tunnel_modes
 from dutlab.dut.linux_wireguard import wireguard_modes
 from dutlab.dut.linux_xdp import detach_ours, xdp_modes
 from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
+from dutlab.dut.ovs import OpenVswitch
+from dutlab.dut.testpmd import Testpmd
+from dutlab.dut.user_space import ForwardingProgram, modes_of_programs
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
@@ -94,19 +97,30 @@ _MODES = (
 )
 
 
+_PROGRAMS: Mapping[modes.DeclaredMode, ForwardingProgram] = {
+    modes.OVS_SWITCH: OpenVswitch("switch"),
+    modes.OVS_ROUTER: OpenVswitch("route"),
+    modes.OVS_ROUTER_POLLING: OpenVswitch("route", polls=True),
+    modes.OVS_FILTER: OpenVswitch("filter"),
+    modes.TESTPMD_IO: Testpmd("io"),
+    modes.TESTPMD_MAC: Testpmd("mac"),
+}
+
+
 def ruleset_of(mode: str, testbed: Testbed) -> str:
     """Return the ruleset of one of the modes that are a ruleset."""
     return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
 
 
 def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+    """Return modes that a run makes: with tunnels, whose other end is another host, bridges, XDP, and those that are programs."""
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
     tunnels = encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
-    return tunnels | bridge_modes() | xdp_modes(_MODES[0])
+    return tunnels | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _other_modes)

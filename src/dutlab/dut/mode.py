@@ -115,6 +115,21 @@ class TellsState(Protocol):
         """Return checks of the DUT's own state. Raises CommandFailed, HostError."""
 
 
+@runtime_checkable
+class StartsPrograms(Protocol):
+    """A mode whose device is programs that dutlab starts with it and ends with it."""
+
+    @property
+    def program_names(self) -> Sequence[str]:
+        """Names of the programs that run, as `ps -o comm` prints them; none before apply()."""
+
+    async def program_ended(self) -> str:
+        """Waits until one of them ends; returns how it did, with its last lines."""
+
+    async def device_counters(self, dut: Host) -> Mapping[str, float]:
+        """Return what the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
+
+
 class Reset(Protocol):
     """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
 

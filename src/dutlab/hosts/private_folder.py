@@ -43,6 +43,20 @@ def new_private_folder() -> str:
     return f"{PLACE}/dutlab-{secrets.token_hex(16)}"
 
 
+async def make_private_folder(host: Host, path: str) -> None:
+    """Makes the folder `path`, of new_private_folder(); whoever calls removes it. Raises HostError."""
+    if (why := await _not_made(host, path)) is not None:
+        raise why
+
+
+async def _not_made(host: Host, path: str) -> HostError | None:
+    # A mkdir(1) over ssh that was cut might still make the folder once it has been removed.
+    done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
+    if done.status == 0:
+        return None
+    return HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
+
+
 @asynccontextmanager
 async def private_folder(host: Host, path: str, gone: Callable[[], object] = lambda: None) -> AsyncIterator[str]:
     """The folder `path`, of new_private_folder(), made on `host`, and removed at the end with all that is in it; then `gone` is called.
@@ -58,11 +72,10 @@ async def private_folder(host: Host, path: str, gone: Callable[[], object] = lam
             gone()
 
     async with ended_by(removed):
-        # A mkdir(1) over ssh that was cut might still make the folder once it has been removed.
-        done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
-        ours = done.status == 0
-        if not ours:
-            raise HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
+        why = await _not_made(host, path)
+        ours = why is None
+        if why is not None:
+            raise why
         yield path
 
 

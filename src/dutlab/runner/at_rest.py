@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dutlab.dut.custom import CommandMode
 from dutlab.dut.manual import ManualMode
-from dutlab.dut.mode import Mode
+from dutlab.dut.mode import Mode, StartsPrograms
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.physics.interference import Interference
@@ -30,7 +30,7 @@ class DutAtRest:
 
 def may_start_programs(mode: Mode) -> bool:
     """Return whether commands other than dutlab's own put the DUT into the mode."""
-    return isinstance(mode, (CommandMode, ManualMode, InLevels))
+    return isinstance(mode, (CommandMode, ManualMode, InLevels, StartsPrograms))
 
 
 async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from dutlab import labs
 from dutlab.choices import Rig
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
-from dutlab.dut.mode import Mode, UndoStep
-from dutlab.ending import ended_by
+from dutlab.dut.mode import Check, Mode, UndoStep
+from dutlab.ending import cancelled, ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.plan import Trial
@@ -32,9 +33,10 @@ from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import Look, as_applied, into_mode, lost_mode, lost_state, stayed_in_mode, unless_killed
 from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import leased_by
-from dutlab.runner.levels import SetLevels
+from dutlab.runner.levels import SetLevels, started_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import RunResult
+from dutlab.runner.records import TrialOutput
 from dutlab.runner.rig import OpenRig, lab_rig
 from dutlab.runner.run_process import RunProcess, TimeIsOver
 from dutlab.runner.stage import Stage, open_stage
@@ -311,9 +313,10 @@ class Execution(RunProcess):
                 else:
                     connections = connections_of(stage.dut)
                     asked = self.experiment
-                    carried = await stage.guests.during(
-                        carry_out(stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading)
+                    measuring = carry_out(
+                        stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading
                     )
+                    carried = await stage.guests.during(self._while_programs_run(stage, trial, checks, measuring))
                     await stayed_in_mode(stage, mode, connections)
                 if again := self.records.once_more(carried):
                     left.rotate(-1)  # the others first: what disturbed it may be over by then
@@ -339,6 +342,21 @@ class Execution(RunProcess):
             if unproven and not why:
                 await self._prove(stage, mode, application, stands)
             raise
+
+    async def _while_programs_run(
+        self, stage: Stage, trial: Trial, checks: Sequence[Check], measuring: Coroutine[Any, Any, TrialOutput]
+    ) -> TrialOutput:
+        """The trial; it ends without a result as soon as a program that is the DUT does."""
+        if (device := started_by(stage.device.mode)) is None:
+            return await measuring
+        work, end = asyncio.ensure_future(measuring), asyncio.ensure_future(device.program_ended())
+        try:
+            await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            return refused(stage, checks, self.book, trial, f"mode {trial.cell.mode}: {end.result()}")
+        finally:
+            await cancelled(work, end)
 
     async def _at_rest(self, stage: Stage, mode: Mode) -> DutAtRest:
         looked_at = may_start_programs(mode) and stage.dut.name in stage.hosts

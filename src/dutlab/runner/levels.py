@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from dutlab.dut.distance import DistanceLevel, distance_level
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
-from dutlab.dut.mode import Check, Mode, Prober, TellsState, UndoStep
+from dutlab.dut.mode import Check, Mode, Prober, StartsPrograms, TellsState, UndoStep
 from dutlab.dut.mode_changes import ModeChange, changes_of
 from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, InputError, TestbedError
@@ -157,6 +157,17 @@ class SetLevels:
             rebooted |= standing.level.reboots
         if rebooted:
             await self.apply_again()
+
+
+def started_by(mode: Mode | None) -> StartsPrograms | None:
+    """Return the mode without its levels if it starts programs."""
+    bare = mode.mode if isinstance(mode, InLevels) else mode
+    return bare if isinstance(bare, StartsPrograms) else None
+
+
+def program_names(mode: Mode | None) -> Sequence[str]:
+    """Names of the programs that it has started as the DUT."""
+    return () if (of := started_by(mode)) is None else of.program_names
 
 
 @dataclass

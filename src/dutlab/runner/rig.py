@@ -24,6 +24,7 @@ from dutlab.errors import MeasurementError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
+from dutlab.hosts.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.calibrate import DURATION, RigPoint, calibrate
 from dutlab.methods.undisturbed import Undisturbed
@@ -36,7 +37,6 @@ from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.registry import make
-from dutlab.tools.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")

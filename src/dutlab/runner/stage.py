@@ -11,9 +11,11 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
-from dutlab.dut.custom import CommandMode
+from dutlab.dut.custom import CommandMode, ProgramMode
+from dutlab.dut.device_programs import DevicePrograms
 from dutlab.dut.linux_exact import GuestMode
 from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober, Reset
+from dutlab.dut.user_space import UserSpaceMode
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
@@ -31,11 +33,12 @@ from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
+from dutlab.runner.levels import program_names
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
-from dutlab.spec.experiment import Experiment
+from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
@@ -205,8 +208,10 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
     insist(await missing_on(LocalHost(THIS_MACHINE), [*labs.programs(lab), *(p for of_role in needs.values() for p in of_role)]))
 
 
-def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell]) -> dict[str, Mode]:
-    """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file."""
+def _modes(
+    experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell], cores: Sequence[int] = ()
+) -> dict[str, Mode]:
+    """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file. `cores` are those of the DUT."""
     flows = max((cell.setting.flows * len(cell.links) for cell in cells), default=1)
     through = measured_part(experiment, testbed).links.values()
     source, *others = {link.source.host for link in through} or {""}
@@ -216,7 +221,14 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
     if testbed.dut_family == EXACT:  # the guest's own script carries them out
         return {**sized, **{name: GuestMode(DeclaredMode(name)) for name in experiment.modes}}
-    return {**sized, **{name: CommandMode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
+    on = {name: mode.on_cores(cores) if isinstance(mode, UserSpaceMode) else mode for name, mode in sized.items()}
+    return {**on, **{name: _own_mode(name, spec, named.get("source"), cores) for name, spec in experiment.modes.items()}}
+
+
+def _own_mode(name: str, spec: CustomMode, source: Host | None, cores: Sequence[int]) -> CommandMode:
+    if not spec.start:
+        return CommandMode(name, spec, spec.frames, source)
+    return ProgramMode(name, spec, spec.frames, source, programs=DevicePrograms(name, tuple(cores)))
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
@@ -284,7 +296,7 @@ async def _set_up(
     hosts, testbed, engine = site.hosts, site.testbed, site.engine
     framed = framed_hosts(experiment, testbed, cells)
     ping = Ping(hosts, testbed)
-    modes = _modes(experiment, testbed, hosts, cells)
+    modes = _modes(experiment, testbed, hosts, cells, site.cpus.get(testbed.dut or DUT, ()))
     through, dut = measured_part(experiment, testbed), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
@@ -296,6 +308,7 @@ async def _set_up(
         threads if threads or guests else None,
         guests=lab.kernels if lab and guests else None,
         testbed=testbed,
+        started=lambda: program_names(device.mode),
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)

@@ -12,7 +12,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -232,13 +232,13 @@ class LocalAccount:
             return ""
 
     def _tree(self, root: int) -> Iterator[int]:
-        """A process, and all that descend from it."""
+        """A process, and all that descend from it but guests and devices, which count for themselves."""
         left = [root]
         while left:
             yield (pid := left.pop())
             try:
                 for task in (self._proc / str(pid) / "task").iterdir():
-                    left += map(int, (task / "children").read_text().split())
+                    left += {int(child) for child in (task / "children").read_text().split()} - self._guests
             except OSError:  # ended meanwhile
                 continue
 
@@ -257,15 +257,15 @@ class LocalAccount:
 
 
 class RemoteAccount:
-    """The account of another Linux host: one command a reading."""
+    """The account of another Linux host: one command a reading. `started` tells programs that dutlab runs there as the DUT, by name."""
 
-    def __init__(self, host: Host, account: AccountSpec = AccountSpec()) -> None:  # noqa: B008 -- it is frozen
+    def __init__(self, host: Host, account: AccountSpec = AccountSpec(), started: Callable[[], Sequence[str]] = tuple) -> None:  # noqa: B008 -- it is frozen
         groups = (f"cgroup:{name.strip('/')}" for name in (*account.cgroups, *account.units))
-        self._host, self._wanted = host, (*PROGRAMS, *account.processes, *groups)
+        self._host, self._wanted, self._started = host, (*PROGRAMS, *account.processes, *groups), started
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
-            done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted], check=False)
+            done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted, *self._started()], check=False)
         except HostError:  # whoever measures says so
             return {}
         account = parse_account(done.text)
@@ -299,6 +299,7 @@ def accounts_of(
     *,
     guests: Callable[[], Iterable[int]] | None = None,
     testbed: Testbed | None = None,
+    started: Callable[[], Sequence[str]] = tuple,
 ) -> Accounts:
     """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
     specs = {} if testbed is None else {name: spec.account for name, spec in testbed.hosts.items()}
@@ -314,7 +315,7 @@ def accounts_of(
         else []
     )
     far = [
-        RemoteAccount(h, specs.get(h.name, AccountSpec()))
+        RemoteAccount(h, specs.get(h.name, AccountSpec()), started if testbed is not None and h.name == testbed.dut else tuple)
         for h in hosts.values()
         if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel
     ]

@@ -55,7 +55,7 @@ class Watched:
     def __add__(self, other: Watched) -> Watched:
         return Watched(
             [*self.samples, *other.samples],
-            {**self.counters, **other.counters},
+            {host: {**self.counters.get(host, {}), **other.counters.get(host, {})} for host in {**self.counters, **other.counters}},
             {**self.interference, **other.interference},
             (*self.faults, *other.faults),
             {**self.raw, **other.raw},

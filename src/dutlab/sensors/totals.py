@@ -1,8 +1,8 @@
-"""The two sensors of every trial: what counters grew by, and what other work took of the CPUs. Both are read before and after it."""
+"""Sensors of totals, read before and after a trial: what counters grew by, of the hosts and of the DUT's own, and what other work took."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 
 from dutlab.events import Tell, nobody
@@ -35,6 +35,28 @@ class CounterTotals:
         if self._before is None:
             return Watched()
         return Watched(counters={self._host.name: difference(self._before, await read_counters(self._host))})
+
+
+class ProgramTotals:
+    """The counters that a DUT which is programs keeps itself; `read` asks it."""
+
+    name = "device counters"
+    vital = False
+    """A program that has ended does not answer. The mode says so after the trial, with its last lines."""
+
+    def __init__(self, host: str, read: Callable[[], Awaitable[Mapping[str, float]]]) -> None:
+        self._host, self._read = host, read
+        self._before: Mapping[str, float] = {}
+
+    async def start(self, tell: Tell = nobody) -> None:
+        """Raises HostError."""
+        del tell
+        self._before = await self._read()
+
+    async def stop(self, began_s: float) -> Watched:
+        """Raises HostError."""
+        del began_s
+        return Watched(counters={self._host: difference(self._before, await self._read())})
 
 
 class CpuTotals:

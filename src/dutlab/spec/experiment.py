@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.distance import Distance
 from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
-from dutlab.spec.fields import Name, YesNo, named
+from dutlab.spec.fields import Duration, Name, YesNo, named
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS, ROLES
 from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
@@ -31,6 +31,7 @@ from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, PerfSensor, Sensors, hos
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
+from dutlab.units import Seconds
 from dutlab.workloads import WORKLOADS, plug_of
 
 __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
@@ -38,6 +39,7 @@ __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 LARGEST_SEED = 2**53 - 1
 """Largest integer that every reader of JSON keeps exactly."""
 LARGEST_DISTURBED_REPEATS = 10
+MIN_READY_S, MAX_READY_S = 1.0, 600.0
 
 
 class LabRef(SpecModel):
@@ -102,6 +104,12 @@ TestbedRef = Annotated[
 ]
 
 
+def _ready_time(value: Seconds) -> Seconds:
+    if not MIN_READY_S <= value <= MAX_READY_S:
+        raise ValueFault("must be from 1s to 10min", FaultKind.RANGE)
+    return value
+
+
 class CustomMode(Commands):
     """A mode written out as commands; each is run by `sh -c` on the DUT."""
 
@@ -112,6 +120,22 @@ class CustomMode(Commands):
     """The block device that it makes of all drives of the host; None where it makes none."""
     frames: Literal["pass", "dropped"] = "pass"
     """`dropped`: it drops what nothing encrypts, so what the source's own kernel sends must pass in place of frames."""
+    start: tuple[str, ...] = ()
+    """Programs that are the device: each command runs as long as the mode, in a folder of theirs, as all commands of such a mode do."""
+    ready: tuple[str, ...] = ()
+    """Asked again and again once they are started, until all end with 0; then comes `apply`."""
+    stop: tuple[str, ...] = ()
+    """Asks the programs to end, after `restore`; those that have not are sent SIGTERM, then SIGKILL."""
+    ready_within: Annotated[Duration, AfterValidator(_ready_time)] = Seconds(30.0)
+
+    def own_faults(self) -> Iterator[InitErrorDetails]:
+        """Whether what is said of programs is of some that are started."""
+        yield from super().own_faults()
+        for key in ("start", "ready", "stop"):
+            commands: tuple[str, ...] = getattr(self, key)
+            yield from (fault((key, i), "empty command", FaultKind.MISSING) for i, of in enumerate(commands) if not of.strip())
+            if commands and not self.start:
+                yield fault((key,), "there is no `start`, whose programs it is about", FaultKind.CONFLICT)
 
 
 class Experiment(SpecModel):

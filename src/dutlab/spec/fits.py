@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, modes_of
+from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PROGRAMS, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
@@ -161,6 +161,8 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
                 ("modes", name, "array"),
                 f"{bed.title} has links, or no one host with drives: an array is measured where there are drives alone",
             )
+        if bed.has_dut and isinstance(mode, Mapping) and mode.get("start") and bed.family not in STARTS_PROGRAMS:
+            yield ("modes", name, "start"), f"dutlab starts programs on Linux, and the DUT of {bed.title} is {bed.family}"
         if name in builtin:
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None

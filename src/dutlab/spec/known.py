@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, WIREGUARD, DeclaredMode, ModeArray
+from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, USER_SPACE, WIREGUARD, DeclaredMode, ModeArray
 
 ROLES = ("source", "dut", "sink")
 
@@ -30,6 +30,11 @@ OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.por
 """Families with their own names of ports, which dutlab cannot list."""
 RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
+
+PROGRAM_MODES = frozenset(mode.name for mode in USER_SPACE)
+"""Modes of Linux in which programs forward."""
+STARTS_PROGRAMS = frozenset(name for name, system in SYSTEMS.items() if system.kernel == linux.LINUX.kernel) - WITHOUT_LINKS
+"""Families of DUTs on which dutlab starts programs that are the device."""
 
 
 def mode_of(family: str, name: str) -> DeclaredMode:
@@ -81,17 +86,18 @@ _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
     dict.fromkeys((mode.name for mode in TUNNELS), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
     for other in ("uml-two-sites", "qemu-two-sites")
 )
+_NO_PROGRAMS = dict.fromkeys((mode.name for mode in USER_SPACE), "never tried on a guest: use lab three-node")
 _ONE_KERNEL = dict.fromkeys((mode.name for mode in TUNNELS), "source and sink are one namespace, whose kernel reaches both: use three-node")
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "four-queues", "three-node-rfc2544", "three-node-ssh")}
     | {
         "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=frozenset({"a", "b"})),
-        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
+        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD | _NO_PROGRAMS),
         "uml-home": KnownLab({"a": ("source", "dut", "isp", "sink")}, guests=2, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
-        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD),
-        "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
-        "qemu-router-vmxnet3": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
-        "qemu-two-sites": KnownLab({"a": ROLES}, guests=2),
+        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD | _NO_PROGRAMS),
+        "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU | _NO_PROGRAMS),
+        "qemu-router-vmxnet3": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU | _NO_PROGRAMS),
+        "qemu-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_PROGRAMS),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
         "dual-stack": KnownLab({"ipv4": ROLES, "ipv6": ROLES}, ipv6=frozenset({"ipv6"}), one_sink=True),

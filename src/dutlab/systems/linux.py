@@ -17,6 +17,7 @@ from dutlab.systems.modes import (
     IPSEC,
     TUNNELS,
     TWO_ROUTERS,
+    USER_SPACE,
     XDP_FORWARD,
 )
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
@@ -34,7 +35,7 @@ LINUX = System(
     listens=listens,
     is_listening=is_listening,
     install="Debian: apt install {}",
-    modes=(*FIREWALL, *TUNNELS, BRIDGE, BRIDGE_FILTER_25, XDP_FORWARD),
+    modes=(*FIREWALL, *TUNNELS, *USER_SPACE, BRIDGE, BRIDGE_FILTER_25, XDP_FORWARD),
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,

@@ -28,6 +28,8 @@ from dutlab.systems.watched import (
 
 _CPU_LINE = re.compile(r"cpu(\d+)\s+(.+)")
 _PRESSURE = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
+DEVICE_VARIABLE = "DUTLAB_DEVICE"
+"""In the environment of every program that dutlab starts as a DUT: the folder of the device. Its descendants inherit it."""
 _STAT_COLUMNS = 8
 """user nice system idle iowait irq softirq steal; guest time is in user already."""
 

@@ -111,6 +111,11 @@ FAST_PATHS = {
     NAT: DeclaredMode("nat-flowtable", TRANSLATES),
 }  # fmt: skip
 """Mode → the same that hands flows to the kernel's fast path, of that guest; elsewhere `flowtable` is a factor."""
+OVS_SWITCH, OVS_ROUTER, OVS_FILTER = DeclaredMode("ovs-switch"), DeclaredMode("ovs-router"), DeclaredMode("ovs-filter", GUARDS)
+OVS_ROUTER_POLLING = DeclaredMode("ovs-router-polling")
+TESTPMD_IO, TESTPMD_MAC = DeclaredMode("testpmd-io"), DeclaredMode("testpmd-mac")
+USER_SPACE = (OVS_SWITCH, OVS_ROUTER, OVS_ROUTER_POLLING, OVS_FILTER, TESTPMD_IO, TESTPMD_MAC)
+"""A program of the host forwards in its kernel's place."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )

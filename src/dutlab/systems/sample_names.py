@@ -3,6 +3,7 @@
 cpu3_softirq_percent      the share of a core's time in a state
 core_0_limit_celsius      the limit of the temperature `core_0_celsius`; it is given once, and when it changes
 vpp_NAME_calls, _vectors  of a device's input that polls: how often it looked, and how many frames it found
+device_frames             what a program that is the DUT took, by its own count
 NAME_poll_cycles, _poll_cycles_with_frames  of a thread that polls: its cycles, and those in which it had frames
 """
 
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 
 CALLS, VECTORS = "_calls", "_vectors"
 CYCLES, CYCLES_WITH_FRAMES = "_poll_cycles", "_poll_cycles_with_frames"
+DEVICE_FRAMES = "device_frames"
+"""Frames that a program which is the DUT took, by its own count."""
 _LIMIT = "_limit_celsius"
 IDLE, STEAL = "idle", "steal"
 """States of a core: without work, and taken by a hypervisor."""

@@ -12,12 +12,13 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name, YesNo
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.known import WITHOUT_A_WAY_IN
+from dutlab.spec.known import PROGRAM_MODES, WITHOUT_A_WAY_IN
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import AT_RATE, DrainSaid, FrameSetting, PositiveRate, SecondsLong, Setting, WarmupSaid, Words
+from dutlab.systems.linux import LINUX
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -128,5 +129,8 @@ class ReconfWorkload(FramesAround):
         levels = factors.get("mode") if isinstance(factors, Mapping) else None
         for name in dict.fromkeys([*self.to, *(levels if isinstance(levels, list) else ())]):
             mode = own.get(name) if isinstance(own, Mapping) and isinstance(name, str) else None
-            if isinstance(mode, Mapping) and not mode.get("apply"):
+            starts = bool(mode.get("start")) if isinstance(mode, Mapping) else bed.family == LINUX.name and name in PROGRAM_MODES
+            if starts and self.to != (RELOAD,):
+                yield ("to",), f"mode {name} is programs, which no other mode ends: write [{RELOAD}], which starts them again"
+            elif isinstance(mode, Mapping) and not mode.get("apply") and not starts:
                 yield ("to",), f"mode {name} has no commands to `apply`: changing into it, or back to it, would do nothing"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dutlab.hosts.host import Host
+from dutlab.hosts.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.methods.ports import Offer
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.subject import back_of
 from dutlab.tools.engine.load import SOURCE_PORT, Direction
-from dutlab.tools.neighbours import NextHop, mac_of_port, next_hop_mac
 
 
 async def direction_of(

@@ -22,6 +22,7 @@ from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
+from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outage, Outcome, ToolReading
 from dutlab.reason import reason_in
@@ -37,7 +38,6 @@ from dutlab.tools.engine.outage import Between, lost_numbers
 from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
-from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
 
