@@ -11,11 +11,11 @@ from __future__ import annotations
 from base64 import b64encode
 
 from dutlab.dut.ipsec_rules import XFRM_SUITES, Suite
-from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
+from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords, destination
 from dutlab.hosts.programs import CHRT, WG
 from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
 
-_NEAR, _FAR, _NEAR_INSIDE, _FAR_INSIDE = "10.2.0.1", "10.2.0.2", "10.4.0.1", "10.4.0.2"
+_NEAR, _FAR = "10.2.0.1", "10.2.0.2"
 _SOURCES, _SINKS = "10.0.0.0/24", "10.1.0.0/16"
 _AROUND_BYTES = 200
 """By so much the frames between the gateways may be longer: more than any tunnel here adds."""
@@ -63,46 +63,69 @@ CIPHERS = (
 """Modules of ciphers, as far as the kernel has them."""
 
 
-def _ipsec(suite: Suite) -> GuestWords:
-    keys = (bytes(range(1, n + 1)).hex() for n in suite.key_bytes)
-    state = f"xfrm state add src {_NEAR} dst {_FAR} proto esp spi 0x1000 reqid 1 mode tunnel {suite.xfrm.format(*keys)}"
-    selector = f"xfrm policy add src {_SOURCES} dst {_SINKS}"
-    template = f"tmpl src {_NEAR} dst {_FAR} proto esp reqid 1 mode tunnel"
-    ends = {"ip": ("out",), "ip -n far": ("in", "fwd")}
-    batches = (
-        f"{ip} -batch - <<'end'\n{state}\n" + "".join(f"{selector} dir {way} {template}\n" for way in ways) + "end"
-        for ip, ways in ends.items()
-    )
+def gateway(mode: str, tunnels: int = 1) -> GuestWords | None:
+    """Both ends of a mode with so many tunnels, each for a destination of its own; None of a mode without them."""
+    if mode == TWO_ROUTERS.name:
+        return GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
+    if mode == WIREGUARD.name:
+        return _wireguard(tunnels)
+    return next((_ipsec(suite, tunnels) for suite in XFRM_SUITES if suite.mode.name == mode), None)
+
+
+def _beyond(tunnels: int) -> list[str]:
+    """The networks behind each tunnel."""
+    return [_SINKS] if tunnels == 1 else [f"{destination(n)}/32" for n in range(tunnels)]
+
+
+def _ipsec(suite: Suite, tunnels: int) -> GuestWords:
+    keys = [bytes(range(1, n + 1)).hex() for n in suite.key_bytes]
+    ends: dict[str, tuple[str, ...]] = {"ip": ("out",), "ip -n far": ("in", "fwd")}
+    batches = []
+    for ip, ways in ends.items():
+        lines = []
+        for n, sinks in enumerate(_beyond(tunnels)):
+            protected = f"src {_NEAR} dst {_FAR} proto esp"
+            lines.append(f"xfrm state add {protected} spi {0x1000 + n:#x} reqid {n + 1} mode tunnel {suite.xfrm.format(*keys)}")
+            template = f"tmpl {protected} reqid {n + 1} mode tunnel"
+            lines += [f"xfrm policy add src {_SOURCES} dst {sinks} dir {way} {template}" for way in ways]
+        batches.append(f"{ip} -batch - <<'end'\n" + "\n".join(lines) + "\nend")
     commands = (*_GATEWAY, f"ip route add {_SINKS} via {_FAR}", "modprobe -a xfrm_user esp4", _LOADED, *batches)
     return GuestWords(commands, outside=_OUTSIDE, hop=f"via {_FAR}", modules={"xfrm_user": "XFRM_USER", "esp4": "INET_ESP"})
 
 
-def _wireguard() -> GuestWords:
-    commands = [*_GATEWAY, _LOADED]
-    for number in (1, 2):  # clamped as RFC 7748 section 5 has it, so that what wg shows is what it was given
-        key = bytes([8 * number, *[number] * 30, 64])
-        commands.append(f"echo {b64encode(key).decode()} >/tmp/key{number}")
-    ends = (
-        ("", 1, 2, _NEAR_INSIDE, _FAR_INSIDE, f"{_FAR_INSIDE}/32,{_SINKS}", _FAR),
-        ("ip netns exec far ", 2, 1, _FAR_INSIDE, _NEAR_INSIDE, f"{_NEAR_INSIDE}/32,{_SOURCES}", _NEAR),
-    )
-    for inside, own, other, address, beyond, allowed, endpoint in ends:
-        peer = f"peer $(wg pubkey </tmp/key{other}) allowed-ips {allowed} endpoint {endpoint}:{_PORT}"
-        commands += [
-            f"{inside}ip link add wg0 type wireguard",
-            f"{inside}wg set wg0 listen-port {_PORT} private-key /tmp/key{own} {peer}",
-            f"{inside}ip link set wg0 mtu $(cat /sys/class/net/v1/mtu) up",
-            f"{inside}ip addr add {address} peer {beyond} dev wg0",
-        ]
+def _key(number: int) -> str:
+    """A private key: clamped as RFC 7748 section 5 has it, so that what wg shows is what it was given."""
+    return b64encode(bytes([8 * min(number, 2), *number.to_bytes(2), *[min(number, 2)] * 28, 64])).decode()
+
+
+def _wireguard(tunnels: int) -> GuestWords:
+    """The near gateway has one port with a peer for each tunnel, the far one a port for each."""
+    ports = [f"wg{n}" for n in range(tunnels)]
+    links = "".join(f"link add {port} type wireguard\nlink set {port} mtu $mtu up\n" for port in ports)
+    commands = [*_GATEWAY, _LOADED, "mtu=$(cat /sys/class/net/v1/mtu)", 'far() { ip netns exec far "$@"; }']
     commands += [
+        f"ip link add wg0 type wireguard; echo {_key(1)} | wg set wg0 listen-port {_PORT} private-key /proc/self/fd/0",
+        "ip link set wg0 mtu $mtu up",
+        f"ip -n far -batch - <<end\n{links}end",
+        "near=$(wg show wg0 public-key)",
+    ]
+    for n, port in enumerate(ports):
+        peer = f"peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
+        commands.append(f"echo {_key(n + 2)} | far wg set {port} listen-port {_PORT + n} private-key /proc/self/fd/0 {peer}")
+    sinks = _SINKS if tunnels == 1 else "10.1.$((16 + n / 256)).$((n % 256))/32"
+    commands += [  # a peer that is to be kept alive agrees on keys at once
+        (
+            "far wg show all public-key | while read -r port key; do n=${port#wg}\n"
+            f'echo "[Peer]\nPublicKey = $key\nAllowedIPs = {sinks}\nEndpoint = {_FAR}:$(({_PORT} + n))\nPersistentKeepalive = 1"\n'
+            "done >/tmp/peers"
+        ),
+        "wg addconf wg0 /tmp/peers",
         f"ip route add {_SINKS} dev wg0",
-        f"ip netns exec far ip route replace {_SOURCES} dev wg0",
-        f"ping -c 1 -W 5 {_FAR_INSIDE} || {{ echo 'the ends do not agree on keys'; exit 1; }}",
+        f"ip -n far route replace {_SOURCES} dev wg0",
+        f"tries=100; until [ $(wg show wg0 latest-handshakes | grep -vc '\t0$') = {tunnels} ]; do",
+        "  tries=$((tries - 1)); [ $tries -gt 0 ] || { echo 'the ends do not agree on keys'; exit 1; }; sleep 0.1",
+        "done",
+        "sed -i 's/^PersistentKeepalive.*/PersistentKeepalive = off/' /tmp/peers; wg addconf wg0 /tmp/peers",
         "chrt -i -p 0 $(pidof kpktgend_0)",
     ]
     return GuestWords(tuple(commands), outside=_OUTSIDE, hop="dev wg0", modules={"wireguard": "WIREGUARD"}, programs=(CHRT, WG))
-
-
-_CLEAR = GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
-GATEWAYS = {TWO_ROUTERS.name: _CLEAR, **{suite.mode.name: _ipsec(suite) for suite in XFRM_SUITES}, WIREGUARD.name: _wireguard()}
-"""By mode."""

@@ -115,6 +115,23 @@ class TellsState(Protocol):
         """What the DUT says of itself. Raises CommandFailed, HostError."""
 
 
+@runtime_checkable
+class ForwardsInPrograms(Protocol):
+    """A mode in which processes of the DUT forward, in whose time frames are counted too."""
+
+    @property
+    def program_names(self) -> Sequence[str]:
+        """As `ps -o comm` prints them."""
+
+
+@runtime_checkable
+class TunnelsByNumber(Protocol):
+    """A mode of tunnels, of which a link may have several."""
+
+    def with_tunnels(self, count: int) -> Mode:
+        """The same with so many a link."""
+
+
 class Reset(Protocol):
     """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
 

@@ -32,6 +32,8 @@ ETHTOOL = Program("ethtool", "ethtool")
 IP = Program("ip", "iproute2")
 IPERF3 = Program("iperf3", "iperf3")
 NFT = Program("nft", "nftables")
+OPENSSL = Program("openssl", "openssl")
+OPENVPN = Program("openvpn", "openvpn")
 PING = Program("ping", "iputils-ping")
 PYTHON3 = Program("python3", "python3")
 SSHD = Program("sshd", "openssh-server")
@@ -42,6 +44,7 @@ TC = Program("tc", "iproute2")
 UNSHARE = Program("unshare", "util-linux")
 VPPCTL = Program("vppctl", "vpp")
 WG = Program("wg", "wireguard-tools")
+WIREGUARD_GO = Program("wireguard-go", "wireguard-go")
 
 
 async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissing]:

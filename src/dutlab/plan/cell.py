@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from dutlab.errors import InputError
-from dutlab.spec.factors import MTU
+from dutlab.spec.factors import MTU, TUNNELS
 from dutlab.spec.workloads import AnySetting
 from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
 from dutlab.subject import joined
@@ -59,6 +59,11 @@ class Cell(BaseModel):
         """That of its links: a level of this factor stands for what the testbed says `of_link`."""
         level = self.factors.get(MTU, "")
         return int(level) if level.isdecimal() else of_link
+
+    @property
+    def tunnels(self) -> int:
+        """Tunnels of a link, in modes that have a number of them."""
+        return int(self.factors.get(TUNNELS, "1")) or 1
 
     @property
     def link_label(self) -> str:

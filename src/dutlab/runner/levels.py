@@ -11,7 +11,7 @@ from functools import partial
 from itertools import takewhile
 
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
-from dutlab.dut.mode import Check, Mode, Prober, TellsState, UndoStep
+from dutlab.dut.mode import Check, ForwardsInPrograms, Mode, Prober, TellsState, TunnelsByNumber, UndoStep
 from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, TestbedError
 from dutlab.hosts.host import Host
@@ -63,6 +63,8 @@ class SetLevels:
         Raises TestbedError where a level cannot be put back, NotBack where a host does not come back from its reboot.
         """
         wanted = self._wanted(cell)
+        if isinstance(mode, TunnelsByNumber):
+            mode = mode.with_tunnels(cell.tunnels)
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.standing, wanted, strict=False)))
         await self._leave(keep)
         try:
@@ -127,6 +129,12 @@ class SetLevels:
             rebooted |= standing.level.reboots
         if rebooted:
             await self.apply_again()
+
+
+def program_names(mode: Mode | None) -> Sequence[str]:
+    """Of the processes of the DUT that forward in this mode."""
+    bare = mode.mode if isinstance(mode, InLevels) else mode
+    return bare.program_names if isinstance(bare, ForwardsInPrograms) else ()
 
 
 @dataclass

@@ -24,6 +24,7 @@ from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.guest_watch import Loss
 from dutlab.runner.headroom import with_headroom
+from dutlab.runner.levels import program_names
 from dutlab.runner.limit_profile import with_profile
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
@@ -85,7 +86,8 @@ async def carry_out(
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
     forwarded = watched.counters.get(stage.testbed.dut or "", {}).get(FORWARDED, 0.0)
     if not stage.at_rest.threads:  # one that polls uses all of its time for whatever comes
-        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
+        names = (*forwarding_names(stage.testbed), *program_names(stage.device.mode))
+        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, names, forwarded)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed

@@ -12,13 +12,20 @@ status is not looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
+
+
+_N = TypeVar("_N", int, float)
+
+
+def _sum(ours: _N | None, theirs: _N | None) -> _N | None:
+    return None if ours is None or theirs is None else ours + theirs
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,10 @@ class Iperf3Interval:
     retransmits: int | None
     of_sender: bool = True
     """Of UDP only: whether it lacks what a receiver counts."""
+
+    def __add__(self, other: Iperf3Interval) -> Iperf3Interval:
+        """That of two clients."""
+        return replace(self, goodput_bps=self.goodput_bps + other.goodput_bps, retransmits=_sum(self.retransmits, other.retransmits))
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,22 @@ class Iperf3Result:
             "jitter_ns": self.jitter_ns if self.loss_ratio is not None else None,
         }
         return {name: float(value) for name, value in known.items() if value is not None}
+
+    def __add__(self, other: Iperf3Result) -> Iperf3Result:
+        """Both clients of one link, which sent at the same time. What one does not tell, both do not."""
+        return replace(
+            self,
+            received_bps=self.received_bps + other.received_bps,
+            sent_bps=_sum(self.sent_bps, other.sent_bps),
+            received_bytes=self.received_bytes + other.received_bytes,
+            sent_bytes=_sum(self.sent_bytes, other.sent_bytes),
+            seconds=min(self.seconds, other.seconds),
+            retransmits=_sum(self.retransmits, other.retransmits),
+            sender_cpu_percent=_sum(self.sender_cpu_percent, other.sender_cpu_percent),
+            receiver_cpu_percent=_sum(self.receiver_cpu_percent, other.receiver_cpu_percent),
+            intervals=tuple(ours + theirs for ours, theirs in zip(self.intervals, other.intervals, strict=False)),
+            repairs=(*self.repairs, *other.repairs),
+        )
 
 
 @dataclass(frozen=True)
