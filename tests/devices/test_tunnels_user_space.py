@@ -20,9 +20,9 @@ EXPERIMENT = """
 experiment: tunnels
 testbed: {lab: three-node}
 factors:
-  mode: [router, openvpn, vxlan, wireguard-go]
+  mode: [openvpn, vxlan, wireguard-go]
   tunnels: [0, 1, 1000]
-exclude: [{mode: [router, openvpn], tunnels: [1, 1000]}, {mode: [vxlan, wireguard-go], tunnels: 0}]
+exclude: [{mode: openvpn, tunnels: [1, 1000]}, {mode: [vxlan, wireguard-go], tunnels: 0}, {mode: vxlan, tunnels: 1}]
 workloads:
   - iperf3: {streams: 4, omit: 0s, duration: 1s, links: [[a]]}
 order: as-written
@@ -61,7 +61,7 @@ def test_streams_pass_through_several_of_a_thousand_tunnels_and_nothing_is_left_
     done = dutlab("run", experiment(EXPERIMENT), "--lab", standing_lab)
     assert done.returncode == 0, done.stderr
     found = {(r["cell"]["mode"], r["cell"]["factors"]["tunnels"]): r for r in records(only_run(tmp_path))}
-    assert {place: r["status"] for place, r in found.items()} == dict.fromkeys(found, "measured") and len(found) == 6, done.stderr
+    assert {place: r["status"] for place, r in found.items()} == dict.fromkeys(found, "measured") and len(found) == 4, done.stderr
     assert all(r["figures"]["a"]["goodput_bps"] > 0 for r in found.values())
     for mode in ("vxlan", "wireguard-go"):
         through = found[mode, "1000"]["tool_facts"]["iperf3_source_addresses"].split(", ")
@@ -80,9 +80,7 @@ def test_after_kill_9_the_processes_are_ended_by_undo(
     start: Callable[..., Forked], dutlab: Dutlab, experiment: Callable[[str], str], standing_lab: str, tmp_path: Path
 ) -> None:
     before = left(standing_lab)
-    text = (
-        EXPERIMENT.replace("[router, openvpn, vxlan, wireguard-go]", "[wireguard-go]").replace("[0, 1, 1000]", "[10]").replace("1s", "30s")
-    )
+    text = EXPERIMENT.replace("[openvpn, vxlan, wireguard-go]", "[wireguard-go]").replace("[0, 1, 1000]", "[10]").replace("1s", "30s")
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("exclude"))
     running = start("run", experiment(text), "--lab", standing_lab)
     assert eventually(

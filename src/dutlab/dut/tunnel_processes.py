@@ -13,8 +13,14 @@ def folder(program: str) -> str:
 
 
 def start(name: str, program: str, argv: str) -> str:
-    """A line for `sh` that starts a process which outlasts the command; `argv` are its arguments, in the words of the shell."""
-    return f"""setsid -f sh -c 'echo $$ >"$d/$0.pid"; exec "$@"' {name} {program} {argv} </dev/null >"$d/{name}.said" 2>&1\n"""
+    """Lines for `sh` that start a process which outlasts the command; `argv` are its arguments, in the words of the shell.
+
+    The command ends once the process has a session of its own: what has none is killed with it.
+    """
+    return f"""rm -f "$d/{name}.pid"
+setsid -f sh -c 'echo $$ >"$d/$0.pid"; exec "$@"' {name} {program} {argv} </dev/null >"$d/{name}.said" 2>&1
+until [ -s "$d/{name}.pid" ]; do sleep 0.01; done
+"""
 
 
 def link(program: str, name: str) -> str:
