@@ -34,8 +34,11 @@ watch: []
 
 @pytest.fixture(autouse=True)
 def _machine(no_leak: None) -> None:
-    for program in ("wireguard-go", "wg", "openvpn", "openssl", "iperf3", "ping"):
-        need_program(program)
+    need_program("wireguard-go")
+    need_program("wg")
+    need_program("openvpn")
+    need_program("openssl")
+    need_program("iperf3")
 
 
 def left(label: str) -> str:

@@ -136,7 +136,7 @@ def test_an_xdp_program_of_the_user_is_a_mode(command: Dutlab, tmp_path: Path) -
 
 
 def test_each_frame_goes_into_another_of_many_tunnels(command: Dutlab, tmp_path: Path) -> None:
-    done = command("exact", "--modes", "ipsec,wireguard", "--size", "64", "frames=200", "tunnels=1,50")
+    done = command("exact", "--modes", "ipsec,wireguard", "--size", "64", "frames=200", "tunnels=50")
     assert done.returncode == 0, done.stderr
-    cost = {(r["cell"]["mode"], r["cell"]["setting"]["tunnels"]): r["figures"]["dut"][FIGURE] for r in records(only_run(tmp_path))}
-    assert cost["ipsec", 1] < cost["ipsec", 50] and cost["wireguard", 1] < cost["wireguard", 50], cost
+    cost = {r["cell"]["mode"]: r["figures"]["dut"][FIGURE] for r in records(only_run(tmp_path))}
+    assert cost["ipsec"] < cost["wireguard"], cost  # of frames that each came through once
