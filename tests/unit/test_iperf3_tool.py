@@ -159,6 +159,12 @@ async def test_streams_are_shared_out_over_tunnels_with_a_client_each_and_counte
     assert len([r for r in measured.readings if r.name == "goodput_bps"]) == 2
     kept = KeptTrial(one, measured.raw, {}, {"testbed": BED.model_dump(mode="json", by_alias=True)})
     assert rates(kept)["a"]["goodput_bps"] == measured.figures["a"]["goodput_bps"]
+    # One that began 4 s later: what all of them received, over the time from the first to the last end.
+    later = OK.replace(b"1795251746", b"1795251750", 1)
+    tool, _ = fake(lambda argv: (later if "172.16.0.2" in argv else OK, b"", 3.0))
+    apart = await tool.measure(one.model_copy(update={"factors": {**one.factors, "tunnels": "2"}}))
+    assert apart.figures["a"]["goodput_bps"] == pytest.approx(2 * 28307347759.1236 * 2 / (2 + 4), rel=1e-3)
+    assert [d.kind for d in apart.doubts] == [DoubtKind.NOT_TOGETHER]
 
 
 def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():

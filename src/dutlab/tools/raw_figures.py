@@ -73,7 +73,8 @@ def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, bac
     while (more := raw.get(f"iperf3-{link}.{len(clients) + 1}-client.json")) is not None:
         clients.append(more)
     read = [read_object(client) for client in clients]
-    return sum(json_output.result_of(*of, back=back and json_output.has_back(of[0])).received_bps for of in read)
+    results = [json_output.result_of(*of, back=back and json_output.has_back(of[0])) for of in read]
+    return json_output.of_clients(results).received_bps
 
 
 def stream_rates(kept: KeptTrial) -> Recomputed:

@@ -14,6 +14,8 @@ _GOODPUT = "goodput_bps"
 _NS_OF_KILOBYTE = 8e3 * 1e9
 """Divided by bits a second of processor time."""
 _COST = Unit("ns/kB", 1.0, 0)
+_WIDE = 20
+"""Values that differ by more are on a logarithmic axis."""
 
 
 def tunnel_curves(groups: Sequence[Group], slug: str) -> Iterator[Curve]:
@@ -57,7 +59,9 @@ def _lines(groups: Sequence[Group], link: str, figure: str) -> tuple[Line, ...]:
 
 def _curve(slug: str, title: str, lines: tuple[Line, ...], *, y_title: str, y: str, y_unit: Unit | None = None) -> Curve:
     ticks = sorted({x for of in lines for x, _ in of.points})
+    values = [value for of in lines for _, value in of.points]
     return Curve(
         slug=slug, title=title, x_title="tunnels", x="tunnels_count", y_title=y_title, y=y, lines=lines, x_scale="log", y_unit=y_unit,
+        scale="log" if min(values) > 0 and max(values) > _WIDE * min(values) else "linear",
         x_ticks=tuple((x, f"{x:.0f}") for x in ticks),
     )  # fmt: skip

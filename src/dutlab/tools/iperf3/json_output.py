@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any, TypeVar
 
 from dutlab.subject import back_of, joined
@@ -66,6 +68,8 @@ class Iperf3Result:
     jitter_ns: float | None = None
     below_zero: str = ""
     """Of UDP: how many datagrams were counted as lost, where that is below zero."""
+    began_s: float | None = None
+    """When it began, in whole seconds since 1970 by the clock of the client."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -109,6 +113,19 @@ class Sums:
     jitter_ns: float | None = None
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
+
+
+def of_clients(results: Sequence[Iperf3Result]) -> Iperf3Result:
+    """Clients of one link as one. The sum of their rates would say too much where they did not run at the same time."""
+    whole, later_s = reduce(add, results), apart_s(results)
+    share = whole.seconds / (whole.seconds + later_s) if whole.seconds else 1.0
+    return replace(whole, received_bps=whole.received_bps * share, sent_bps=None if whole.sent_bps is None else whole.sent_bps * share)
+
+
+def apart_s(results: Sequence[Iperf3Result]) -> float:
+    """How long after the first of them the last began. A second says nothing: they tell whole ones."""
+    began = [r.began_s for r in results if r.began_s is not None]
+    return later_s if began and (later_s := max(began) - min(began)) > 1 else 0.0
 
 
 def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
@@ -184,6 +201,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
         receiver_cpu_percent=number(cpu, theirs),
         congestion=str(end["sender_tcp_congestion"]) if "sender_tcp_congestion" in end else None,
         version=str(start.get("version", "unknown")),
+        began_s=number(member(start, "timestamp"), "timesecs"),
         intervals=_intervals(intervals, f"sum{suffix}"),
         repairs=(*repairs, *sums.repairs),
         loss_ratio=sums.loss_ratio,

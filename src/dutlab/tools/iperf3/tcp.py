@@ -15,8 +15,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
@@ -36,7 +34,7 @@ from dutlab.subject import back_of, joined
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
-from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, both_ways
+from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, apart_s, both_ways, of_clients
 from dutlab.tools.iperf3.program import BOTH_WAYS, FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 from dutlab.tools.live import received_rate
 
@@ -210,7 +208,7 @@ def _measured(cell: Cell, ran: Sequence[_Ran]) -> Measured:
     by_link: dict[str, list[_Ran]] = {}
     for r in ran:
         by_link.setdefault(r.test.link, []).append(r)
-    results = {link: reduce(add, (r.result for r in of)) for link, of in by_link.items()}
+    results = {link: of_clients([r.result for r in of]) for link, of in by_link.items()}
     each = {link: _figures(link, results[link], of) for link, of in by_link.items()}
     figures = {place: of for found in each.values() for place, of in found.items()}
     if len(by_link) > 1:
@@ -246,7 +244,7 @@ def _is_back(ran: Sequence[_Ran]) -> bool:
 def _figures(link: str, result: Iperf3Result, ran: Sequence[_Ran]) -> dict[str, dict[str, float]]:
     """Of a link and the ways that were measured, first of both together."""
     if backs := [r.back for r in ran if r.back is not None]:
-        return both_ways(link, result.figures, reduce(add, backs).figures)
+        return both_ways(link, result.figures, of_clients(backs).figures)
     return {back_of(link) if _is_back(ran) else link: result.figures}
 
 
@@ -263,10 +261,10 @@ def _apart(cell: Cell, ran: Sequence[_Ran]) -> list[Doubt]:
     """Whether the links were loaded at the same time."""
     longest_s = max(r.test.setting.duration_s for r in ran)
     ends = [r.client.started_s + r.client.seconds + longest_s - r.test.setting.duration_s for r in ran]
-    apart_s = max(ends) - min(ends)
-    if apart_s <= longest_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
+    late_s = max(max(ends) - min(ends), *(apart_s([r.result for r in ran if r.test.link == link]) for link in cell.links))
+    if late_s <= longest_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
         return []
-    return [Doubt(DoubtKind.NOT_TOGETHER, f"they ended {apart_s:.1f} s apart", cell.link_label)]
+    return [Doubt(DoubtKind.NOT_TOGETHER, f"they began or ended {late_s:.1f} s apart", cell.link_label)]
 
 
 async def datagrams_between(near: DatagramEnd, far: DatagramEnd, link: str, setting: MatrixSetting) -> Measured:
