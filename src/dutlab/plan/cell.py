@@ -63,7 +63,8 @@ class Cell(BaseModel):
     @property
     def tunnels(self) -> int:
         """Tunnels of a link, in modes that have a number of them."""
-        return int(self.factors.get(TUNNELS, "1")) or 1
+        level = self.factors.get(TUNNELS, "")
+        return int(level) or 1 if level.isdecimal() else 1
 
     @property
     def link_label(self) -> str:

@@ -37,7 +37,8 @@ def tunnel_curves(groups: Sequence[Group], slug: str) -> Iterator[Curve]:
 
 
 def _count(group: Group) -> int:
-    return int(group.cell.factors.get(TUNNELS, "0"))
+    level = group.cell.factors.get(TUNNELS, "")
+    return int(level) if level.isdecimal() else 0  # other people's runs have factors of their own
 
 
 def _lines(groups: Sequence[Group], link: str, figure: str) -> tuple[Line, ...]:
