@@ -149,7 +149,7 @@ class IpsecMode(TunnelledMode):
         """Also addresses of the source, and the DUT's way to them, which its policies catch."""
         yield from super()._beside(testbed)
         for t in tunnels_of(testbed, self.loaded[1:]):
-            yield t.link.source.host, f"addr add {t.inside}/32 dev {t.link.source.interface}"
+            yield t.link.source.host, f"addr add {t.inside}/32 dev lo"  # on its port no address may be of another network
         for place, link in enumerate(testbed.links.values()) if self.count > 1 else ():
             route = f"route add {inner_network(place)} via {link.source_address.ip} dev {link.dut_in.interface}"
             yield link.forwarders[0], route
