@@ -103,14 +103,14 @@ class IpsecMode(TunnelledMode):
         """Raises HostError when either end has tunnels of its own, whose keys could not be put back, or cannot encrypt."""
         source = self._source()
         ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]
-        return [*ends, *self.undo_beside(testbed), *await self.router.undo(dut, testbed)]
+        return [*ends, *self.undo_extras(testbed), *await self.router.undo(dut, testbed)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
         tunnels = LinkTunnel.all_of(testbed, self.suite, self.count)
         await self.router.apply(dut, testbed)
-        await self.apply_beside(testbed)
+        await self.apply_extras(testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
 
@@ -145,9 +145,9 @@ class IpsecMode(TunnelledMode):
             checks += self._of_end(host.name, await end.held(host), testbed, end)
         return checks
 
-    def _beside(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
         """Also addresses of the source, and the DUT's way to them, which its policies catch."""
-        yield from super()._beside(testbed)
+        yield from super()._extras(testbed)
         for t in tunnels_of(testbed, self.loaded[1:]):
             yield t.link.source.host, f"addr add {t.inside}/32 dev lo"  # on its port no address may be of another network
         for place, link in enumerate(testbed.links.values()) if self.count > 1 else ():

@@ -64,7 +64,7 @@ CIPHERS = (
 
 
 def gateway(mode: str, tunnels: int = 1) -> GuestWords | None:
-    """Both ends of a mode with so many tunnels, each for a destination of its own; None of a mode without them."""
+    """Both ends of a mode with so many tunnels, each for a separate destination; None of a mode without them."""
     if mode == TWO_ROUTERS.name:
         return GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
     if mode == WIREGUARD.name:

@@ -74,7 +74,7 @@ class TunnelMode(TunnelledMode):
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Raises HostError when a kernel has no such tunnel, or a port has the name of one of ours."""
         await self.insist(dut, testbed)
-        steps = self.undo_beside(testbed)
+        steps = self.undo_extras(testbed)
         for host in (dut, self._source()):
             ours = {t.name for t in self._ports(testbed, is_dut=host is dut)}
             there = json.loads((await host.run(["ip", "-j", "link"])).text)
@@ -91,7 +91,7 @@ class TunnelMode(TunnelledMode):
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         await self.router.apply(dut, testbed)
-        await self.apply_beside(testbed)
+        await self.apply_extras(testbed)
         for host, is_dut in ((dut, True), (self._source(), False)):
             text = lines(*(tuple(self._words(t, is_dut=is_dut)) for t in self._ports(testbed, is_dut=is_dut)))
             await host.run(["ip", "-batch", "-"], stdin=text.encode(), timeout_s=SET_S)
@@ -121,9 +121,9 @@ class TunnelMode(TunnelledMode):
             checks.append(Check(f"{host.name}: every port of a tunnel is up", found == len(ours), seen))
         return checks
 
-    def _beside(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
         """Also the rules of the source."""
-        yield from super()._beside(testbed)
+        yield from super()._extras(testbed)
         for t in tunnels_of(testbed, self.loaded[1:]):
             yield t.link.source.host, f"rule add from {t.inside}/32 lookup {table(t)} priority {_PRIORITY}"
 

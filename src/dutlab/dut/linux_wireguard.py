@@ -54,7 +54,7 @@ class WireGuardMode(OnePortMode):
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         await self.router.apply(dut, testbed)
-        await self.apply_beside(testbed)
+        await self.apply_extras(testbed)
         source = self._source()
         of_dut, of_source = await self._made(dut, testbed, is_dut=True), await self._made(source, testbed, is_dut=False)
         scripts = {

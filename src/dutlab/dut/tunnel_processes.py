@@ -15,7 +15,7 @@ def folder(program: str) -> str:
 def start(name: str, program: str, argv: str) -> str:
     """Lines for `sh` that start a process which outlasts the command; `argv` are its arguments, in the words of the shell.
 
-    The command ends once the process has a session of its own: what has none is killed with it.
+    The command ends once the process is in a new session: what is in that of the command is killed with it.
     """
     return f"""rm -f "$d/{name}.pid"
 setsid -f sh -c 'echo $$ >"$d/$0.pid"; exec "$@"' {name} {program} {argv} </dev/null >"$d/{name}.said" 2>&1

@@ -1,6 +1,6 @@
 """A router that ends tunnels from the source of each link: what all such modes share, and several tunnels a link (factor `tunnels`).
 
-The first tunnel of a link carries the link's own addresses. Another has a source address of its own inside (spec/tunnels.py), to which
+The first tunnel of a link carries the link's own addresses. Another has a separate source address inside (spec/tunnels.py), to which
 routes lead at the sink and the DUT.
 """
 
@@ -83,28 +83,28 @@ class TunnelledMode(OfRecord):
             raise HostError("a tunnel has two ends, and only one is reached", host=SOURCE)
         return self.source
 
-    def _beside(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
+    def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
         """Host → what `ip -batch` adds there for tunnels after the first, and does not go with their ports."""
         if self.count > 1:
             for place, link in enumerate(testbed.links.values()):
                 yield link.sink.host, f"route add {inner_network(place)} via {link.sink_gateway.ip} dev {link.sink.interface}"
 
-    async def apply_beside(self, testbed: Testbed) -> None:
+    async def apply_extras(self, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
-        for name, lines in self._beside_by_host(testbed).items():
+        for name, lines in self._extras_by_host(testbed).items():
             host = self._source() if name == self._source().name else self.hosts[name]
             await host.run(["ip", "-batch", "-"], stdin=lines.encode())
 
-    def undo_beside(self, testbed: Testbed) -> list[UndoStep]:
+    def undo_extras(self, testbed: Testbed) -> list[UndoStep]:
         """Takes it away."""
         return [
             UndoStep(name, ("sh",), without_fail(lines.replace(" add ", " del ")), "nothing of several tunnels, as it was found")
-            for name, lines in self._beside_by_host(testbed).items()
+            for name, lines in self._extras_by_host(testbed).items()
         ]
 
-    def _beside_by_host(self, testbed: Testbed) -> dict[str, str]:
+    def _extras_by_host(self, testbed: Testbed) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name, line in self._beside(testbed):
+        for name, line in self._extras(testbed):
             found[name] = f"{found.get(name, '')}{line}\n"
         return found
 

@@ -1,7 +1,7 @@
 """What WireGuard is on a Linux host: its kernel, or wireguard-go, a process a port that takes its frames from a TUN.
 
 wireguard-go and wg(8) meet at a socket named after the port in /var/run/wireguard, whatever the network namespace. So each namespace has a
-folder of its own for these, which its commands see in that place; and so ends of the same name do not meet.
+separate folder for these, which its commands see in that place, and ends of the same name do not meet.
 """
 
 from __future__ import annotations

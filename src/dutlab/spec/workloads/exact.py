@@ -101,7 +101,7 @@ class ExactWorkload(WorkloadModel):
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
     tunnels: tuple[_Tunnels, ...] = (1,)
-    """Of modes with a tunnel. Each frame goes to another, since each has a destination of its own."""
+    """Of modes with a tunnel. Each frame goes to another, since each has a separate destination."""
     mtu: tuple[_Mtu, ...] = (1500,)
     offload: tuple[Offload, ...] = ("none",)
     cpu: Annotated[str, Field(pattern=r"^[\w.,+=-]+$")] = "max"
@@ -131,9 +131,7 @@ class ExactWorkload(WorkloadModel):
             if mix.shortest < _SHORTEST:
                 yield fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE)
         if made.tunnels != (1,) and made.routes != (0,):
-            yield fault(
-                ("tunnels",), "each tunnel has a destination of its own, and so has each route: vary one of both", FaultKind.CONFLICT
-            )
+            yield fault(("tunnels",), "each tunnel has a separate destination, and so has each route: vary one of both", FaultKind.CONFLICT)
         for key in ("kernel", "modules"):
             if (path := getattr(made, key)) is not None and not Path(path).is_absolute():
                 yield fault((key,), "write the whole path, from / on", FaultKind.TYPE)

@@ -67,7 +67,7 @@ class _Test:
     far: _End
     setting: TcpSetting
     client: int = 0
-    """Of several on the link its place: each goes through a tunnel of its own (factor `tunnels`)."""
+    """Its place among those on the link: each goes through another tunnel (factor `tunnels`)."""
 
     @property
     def name(self) -> str:
