@@ -8,10 +8,8 @@ they have nothing to do (SCHED_IDLE), so that a frame is carried to its end befo
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 from dutlab.dut.ipsec_rules import XFRM_SUITES, Suite
-from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords, destination
+from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
 from dutlab.hosts.programs import CHRT, WG
 from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
 
@@ -72,60 +70,47 @@ def gateway(mode: str, tunnels: int = 1) -> GuestWords | None:
     return next((_ipsec(suite, tunnels) for suite in XFRM_SUITES if suite.mode.name == mode), None)
 
 
-def _beyond(tunnels: int) -> list[str]:
-    """The networks behind each tunnel."""
-    return [_SINKS] if tunnels == 1 else [f"{destination(n)}/32" for n in range(tunnels)]
+def _each(tunnels: int, lines: str) -> str:
+    """Shell commands for each tunnel, of number `$n` and for the networks `$sinks`: a script of all of them would not fit a guest."""
+    sinks = _SINKS if tunnels == 1 else "10.1.$((16 + n / 256)).$((n % 256))/32"
+    return f"n=0; while [ $n -lt {tunnels} ]; do\nsinks={sinks}\n{lines}\nn=$((n + 1))\ndone"
 
 
 def _ipsec(suite: Suite, tunnels: int) -> GuestWords:
     keys = [bytes(range(1, n + 1)).hex() for n in suite.key_bytes]
+    protected = f"src {_NEAR} dst {_FAR} proto esp"
+    state = f"xfrm state add {protected} spi $((4096 + n)) reqid $((n + 1)) mode tunnel {suite.xfrm.format(*keys)}".replace('"', '\\"')
     ends: dict[str, tuple[str, ...]] = {"ip": ("out",), "ip -n far": ("in", "fwd")}
     batches = []
     for ip, ways in ends.items():
-        lines = []
-        for n, sinks in enumerate(_beyond(tunnels)):
-            protected = f"src {_NEAR} dst {_FAR} proto esp"
-            lines.append(f"xfrm state add {protected} spi {0x1000 + n:#x} reqid {n + 1} mode tunnel {suite.xfrm.format(*keys)}")
-            template = f"tmpl {protected} reqid {n + 1} mode tunnel"
-            lines += [f"xfrm policy add src {_SOURCES} dst {sinks} dir {way} {template}" for way in ways]
-        batches.append(f"{ip} -batch - <<'end'\n" + "\n".join(lines) + "\nend")
+        policies = (f"xfrm policy add src {_SOURCES} dst $sinks dir {way} tmpl {protected} reqid $((n + 1)) mode tunnel" for way in ways)
+        batches.append(_each(tunnels, "\n".join(f'echo "{line}"' for line in (state, *policies))) + f" | {ip} -batch -")
     commands = (*_GATEWAY, f"ip route add {_SINKS} via {_FAR}", "modprobe -a xfrm_user esp4", _LOADED, *batches)
     return GuestWords(commands, outside=_OUTSIDE, hop=f"via {_FAR}", modules={"xfrm_user": "XFRM_USER", "esp4": "INET_ESP"})
 
 
-def _key(number: int) -> str:
-    """A private key: clamped as RFC 7748 section 5 has it, so that what wg shows is what it was given."""
-    return b64encode(bytes([8 * min(number, 2), *number.to_bytes(2), *[min(number, 2)] * 28, 64])).decode()
-
-
 def _wireguard(tunnels: int) -> GuestWords:
     """The near gateway has one port with a peer for each tunnel, the far one a port for each."""
-    ports = [f"wg{n}" for n in range(tunnels)]
-    links = "".join(f"link add {port} type wireguard\nlink set {port} mtu $mtu up\n" for port in ports)
-    commands = [*_GATEWAY, _LOADED, "mtu=$(cat /sys/class/net/v1/mtu)", 'far() { ip netns exec far "$@"; }']
-    commands += [
-        f"ip link add wg0 type wireguard; echo {_key(1)} | wg set wg0 listen-port {_PORT} private-key /proc/self/fd/0",
+    # A key is text that RFC 7748 section 5 would leave as it is: `0` ends with three bits 0, and `A` begins with 01.
+    key = "printf 0%030dA {} | base64 | "
+    given = f"listen-port $(({_PORT} + n)) private-key /proc/self/fd/0 peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
+    peer = f"[Peer]\nPublicKey = $(far wg show wg$n public-key)\nAllowedIPs = $sinks\nEndpoint = {_FAR}:$(({_PORT} + n))"
+    commands = [
+        *_GATEWAY, _LOADED, "mtu=$(cat /sys/class/net/v1/mtu)", 'far() { ip netns exec far "$@"; }',
+        f"ip link add wg0 type wireguard; {key.format(1)}wg set wg0 listen-port {_PORT} private-key /proc/self/fd/0",
         "ip link set wg0 mtu $mtu up",
-        f"ip -n far -batch - <<end\n{links}end",
         "near=$(wg show wg0 public-key)",
-    ]
-    for n, port in enumerate(ports):
-        peer = f"peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
-        commands.append(f"echo {_key(n + 2)} | far wg set {port} listen-port {_PORT + n} private-key /proc/self/fd/0 {peer}")
-    sinks = _SINKS if tunnels == 1 else "10.1.$((16 + n / 256)).$((n % 256))/32"
-    commands += [  # a peer that is to be kept alive agrees on keys at once
-        (
-            "far wg show all public-key | while read -r port key; do n=${port#wg}\n"
-            f'echo "[Peer]\nPublicKey = $key\nAllowedIPs = {sinks}\nEndpoint = {_FAR}:$(({_PORT} + n))\nPersistentKeepalive = 1"\n'
-            "done >/tmp/peers"
-        ),
+        _each(tunnels, 'echo "link add wg$n type wireguard"\necho "link set wg$n mtu $mtu up"') + " | ip -n far -batch -",
+        _each(tunnels, key.format("$((n + 2))") + f"far wg set wg$n {given}"),
+        _each(tunnels, f'echo "{peer}\nPersistentKeepalive = 1"') + " >/tmp/peers",
         "wg addconf wg0 /tmp/peers",
         f"ip route add {_SINKS} dev wg0",
         f"ip -n far route replace {_SOURCES} dev wg0",
-        f"tries=100; until [ $(wg show wg0 latest-handshakes | grep -vc '\t0$') = {tunnels} ]; do",
+        # A peer that is to be kept alive agrees on keys at once.
+        f"tries=300; until [ $(wg show wg0 latest-handshakes | grep -vc '\t0$') = {tunnels} ]; do",
         "  tries=$((tries - 1)); [ $tries -gt 0 ] || { echo 'the ends do not agree on keys'; exit 1; }; sleep 0.1",
         "done",
         "sed -i 's/^PersistentKeepalive.*/PersistentKeepalive = off/' /tmp/peers; wg addconf wg0 /tmp/peers",
         "chrt -i -p 0 $(pidof kpktgend_0)",
-    ]
+    ]  # fmt: skip
     return GuestWords(tuple(commands), outside=_OUTSIDE, hop="dev wg0", modules={"wireguard": "WIREGUARD"}, programs=(CHRT, WG))
