@@ -147,7 +147,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.RATIO, "", _OFFERED, "offered_line_ratio offered_share_ratio offered_step_ratio target_loss_ratio"),
     *_all(_U.RATIO, "", "the share of failures of a device after which frames passed: it fails open", "open_ratio"),
     *_all(_U.ONE, "", "how many requests were outstanding there", "depth"),
-    *_all(_U.ONE, "", "how much was done to find it", "trials rounds search_trials routes_loaded routes_hit routes_count"),
+    *_all(_U.ONE, "", "how much was done to find it", "trials rounds search_trials routes_loaded routes_hit routes_count tunnels_count"),
     *_all(_U.S, "", "how long a search sent, and how much sooner it ended", "search_sent_s search_saved_s"),
     # Properties of a measurement or of a clock.
     *_all(_U.NS, "", "a property of the clocks", "resolution_ns clock_ahead_ns clock_error_ns earliest_ns latest_ns"),

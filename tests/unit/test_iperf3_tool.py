@@ -24,6 +24,7 @@ from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
 from dutlab.tools.iperf3.transfers import Iperf3Transfers
+from dutlab.tools.raw_figures import KeptTrial, rates
 from processes import LIMIT_S
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
@@ -149,6 +150,24 @@ async def test_links_at_once_are_summed_under_their_joint_name_and_doubted_where
     # Links that were not loaded together are a doubt.
     tool, _ = fake(lambda argv: (OK, b"", 6.0 if "172.16.11.2" in argv else 3.0))
     assert [(d.kind, d.about) for d in (await tool.measure(cell(links=("a", "b")))).doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
+
+
+async def test_streams_are_shared_out_over_tunnels_with_a_client_each_and_counted_together():
+    tool, ends = fake()
+    one = cell(streams=3)
+    measured = await tool.measure(one.model_copy(update={"factors": {**one.factors, "tunnels": "100"}}))
+    asked = sorted((argv[argv.index("-B") + 1], argv[argv.index("-P") + 1]) for argv, _ in ends.clients)
+    assert asked == [("100.64.0.46", "1"), ("100.64.0.99", "1"), ("172.16.0.2", "1")]
+    assert measured.figures["a"]["goodput_bps"] == pytest.approx(3 * 28307347759.1236)
+    assert len([r for r in measured.readings if r.name == "goodput_bps"]) == 2
+    kept = KeptTrial(one, measured.raw, {}, {"testbed": BED.model_dump(mode="json", by_alias=True)})
+    assert rates(kept)["a"]["goodput_bps"] == measured.figures["a"]["goodput_bps"]
+    # One that began 4 s later: what all of them received, over the time from the first to the last end.
+    later = OK.replace(b"1795251746", b"1795251750", 1)
+    tool, _ = fake(lambda argv: (later if "172.16.0.2" in argv else OK, b"", 3.0))
+    apart = await tool.measure(one.model_copy(update={"factors": {**one.factors, "tunnels": "2"}}))
+    assert apart.figures["a"]["goodput_bps"] == pytest.approx(2 * 28307347759.1236 * 2 / (2 + 4), rel=1e-3)
+    assert [d.kind for d in apart.doubts] == [DoubtKind.NOT_TOGETHER]
 
 
 def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():

@@ -78,11 +78,11 @@ print(sealed, *clear)
 TUNNELLED = """
 experiment: tunnel
 testbed: {lab: qemu-two-sites}
-factors: {mode: [wireguard]}
+factors: {mode: [wireguard], tunnels: [100]}
 repeats: 1
 disturbed: count
 workloads:
-  - iperf3: {streams: 1, omit: 0s, duration: 1s, links: [[a]]}
+  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
 watch: []
 """
 
@@ -107,4 +107,5 @@ def test_what_wireguard_puts_on_the_wire_is_encrypted_and_no_key_of_it_is_kept(
     files = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".html"]
     assert not [path for path in files if re.search(rb"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=", path.read_bytes())]
     left = in_guest(qemu_sites, "dut", "ip rule; ip -o link; ip route show table all")
-    assert "dutlab-t0" not in left and "51820" not in left
+    assert "dutlab-t0" not in left and "51820" not in left and "100.64." not in left
+    assert "16 of 100 peers by `wg show`, 16 ends" in [c["found"] for c in record["checks"]]

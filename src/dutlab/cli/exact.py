@@ -56,8 +56,8 @@ def exact(
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
     bridge, flowtable, filter-default-flowtable, nat-flowtable; two-routers, and with a tunnel between these ipsec, ipsec-cbc and the other
-    suites, wireguard. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, offload=gro,
-    frames=20000.
+    suites, wireguard. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000,
+    tunnels=1,100, mtu=9000, offload=gro, frames=20000.
 
     \b
     Example:

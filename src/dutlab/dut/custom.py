@@ -8,8 +8,9 @@ from typing import Literal, Protocol
 
 from dutlab.dut.device_programs import DevicePrograms, ProgramCommands
 from dutlab.dut.frames import arrived, passed
-from dutlab.dut.ipsec import clear_dropped, pinged
+from dutlab.dut.ipsec import clear_dropped
 from dutlab.dut.mode import Check, Prober, UndoStep
+from dutlab.dut.tunnelled import pinged
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.reason import reason_in

@@ -10,18 +10,18 @@ strongswan.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
-from dutlab.dut.mode import Check, Mode, NeedsPrograms, OfRecord, Prober, UndoStep
+from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite, spi_in
+from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
+from dutlab.dut.tunnelled import SOURCE, Router, TunnelledMode, pinged, tunnels_of
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
 from dutlab.spec.testbed import Testbed
-
-SOURCE = "source"
+from dutlab.spec.tunnels import inner_network
 
 
 @dataclass(frozen=True)
@@ -80,26 +80,6 @@ class Requires(Protocol):
         """Check that it also drops what the tunnels have no networks for. Raises HostError."""
 
 
-class Router(Mode, Protocol):
-    """The mode that the DUT is in but for its tunnels."""
-
-    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Return checks from the DUT's own state, without a frame."""
-
-
-@dataclass(frozen=True)
-class TunnelledMode(OfRecord):
-    """The router that a DUT is but for its tunnels, and the host at their other end."""
-
-    router: Router
-    source: Host | None
-
-    def _source(self) -> Host:
-        if self.source is None:
-            raise HostError("a tunnel has two ends, and only one is reached", host=SOURCE)
-        return self.source
-
-
 @dataclass(frozen=True)
 class IpsecMode(TunnelledMode):
     """Both ends of its tunnels."""
@@ -123,13 +103,14 @@ class IpsecMode(TunnelledMode):
         """Raises HostError when either end has other tunnels, whose keys could not be put back, or cannot encrypt."""
         source = self._source()
         ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]
-        return [*ends, *await self.router.undo(dut, testbed)]
+        return [*ends, *self.undo_extras(testbed), *await self.router.undo(dut, testbed)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
-        tunnels = LinkTunnel.all_of(testbed, self.suite)
+        tunnels = LinkTunnel.all_of(testbed, self.suite, self.count)
         await self.router.apply(dut, testbed)
+        await self.apply_extras(testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
 
@@ -143,12 +124,14 @@ class IpsecMode(TunnelledMode):
         before = [await end.held(host) for host, end in ends]
         checks = await self.router.checks_of_state(dut, testbed)
         for (host, end), held in zip(ends, before, strict=True):
-            checks += _of_end(host.name, held, testbed, end.policies(testbed))
+            checks += self._of_end(host.name, held, testbed, end)
         checks += [await end.agreed(host, testbed) for host, end in ends if isinstance(end, Negotiates)]
-        far = {name: link.sink_address if self.suite.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
-        checks += [await pinged(source, name, str(address.ip)) for name, address in far.items()]
+        if self.suite.between == "networks":
+            checks += await self.pings(testbed)
+        else:
+            checks += [await pinged(source, name, str(link.dut_in_address.ip)) for name, link in testbed.links.items()]
         for (host, end), held in zip(ends, before, strict=True):
-            checks.append(_used(host.name, held, await end.held(host)))
+            checks.append(self._used(host.name, held, await end.held(host), testbed))
         if self.suite.between == "hosts":
             return checks
         if isinstance(self.dut_end, Requires):
@@ -159,23 +142,34 @@ class IpsecMode(TunnelledMode):
         """The router, and how many associations and policies both ends hold."""
         checks = await self.router.checks_of_state(dut, testbed)
         for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
-            checks += _of_end(host.name, await end.held(host), testbed, end.policies(testbed))
+            checks += self._of_end(host.name, await end.held(host), testbed, end)
         return checks
 
+    def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
+        """Also addresses of the source, and the DUT's way to them, which its policies catch."""
+        yield from super()._extras(testbed)
+        for t in tunnels_of(testbed, self.loaded[1:]):
+            yield t.link.source.host, f"addr add {t.inside}/32 dev lo"  # on its port no address may be of another network
+        for place, link in enumerate(testbed.links.values()) if self.count > 1 else ():
+            route = f"route add {inner_network(place)} via {link.source_address.ip} dev {link.dut_in.interface}"
+            yield link.forwarders[0], route
 
-def _of_end(host: str, held: TunnelEndState, testbed: Testbed, policies: int) -> list[Check]:
-    found, links = len(held.bytes_by_spi), len(testbed.links)
-    return [
-        Check(f"{host}: two associations a link", found == 2 * links, f"{found} for {links} links"),
-        Check(f"{host}: {policies} policies", held.policies == policies, f"{held.policies}"),
-    ]
+    def _of_end(self, host: str, held: TunnelEndState, testbed: Testbed, end: TunnelEnd) -> list[Check]:
+        found, links, policies = len(held.bytes_by_spi), len(testbed.links), self.count * end.policies(testbed)
+        wanted = 2 * self.count * links
+        return [
+            Check(
+                f"{host}: {'two' if self.count == 1 else 2 * self.count} associations a link", found == wanted, f"{found} for {links} links"
+            ),
+            Check(f"{host}: {policies} policies", held.policies == policies, f"{held.policies}"),
+        ]
 
-
-async def pinged(source: Host, name: str, address: str) -> Check:
-    """Check that three packets of the source's own kernel reach the far end and are answered."""
-    done = await source.run(["ping", "-n", "-c", "3", "-W", "1", address], check=False)
-    said = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
-    return Check(f"link {name}: the source's own packets pass", done.status == 0, said)
+    def _used(self, host: str, before: TunnelEndState, now: TunnelEndState, testbed: Testbed) -> Check:
+        known = [spi_in(t.place, t.number, self.count) for t in tunnels_of(testbed, self.loaded)] if self.count > 1 else []
+        wanted = [spi for at in known for spi in (at, at + 1)] or sorted(now.bytes_by_spi)  # IKE chooses its own
+        idle = [f"{spi:#x}" for spi in wanted if now.bytes_by_spi.get(spi, 0) <= before.bytes_by_spi.get(spi, 0)]
+        which = "every association" if self.count == len(self.loaded) else f"{len(wanted)} of the associations"
+        return Check(f"{host}: they pass through {which}", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
@@ -186,11 +180,6 @@ async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
         found = f"{seen.received} of {seen.sent} probe frames arrived" if seen.flow else "no proof: its ends send pings, not frames"
         checks.append(Check(f"link {name}: what is not encrypted is dropped", dropped, found))
     return checks
-
-
-def _used(host: str, before: TunnelEndState, now: TunnelEndState) -> Check:
-    idle = [f"{spi:#x}" for spi, amount in sorted(now.bytes_by_spi.items()) if amount <= before.bytes_by_spi.get(spi, 0)]
-    return Check(f"{host}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 MakeEnd = Callable[[Suite], TunnelEnd]
@@ -204,7 +193,8 @@ def ipsec_modes(
     suites: Sequence[Suite] = SUITES,
 ) -> dict[str, Mode]:
     """The modes of a family, which need the source as well as the DUT."""
-    return {s.mode.name: IpsecMode(s.mode, router, hosts.get(SOURCE), s, dut_end(s), source_end(s)) for s in suites}
+    source = hosts.get(SOURCE)
+    return {s.mode.name: IpsecMode(s.mode, router, source, s, dut_end(s), source_end(s), hosts=hosts) for s in suites}
 
 
 def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 from dutlab.dut.mode import network_pairs
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.tunnels import inner_source
 from dutlab.systems.modes import IKEV2, IKEV2_HOST, IPSEC_REQUIRE, XFRM, Between, DeclaredMode
 
 _FIRST_SPI = 0x1000
@@ -102,6 +103,11 @@ REQUIRED = replace(AES_GCM, mode=IPSEC_REQUIRE)
 """Suite of a DUT that takes nothing else from the source."""
 
 
+def spi_in(place: int, number: int, count: int) -> int:
+    """SPI of packets from the source, in a tunnel of the link at this place, which has so many; the other direction has the next."""
+    return _FIRST_SPI + 2 * (place * count + number)
+
+
 @dataclass(frozen=True)
 class LinkTunnel:
     """One link's: a security association each way, and the networks that go through it."""
@@ -122,18 +128,19 @@ class LinkTunnel:
     """The networks behind the DUT, or its address."""
 
     @classmethod
-    def all_of(cls, testbed: Testbed, suite: Suite) -> list[Self]:
-        """With separate keys."""
+    def all_of(cls, testbed: Testbed, suite: Suite, count: int = 1) -> list[Self]:
+        """Return so many for each link, each with separate keys."""
         made = []
-        for number, (name, link) in enumerate(testbed.links.items()):
+        for place, (name, link) in enumerate(testbed.links.items()):
             if suite.between == "networks":
                 near = str(link.source_address.network)
                 far = tuple(str(outer.sink_address.network) for inner, outer in network_pairs(testbed) if inner is link)
             else:
                 near, far = str(link.source_address.ip), (str(link.dut_in_address.ip),)
-            spi = _FIRST_SPI + 2 * number
-            keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
-            made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), near, far))
+            for number in range(count):
+                spi, inside = spi_in(place, number, count), f"{inner_source(link, place, number)}/32" if number else near
+                keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
+                made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), inside, far))
         return made
 
     @property

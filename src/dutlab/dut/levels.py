@@ -12,7 +12,7 @@ from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.reboot import NotBack, insist_on_rebootable, reboot
-from dutlab.spec.factors import MTU
+from dutlab.spec.factors import MTU, TUNNELS
 from dutlab.spec.testbed import Testbed
 
 Hosts = Mapping[str, Host]
@@ -163,13 +163,14 @@ class KnobLevel:
 def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, testbed: Testbed, hosts: Hosts) -> CommandLevel | KnobLevel:
     """A level of a factor, both by name; without `commands` it is a knob's.
 
-    The MTU is of both ends of each cable, so of every host on the links; any other knob is the DUT's.
+    The MTU is of both ends of each cable, so of every host on the links; tunnels are made by the mode; any other knob is the DUT's.
     """
     name, level = title
     words, dut = f"{name} {level}", testbed.dut or ""
     if commands is not None:
         return CommandLevel(words, commands, dut)
-    on = dict.fromkeys(port.host for link in testbed.links.values() for port in link.ports) if name == MTU else (dut,)
+    of_links = dict.fromkeys(port.host for link in testbed.links.values() for port in link.ports)
+    on = {MTU: tuple(of_links), TUNNELS: ()}.get(name, (dut,))
     return KnobLevel(words, {host: settings_of(name, level, testbed.ports_of(host)) for host in on if host in hosts})
 
 

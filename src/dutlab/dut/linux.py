@@ -17,6 +17,7 @@ from dutlab.dut.ipsec_rules import IKE_BETWEEN_HOSTS, IKE_SUITES, REQUIRED, XFRM
 from dutlab.dut.linux_bridge import bridge_modes
 from dutlab.dut.linux_ike import IkeEnd
 from dutlab.dut.linux_ipsec import RequiringEnd, XfrmEnd
+from dutlab.dut.linux_openvpn import openvpn_modes
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
@@ -119,8 +120,10 @@ def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
-    tunnels = encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
-    return tunnels | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
+    made = encrypted | agreed | required | host_to_host
+    for make in (tunnel_modes, wireguard_modes, openvpn_modes):
+        made |= make(_MODES[0], hosts)
+    return made | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _other_modes)

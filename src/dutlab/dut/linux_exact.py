@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dutlab.dut import nft_rules
 from dutlab.dut.linux import ruleset_of
-from dutlab.dut.linux_exact_tunnels import GATEWAYS
+from dutlab.dut.linux_exact_tunnels import gateway
 from dutlab.dut.linux_exact_words import SINK_IP, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
 from dutlab.dut.mode import Check, Family, OfRecord, Prober, Unset
 from dutlab.hosts.host import Host
@@ -49,7 +49,7 @@ _BRIDGE = (
 _FAST_PATHS = {fast.name: of.name for of, fast in FAST_PATHS.items()}
 
 
-def in_words(mode: str, own: Sequence[str] | None) -> GuestWords:
+def in_words(mode: str, own: Sequence[str] | None, tunnels: int = 1) -> GuestWords:
     """`own` are the commands of a mode of the experiment's own, which come behind those that make a router."""
     if own is not None:
         return GuestWords((*_ROUTER, *own))
@@ -59,7 +59,7 @@ def in_words(mode: str, own: Sequence[str] | None) -> GuestWords:
         rules = ruleset_of(_FAST_PATHS[mode], GUEST)
         fast = nft_rules.fast_path(GUEST.ports_of(DUT), rules, hardware=False)
         return GuestWords((*_ROUTER, nft_words(rules + fast)), modules={"nft_flow_offload": "NFT_FLOW_OFFLOAD"})
-    return GATEWAYS.get(mode) or GuestWords((*_ROUTER, nft_words(ruleset_of(mode, GUEST))))
+    return gateway(mode, tunnels) or GuestWords((*_ROUTER, nft_words(ruleset_of(mode, GUEST))))
 
 
 def nft_words(ruleset: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 
 from dutlab.hosts.programs import Program
 
@@ -28,3 +29,8 @@ class GuestWords:
     """Module → option of the kernel's configuration, without which the guest cannot be put into it."""
     programs: tuple[Program, ...] = ()
     """Beyond those of every guest."""
+
+
+def destination(number: int) -> str:
+    """One of many that frames are sent to, where a setting asks for several."""
+    return str(IPv4Address("10.1.16.0") + number)

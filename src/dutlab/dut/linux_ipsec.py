@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import ClassVar, Literal
 
-from dutlab.dut.ipsec import TunnelEndState, carried, pinged, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, carried, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.linux_state import Runs
 from dutlab.dut.mode import Check, UndoStep, network_pairs
+from dutlab.dut.tunnelled import SET_S, pinged
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import IP, UNSHARE, Program
@@ -52,7 +53,7 @@ class XfrmEnd:
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
         text = lines(_NONE, *(tuple(self.words(t)) for t in tunnels))
-        await host.run(["ip", "-batch", "-"], stdin=text.encode())
+        await host.run(["ip", "-batch", "-"], stdin=text.encode(), timeout_s=SET_S)
 
     async def held(self, host: Host) -> TunnelEndState:
         """Return the state as the kernel lists it."""

@@ -116,18 +116,31 @@ class TellsState(Protocol):
 
 
 @runtime_checkable
-class StartsPrograms(Protocol):
-    """A mode whose device is programs that dutlab starts with it and ends with it."""
+class ForwardsInPrograms(Protocol):
+    """A mode in which processes of the DUT forward, in whose time frames are counted too."""
 
     @property
     def program_names(self) -> Sequence[str]:
         """Names of the programs that run, as `ps -o comm` prints them; none before apply()."""
+
+
+@runtime_checkable
+class StartsPrograms(ForwardsInPrograms, Protocol):
+    """A mode whose device is programs that dutlab starts with it and ends with it."""
 
     async def program_ended(self) -> str:
         """Waits until one of them ends; returns how it did, with its last lines."""
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
         """Return what the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
+
+
+@runtime_checkable
+class TunnelsByNumber(Protocol):
+    """A mode of tunnels, of which a link may have several."""
+
+    def with_tunnels(self, count: int) -> Mode:
+        """The same with so many a link."""
 
 
 class Reset(Protocol):

@@ -35,6 +35,8 @@ IPERF3 = Program("iperf3", "iperf3")
 NFT = Program("nft", "nftables")
 OVSDB_SERVER = Program("ovsdb-server", "openvswitch-switch")
 OVS_VSWITCHD = Program("ovs-vswitchd", "openvswitch-switch")
+OPENSSL = Program("openssl", "openssl")
+OPENVPN = Program("openvpn", "openvpn")
 PING = Program("ping", "iputils-ping")
 PYTHON3 = Program("python3", "python3")
 SSHD = Program("sshd", "openssh-server")
@@ -46,6 +48,7 @@ TC = Program("tc", "iproute2")
 UNSHARE = Program("unshare", "util-linux")
 VPPCTL = Program("vppctl", "vpp")
 WG = Program("wg", "wireguard-tools")
+WIREGUARD_GO = Program("wireguard-go", "wireguard-go")
 
 
 async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissing]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from dutlab.errors import InputError
-from dutlab.spec.factors import MTU
+from dutlab.spec.factors import MTU, TUNNELS
 from dutlab.spec.workloads import AnySetting
 from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
 from dutlab.subject import joined
@@ -59,6 +59,12 @@ class Cell(BaseModel):
         """Return the MTU of its links: a level of this factor replaces the testbed's `of_link`."""
         level = self.factors.get(MTU, "")
         return int(level) if level.isdecimal() else of_link
+
+    @property
+    def tunnels(self) -> int:
+        """Tunnels of a link, in modes that have a number of them."""
+        level = self.factors.get(TUNNELS, "")
+        return int(level) or 1 if level.isdecimal() else 1
 
     @property
     def link_label(self) -> str:

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from dutlab.dut.distance import DistanceLevel, distance_level
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
-from dutlab.dut.mode import Check, Mode, Prober, StartsPrograms, TellsState, UndoStep
+from dutlab.dut.mode import Check, ForwardsInPrograms, Mode, Prober, StartsPrograms, TellsState, TunnelsByNumber, UndoStep
 from dutlab.dut.mode_changes import ModeChange, changes_of
 from dutlab.ending import to_its_end
 from dutlab.errors import DutlabError, InputError, TestbedError
@@ -77,6 +77,8 @@ class SetLevels:
         Raises TestbedError where a level cannot be put back, NotBack where a host does not come back from its reboot.
         """
         wanted = self._wanted(cell)
+        if isinstance(mode, TunnelsByNumber):
+            mode = mode.with_tunnels(cell.tunnels)
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.standing, wanted, strict=False)))
         named = [(name, cell.factors[name]) for name in self._factors()]
         await self._leave(keep)
@@ -166,8 +168,9 @@ def started_by(mode: Mode | None) -> StartsPrograms | None:
 
 
 def program_names(mode: Mode | None) -> Sequence[str]:
-    """Names of the programs that it has started as the DUT."""
-    return () if (of := started_by(mode)) is None else of.program_names
+    """Names of the DUT's processes that forward in this mode."""
+    bare = mode.mode if isinstance(mode, InLevels) else mode
+    return bare.program_names if isinstance(bare, ForwardsInPrograms) else ()
 
 
 @dataclass

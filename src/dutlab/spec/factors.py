@@ -19,12 +19,13 @@ from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Duration, Name, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
+from dutlab.spec.tunnels import MOST_TUNNELS
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
-MODE, MTU = "mode", "mtu"
+MODE, MTU, TUNNELS = "mode", "mtu", "tunnels"
 OFF = "off"
 """The level of a factor of the mode that leaves the mode as it is."""
 VERSION = "version"
@@ -52,10 +53,16 @@ class KnobKind:
     """Kernel that has it."""
     of_mode: bool = False
     """Whether it changes the mode: it is applied after the mode and verified with it (dut/mode_changes.py). Family `linux` alone has it."""
+    within: range | None = None
+    """Numbers that a level may be."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
-    MTU: KnobKind(r"[0-9]{1,5}", f"{IPV6_LEAST_MTU} to 65535, as 9000; below {IPV6_LEAST_MTU} Linux removes a port's IPv6 addresses"),
+    MTU: KnobKind(
+        r"[0-9]{1,5}",
+        f"{IPV6_LEAST_MTU} to 65535, as 9000; below {IPV6_LEAST_MTU} Linux removes a port's IPv6 addresses",
+        within=range(IPV6_LEAST_MTU, LARGEST_MTU + 1),
+    ),
     "offloads": KnobKind(rf"{_WORD} (on|off)(, {_WORD} (on|off))*", "gro off, tso off"),
     "rings": KnobKind(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*", "rx 512, tx 512"),
     "queues": KnobKind(r"(rx|tx|combined) [0-9]+(, (rx|tx|combined) [0-9]+)*", "combined 4"),
@@ -69,6 +76,12 @@ KNOBS: Mapping[str, KnobKind] = {
     "pppoe": KnobKind(r"off|on", "off, or on", of_mode=True),
     "shaper": KnobKind(
         r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
+    ),
+    TUNNELS: KnobKind(
+        r"0|[1-9][0-9]{0,3}",
+        f"1 to {MOST_TUNNELS} a link; 0 for a mode whose tunnels have no number",
+        of_ports=False,
+        within=range(MOST_TUNNELS + 1),
     ),
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
@@ -236,7 +249,8 @@ def _level_fault(name: str, level: str) -> str:
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
-    if not re.fullmatch(kind.level, level) or backwards or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
+    beyond = kind.within is not None and level.isdecimal() and int(level) not in kind.within
+    if not re.fullmatch(kind.level, level) or backwards or beyond:
         return f"{level!r} is not a level of {name}; write {kind.example}"
     return ""
 
@@ -246,6 +260,8 @@ def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]
     for name, of in own.items():
         if name == MODE:
             yield fault(("levels", name), "modes with commands are written under `modes:`", FaultKind.CONFLICT)
+        elif name == TUNNELS:
+            yield fault(("levels", name), "modes make the tunnels; call a factor with commands otherwise", FaultKind.CONFLICT)
         elif name not in factors:
             yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}", FaultKind.UNKNOWN_NAME)
         else:
@@ -317,7 +333,10 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
     own = own if isinstance(own, Mapping) else {}
     for name in factors if isinstance(factors, Mapping) else ():
         if is_knob(name) and name not in own and (why := _unturnable(name, bed)):
-            yield ("factors", name), f"{why}; write its levels as commands under `levels:`, or call it otherwise and a person is asked"
+            commands = "" if name == TUNNELS else "write its levels as commands under `levels:`, or "
+            yield ("factors", name), f"{why}; {commands}call it otherwise and a person is asked"
+    if isinstance(factors, Mapping) and TUNNELS in factors:
+        yield from _misnumbered(experiment, bed)
     for name, levels in own.items():
         for level, raw in levels.items() if isinstance(levels, Mapping) else ():
             for one in _listed(_one_or_more(raw)):
@@ -330,10 +349,9 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
 
 
 def _unturnable(name: str, bed: TestbedShape) -> str:
-    """Why dutlab cannot set a knob on this testbed; empty where it can."""
-    from dutlab.spec.known import OWN_PORTS  # noqa: PLC0415 -- every system: only files with levels ask for them
-    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
-
+    """Return why dutlab cannot set a knob on this testbed; empty where it can."""
+    if name == TUNNELS:
+        return _no_tunnels(bed)
     if name != MTU:
         if not bed.has_dut:
             return f"no command reaches a DUT of {bed.title}"
@@ -343,14 +361,47 @@ def _unturnable(name: str, bed: TestbedShape) -> str:
         if closed := [host for host in on_links if host not in bed.hosts]:
             return f"the MTU is set at both ends of every cable, and no command reaches {', '.join(closed)}"
         hosts = {host: bed.hosts[host] for host in on_links}
-    for host, family in hosts.items():
-        system = system_of(family)
-        if name.startswith(SYSCTL):
-            if not system.kernel:
-                return f"{host} is {system.title}, which has no sysctl"
-        elif KNOBS[name].of_mode:
-            if family != "linux":
-                return f"dutlab sets {name} on hosts of family linux, and {host} is {system.title}"
-        elif system.kernel != (kernel := KNOBS[name].kernel) or (KNOBS[name].of_ports and family in OWN_PORTS):
-            return f"dutlab sets {name} on {kernel}, and {host} is {system.title}"
-    return ""
+    return next(filter(None, (_lacks_knob(name, host, family) for host, family in hosts.items())), "")
+
+
+def _lacks_knob(name: str, host: str, family: str) -> str:
+    """Return why a host of this family has no such knob; empty if it has."""
+    from dutlab.spec.known import LINUX, OWN_PORTS  # noqa: PLC0415 -- every system: only files with levels ask for them
+    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
+
+    system = system_of(family)
+    if name.startswith(SYSCTL):
+        return "" if system.kernel else f"{host} is {system.title}, which has no sysctl"
+    knob = KNOBS[name]
+    if knob.of_mode:
+        return "" if family == LINUX else f"dutlab sets {name} on hosts of family linux, and {host} is {system.title}"
+    fits = system.kernel == knob.kernel and not (knob.of_ports and family in OWN_PORTS)
+    return "" if fits else f"dutlab sets {name} on {knob.kernel}, and {host} is {system.title}"
+
+
+def _no_tunnels(bed: TestbedShape) -> str:
+    """Return why dutlab cannot make tunnels by number on this testbed; empty where it can."""
+    from dutlab.spec.known import LINUX, ROLES  # noqa: PLC0415 -- every system: only files with levels ask for them
+    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
+
+    odd = next((f"{host} is {system_of(family).title}" for host, family in bed.hosts.items() if family != LINUX), "")
+    paths = {link: of.hosts for link, of in bed.bounds.items() if of.through_dut}
+    odd = odd or next((f"nothing reaches {host}" for of in paths.values() for host in of if host not in bed.hosts), "")
+    odd = odd or next((f"link {link} is not one" for link, of in paths.items() if len(of) != len(ROLES)), "")
+    return f"dutlab makes them on Linux, on paths of source, DUT and sink, and in {bed.title} {odd}" if odd else ""
+
+
+def _misnumbered(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+    """Numbers of tunnels with modes that have no tunnels by number, and 0 with those that have."""
+    from dutlab.spec.known import mode_of  # noqa: PLC0415 -- as above
+
+    factors, excluded = experiment["factors"], [one for one in _listed(experiment.get("exclude")) if isinstance(one, Mapping) and one]
+    texts = [{name: [level_text(level) for level in _some_levels(of)] for name, of in one.items()} for one in excluded]
+    for i, number in enumerate(map(level_text, _listed(factors[TUNNELS]))):
+        for mode in _listed(factors.get(MODE)):
+            if not isinstance(mode, str) or is_excluded({MODE: mode, TUNNELS: number}, texts):
+                continue
+            tunnel = mode_of(bed.family, mode).tunnel
+            if (tunnel is not None and tunnel.by_number) is (number == "0"):
+                why = "makes one tunnel at least" if number == "0" else "has no tunnels by number: give it level 0"
+                yield ("factors", TUNNELS, i), f"mode {mode} {why}; exclude: [{{mode: {mode}, {TUNNELS}: {number}}}] leaves this out"

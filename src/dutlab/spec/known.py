@@ -16,7 +16,7 @@ from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, USER_SPACE, WIR
 ROLES = ("source", "dut", "sink")
 
 BLACK_BOX, MANUAL = closed.BLACK_BOX.name, closed.MANUAL.name
-MDRAID = linux.MDRAID.name
+LINUX, MDRAID = linux.LINUX.name, linux.MDRAID.name
 EXACT = linux.EXACT.name
 WITHOUT_LINKS = frozenset({MDRAID, EXACT})
 """Families whose modes need no path through the DUT."""

@@ -47,6 +47,8 @@ class ModeTunnel:
     drops_clear: bool = False
     """True if unencrypted packets are dropped; otherwise they go past the tunnel."""
     between: Between = "networks"
+    by_number: bool = False
+    """A link may have several (factor `tunnels`)."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,10 @@ _ESP = {
     "-chacha20-poly1305": "esp-chacha20-poly1305",
 }  # fmt: skip
 XFRM, IKEV2 = (
-    tuple(DeclaredMode(f"{keys}{cipher}", tunnel=ModeTunnel(wrapping, drops_clear=True)) for cipher, wrapping in _ESP.items())
+    tuple(
+        DeclaredMode(f"{keys}{cipher}", tunnel=ModeTunnel(wrapping, drops_clear=True, by_number=keys == "ipsec"))
+        for cipher, wrapping in _ESP.items()
+    )
     for keys in ("ipsec", "ikev2")
 )
 """ESP in every cipher that Linux is asked for, with keys that are set and with keys that the ends agree on."""
@@ -137,8 +142,11 @@ IPSEC_REQUIRE = replace(IPSEC[0], name="ipsec-require")
 """The DUT takes nothing else from the source."""
 IKEV2_HOST = DeclaredMode("ikev2-host", tunnel=ModeTunnel("esp-aes-gcm", between="hosts"))
 """Encrypts what passes between the source and the DUT itself, and not what goes on to the sink."""
-GRE, IPIP, VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "vxlan", "wireguard"))
-TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD)
+GRE, IPIP, OPENVPN = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "openvpn"))
+VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind, by_number=True)) for kind in ("vxlan", "wireguard"))
+WIREGUARD_GO = replace(WIREGUARD, name="wireguard-go")
+"""A process in place of the DUT's kernel."""
+TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD, WIREGUARD_GO, OPENVPN)
 """All of Linux."""
 GUEST_TUNNELS = tuple(replace(mode, tunnel=None) for mode in (*XFRM, WIREGUARD))
 """Tunnels of a guest that has both ends, so that none begins on a source."""

@@ -147,6 +147,7 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
     Vxlan(),
     Plain("gre", 4, "RFC 2784 section 2: outer IP, GRE 4 without checksum"),
     Plain("ipip", 0, "RFC 2003 section 3: outer IP and nothing else"),
+    Plain("openvpn", 32, "OpenVPN 2.6 (ssl.h, crypto.h): UDP 8, opcode and peer 4, packet number 4, tag 16 of an AEAD cipher"),
 )
 
 

@@ -12,15 +12,18 @@ from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.factors import MODE
 from dutlab.spec.known import EXACT
 from dutlab.spec.links import DUT
 from dutlab.spec.mixes import LONGEST_FRAME, FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.shape import TestbedShape
+from dutlab.spec.tunnels import MOST_TUNNELS
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import ELSEWHERE, FrameSize, Params, Setting, Words
+from dutlab.systems.modes import GUEST_TUNNELS, TWO_ROUTERS
 from dutlab.units import Seconds
 
 MOST = 50_000
@@ -34,6 +37,7 @@ _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
 _Frames = Annotated[int, Strict(), Field(ge=100, le=MOST_FRAMES)]
 _Flows = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 _Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+_Tunnels = Annotated[int, Strict(), Field(ge=1, le=MOST_TUNNELS)]
 _Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]
 Offload = Literal["none", "gro"]
 """Offload of the router's receiving port before its kernel has the frame."""
@@ -50,6 +54,7 @@ class ExactSetting(Setting):
     flow_count: Annotated[_Flows, Words("{} flows", {1: ""})]
     rules: Annotated[_Count, Words("{} rules before those of the mode", {0: ""})]
     routes: Annotated[_Count, Words("{} routes", {0: ""})]
+    tunnels: Annotated[_Tunnels, Words("{} tunnels", {1: ""})] = 1
     mtu: Annotated[_Mtu, Words("MTU {}", {1500: ""})]
     offload: Annotated[Offload, Words("{} on", {"none": ""})] = "none"
     cpu: Annotated[str, Words("processor {}", {"max": ""})] = "max"
@@ -95,6 +100,8 @@ class ExactWorkload(WorkloadModel):
     flows: tuple[_Flows, ...] = (1,)
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
+    tunnels: tuple[_Tunnels, ...] = (1,)
+    """Of modes with a tunnel. Each frame goes to another, since each has a separate destination."""
     mtu: tuple[_Mtu, ...] = (1500,)
     offload: tuple[Offload, ...] = ("none",)
     cpu: Annotated[str, Field(pattern=r"^[\w.,+=-]+$")] = "max"
@@ -114,7 +121,7 @@ class ExactWorkload(WorkloadModel):
         if made is None:
             return
         yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
-        for key in ("flows", "rules", "routes", "mtu", "offload"):
+        for key in ("flows", "rules", "routes", "tunnels", "mtu", "offload"):
             yield from each_once(key, [str(n) for n in getattr(made, key)])
         least = min(made.mtu, default=_LONGEST)
         for i, mix in enumerate(made.frame_sizes):
@@ -123,15 +130,19 @@ class ExactWorkload(WorkloadModel):
                 yield fault(("frame_sizes", i), what, FaultKind.RANGE)
             if mix.shortest < _SHORTEST:
                 yield fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE)
+        if made.tunnels != (1,) and made.routes != (0,):
+            yield fault(("tunnels",), "each tunnel has a separate destination, and so has each route: vary one of both", FaultKind.CONFLICT)
         for key in ("kernel", "modules"):
             if (path := getattr(made, key)) is not None and not Path(path).is_absolute():
                 yield fault((key,), "write the whole path, from / on", FaultKind.TYPE)
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """A testbed without such a guest."""
-        del written
+        """A testbed without such a guest, and modes without tunnels."""
         if bed.family != EXACT:
             yield (), f"boots a separate guest: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
+        modes, able = (written.get("factors") or {}).get(MODE), {mode.name for mode in (TWO_ROUTERS, *GUEST_TUNNELS)}
+        if self.tunnels != (1,) and (without := [str(m) for m in modes if m not in able] if isinstance(modes, list) else []):
+            yield ("tunnels",), f"mode {', '.join(without)} has no tunnels; write another experiment for it"
 
     def count(self, every_link: Mapping[str, Any]) -> int:
         """Return the number of drives."""
@@ -145,11 +156,11 @@ class ExactWorkload(WorkloadModel):
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
         """Each combination."""
         del every_link
-        for offload, mtu, routes, rules, flows, mix in product(
-            self.offload, self.mtu, self.routes, self.rules, self.flows, self.frame_sizes
+        for offload, mtu, tunnels, routes, rules, flows, mix in product(
+            self.offload, self.mtu, self.tunnels, self.routes, self.rules, self.flows, self.frame_sizes
         ):
             setting = ExactSetting(
-                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, mtu=mtu, offload=offload,
+                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, tunnels=tunnels, mtu=mtu, offload=offload,
                 cpu=self.cpu, kernel=self.kernel, modules=self.modules, limit_s=self.limit_s, profile=self.profile,
             )  # fmt: skip
             yield WorkloadDrive((DUT,), setting, Seconds(_TRIAL_S + (_PROFILE_S if self.profile else 0.0)))

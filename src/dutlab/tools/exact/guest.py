@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab.dut.linux_exact_tunnels import CIPHERS
-from dutlab.dut.linux_exact_words import SINK_IP, SOURCE_MAC, GuestWords
+from dutlab.dut.linux_exact_words import SINK_IP, SOURCE_MAC, GuestWords, destination
 from dutlab.errors import LabError
 from dutlab.hosts.initramfs import (
     BUSYBOX,
@@ -58,7 +58,6 @@ TRACED, TRACED_RIG = "traced", "traced-rig"
 """Passes of which each instruction is logged."""
 _TRACED_FRAMES, _FEWEST_TRACED, _RULES_TRACED = 128, 8, 100
 """So many frames, and fewer where each meets so many rules."""
-_FIRST_DESTINATION = "10.1.16.0"
 _SYMBOLS = f"""say {SYMBOLS_BEGIN}
 grep -i " [tw] " /proc/kallsyms
 say {SYMBOLS_END}"""
@@ -186,7 +185,7 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
         if n == 0 and setting.flow_count >= FEWEST_NEW:
             found += [Pass("first-rig", size, setting.flow_count, "g0"), Pass("first", size, setting.flow_count, "v0")]
         elif n == 0:
-            found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES), "v0"))
+            found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES, setting.tunnels), "v0"))
         found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
     if setting.profile:
         frames = max(_FEWEST_TRACED, _TRACED_FRAMES // (1 + setting.rules // _RULES_TRACED))
@@ -203,9 +202,7 @@ FEWEST_NEW = 100
 def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass]) -> bytes:
     """Return the script that puts a guest into its mode and measures it."""
     ends = _FIRST_SOURCE_PORT + setting.flow_count
-    routes = setting.routes
-    first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
-    last = ".".join(map(str, (first + routes - 1).to_bytes(4)))
+    targets = max(setting.routes, setting.tunnels if setting.tunnels > 1 else 0)
     lines = [
         (p.is_traced, f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}")
         for p in passes
@@ -220,11 +217,11 @@ def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass
         has=_HAS,
         mode="\n".join([*words.commands, *_rules(setting.rules)]),
         mark=MARK,
-        routes=_routes(routes, words.hop),
+        routes=_routes(setting.routes, words.hop),
         sink=_SINK % {"port": _PORT},
         to_mac=words.to_mac,
-        dst_min=_FIRST_DESTINATION if routes else SINK_IP,
-        dst_max=last if routes else SINK_IP,
+        dst_min=destination(0) if targets else SINK_IP,
+        dst_max=destination(targets - 1) if targets else SINK_IP,
         port=_PORT,
         proof=PROOF_FRAMES,
         shortest=int(shortest) - FCS_BYTES,

@@ -166,7 +166,7 @@ async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> t
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One trial. Raises ToolFailed, LabError, HostError."""
     setting, host = cell.setting_as(ExactSetting), _host(site)
-    words = _words(site, cell.mode)
+    words = _words(site, cell.mode, cell.setting_as(ExactSetting).tunnels)
     planned = passes_of(setting)
     script = trial_script(setting, words, planned)
     version = await version_of(host)
@@ -204,9 +204,9 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     )
 
 
-def _words(site: GeneratorSite, mode: str) -> GuestWords:
+def _words(site: GeneratorSite, mode: str, tunnels: int = 1) -> GuestWords:
     own = site.modes.get(mode)
-    return in_words(mode, None if own is None else (*own.apply, *own.verify))
+    return in_words(mode, None if own is None else (*own.apply, *own.verify), tunnels)
 
 
 def _host(site: GeneratorSite) -> Host:

@@ -12,13 +12,22 @@ status is not looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
 
 from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
+
+
+_N = TypeVar("_N", int, float)
+
+
+def _sum(ours: _N | None, theirs: _N | None) -> _N | None:
+    return None if ours is None or theirs is None else ours + theirs
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,10 @@ class Iperf3Interval:
     retransmits: int | None
     of_sender: bool = True
     """True if it is of a UDP sender, which lacks what a receiver counts."""
+
+    def __add__(self, other: Iperf3Interval) -> Iperf3Interval:
+        """That of two clients."""
+        return replace(self, goodput_bps=self.goodput_bps + other.goodput_bps, retransmits=_sum(self.retransmits, other.retransmits))
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,8 @@ class Iperf3Result:
     jitter_ns: float | None = None
     below_zero: str = ""
     """Lost datagrams of UDP, where their number is below zero."""
+    began_s: float | None = None
+    """When it began, in whole seconds since 1970 by the clock of the client."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -70,6 +85,22 @@ class Iperf3Result:
         }
         return {name: float(value) for name, value in known.items() if value is not None}
 
+    def __add__(self, other: Iperf3Result) -> Iperf3Result:
+        """Both clients of one link, which sent at the same time. What one does not tell, both do not."""
+        return replace(
+            self,
+            received_bps=self.received_bps + other.received_bps,
+            sent_bps=_sum(self.sent_bps, other.sent_bps),
+            received_bytes=self.received_bytes + other.received_bytes,
+            sent_bytes=_sum(self.sent_bytes, other.sent_bytes),
+            seconds=min(self.seconds, other.seconds),
+            retransmits=_sum(self.retransmits, other.retransmits),
+            sender_cpu_percent=_sum(self.sender_cpu_percent, other.sender_cpu_percent),
+            receiver_cpu_percent=_sum(self.receiver_cpu_percent, other.receiver_cpu_percent),
+            intervals=tuple(ours + theirs for ours, theirs in zip(self.intervals, other.intervals, strict=False)),
+            repairs=(*self.repairs, *other.repairs),
+        )
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -82,6 +113,19 @@ class Sums:
     jitter_ns: float | None = None
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
+
+
+def of_clients(results: Sequence[Iperf3Result]) -> Iperf3Result:
+    """Clients of one link as one. The sum of their rates would say too much where they did not run at the same time."""
+    whole, later_s = reduce(add, results), apart_s(results)
+    share = whole.seconds / (whole.seconds + later_s) if whole.seconds else 1.0
+    return replace(whole, received_bps=whole.received_bps * share, sent_bps=None if whole.sent_bps is None else whole.sent_bps * share)
+
+
+def apart_s(results: Sequence[Iperf3Result]) -> float:
+    """How long after the first of them the last began. A second says nothing: they tell whole ones."""
+    began = [r.began_s for r in results if r.began_s is not None]
+    return later_s if began and (later_s := max(began) - min(began)) > 1 else 0.0
 
 
 def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
@@ -157,6 +201,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
         receiver_cpu_percent=number(cpu, theirs),
         congestion=str(end["sender_tcp_congestion"]) if "sender_tcp_congestion" in end else None,
         version=str(start.get("version", "unknown")),
+        began_s=number(member(start, "timestamp"), "timesecs"),
         intervals=_intervals(intervals, f"sum{suffix}"),
         repairs=(*repairs, *sums.repairs),
         loss_ratio=sums.loss_ratio,
