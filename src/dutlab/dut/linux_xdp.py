@@ -16,8 +16,8 @@ from subprocess import run
 from typing import Any
 
 from dutlab.dut import linux_state as state
-from dutlab.dut.ipsec import Router
 from dutlab.dut.mode import Check, Mode, NeedsPrograms, OfRecord, Prober, UndoStep
+from dutlab.dut.tunnelled import Router
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import IP, Program
