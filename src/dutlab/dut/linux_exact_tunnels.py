@@ -100,8 +100,9 @@ def _wireguard(tunnels: int) -> GuestWords:
         f"ip link add wg0 type wireguard; {key.format(1)}wg set wg0 listen-port {_PORT} private-key /proc/self/fd/0",
         "ip link set wg0 mtu $mtu up",
         "near=$(wg show wg0 public-key)",
-        _each(tunnels, 'echo "link add wg$n type wireguard"\necho "link set wg$n mtu $mtu up"') + " | ip -n far -batch -",
+        _each(tunnels, 'echo "link add wg$n mtu $mtu type wireguard"') + " | ip -n far -batch -",
         _each(tunnels, key.format("$((n + 2))") + f"far wg set wg$n {given}"),
+        _each(tunnels, 'echo "link set wg$n up"') + " | ip -n far -batch -",  # before, each would take any port that is free
         _each(tunnels, f'echo "{peer}\nPersistentKeepalive = 1"') + " >/tmp/peers",
         "wg addconf wg0 /tmp/peers",
         f"ip route add {_SINKS} dev wg0",

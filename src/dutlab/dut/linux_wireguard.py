@@ -57,9 +57,11 @@ class WireGuardMode(OnePortMode):
         await self.apply_extras(testbed)
         source = self._source()
         of_dut, of_source = await self._made(dut, testbed, is_dut=True), await self._made(source, testbed, is_dut=False)
+        # Those whose UDP port is set are up before others take any that is free.
+        first_tunnels_first = sorted(self._ports(testbed, is_dut=False), key=lambda t: t.number)
         scripts = {
             dut: "".join(self._peers_of_dut(t, of_source) for t in self._ports(testbed, is_dut=True)),
-            source: "".join(_peer_of_source(t, of_dut[t.place, 0]) for t in self._ports(testbed, is_dut=False)),
+            source: "".join(_peer_of_source(t, of_dut[t.place, 0]) for t in first_tunnels_first),
         }
         for host, script in scripts.items():
             by = await self._by(host, is_dut=host is dut)
