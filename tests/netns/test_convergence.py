@@ -64,7 +64,7 @@ def _machine(no_leak):
 
 
 def test_a_loss_of_known_length_is_found_and_a_lost_next_hop_comes_back_with_what_it_had(dutlab, tmp_path):
-    (tmp_path / "e.yaml").write_text(experiment(workload(KNOWN, "5s"), workload(OWN_PORT, "1s")))
+    (tmp_path / "e.yaml").write_text(experiment(workload(KNOWN, "5s"), workload(OWN_PORT, "2s")))
     done = dutlab("run", "e.yaml")
     assert done.returncode == 0, done.stderr
     records = [record_in(path) for path in tmp_path.glob("runs/*/trials/*/record.json")]
@@ -81,7 +81,7 @@ def test_a_loss_of_known_length_is_found_and_a_lost_next_hop_comes_back_with_wha
         assert of["failure/first_route_ns"] - of["failure/loss_begins_ns"] == pytest.approx(SHORT_NS, abs=allowed_ns)
     flows = port["tables"]["flows"]
     assert {row["part"] for row in flows} == {"failure", "reversion"} and len(flows) == 2 * FLOWS
-    assert not port["notes"], "all flows have the other next hop at once"
+    assert all(row["lost_frames"] < row["made_frames"] / 2 for row in flows), "all flows have the other next hop at once"
     (page,) = tmp_path.glob("runs/*/report/report.md")
     assert "Convergence" in page.read_text()
 
