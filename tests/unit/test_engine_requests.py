@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from ipaddress import ip_address
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from dutlab.methods.ports import Stretch
 from dutlab.spec.links import Port
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.tools.engine.load import Direction
+from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import Pps, Seconds
 from engine_agent import BED, SCHEMA, asked, offer
 
@@ -172,3 +173,13 @@ async def test_both_ways_at_once_each_port_sends_and_receives_and_all_begin_at_o
     assert [q["half"] for log in logs for q in log if q["op"] == "start"] == ["receive", "send"] * 2
     assert len(instants) == 1 and min(instants) > time.monotonic_ns() - 10**9
     assert sum(q["op"] == "open" for log in logs for q in log) == 4
+
+
+def test_frames_that_go_back_as_answers_have_the_addresses_of_what_they_answer():
+    ends = Port(host="source", interface="eth-a"), Port(host="sink", interface="eth-a")
+    there = Direction("a", "a", *ends, "172.16.0.2", "172.16.10.2", "02:00:00:00:00:01", 49152, isolated=True)
+    back = replace(there, name="a.back", sends_on=ends[1], receives_on=ends[0], source=there.destination, destination=there.source)
+    load = EngineLoad(replace(offer("a"), directions=Directions.BOTH, back_answers=True, answered=ip_address("198.51.100.9")))
+    (forward,), (answer,) = (load.send_plan(of, 1)["streams"] for of in (there, back))
+    assert "answers" not in forward and forward["source"] == "172.16.0.2"
+    assert (answer["answers"], answer["source"], answer["destination"]) == (True, "198.51.100.9", "172.16.10.2")
