@@ -8,6 +8,7 @@ import pytest
 
 from dutlab.dut import family
 from dutlab.dut.distance import DistanceLevel, distance_level
+from dutlab.dut.linux_exact import in_words
 from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.dut.mode_changes import changes_of
 from dutlab.errors import CommandFailed, HostError, InputError
@@ -104,6 +105,11 @@ async def test_a_flowtable_is_inside_a_shaper_whatever_the_order_and_only_a_rule
     for mode in (family("linux").modes["filter-own"], shaped):
         with pytest.raises(InputError):
             flowtable.of(mode)
+
+
+def test_the_guest_of_exact_has_the_same_table_beside_the_rules_of_the_mode():
+    *_, rules = in_words("nat-flowtable", None).commands
+    assert "masquerade" in rules and 'devices = { "v1", "v2" }' in rules and "flow add @fast" in rules
 
 
 def far(**keys) -> DistanceLevel:
