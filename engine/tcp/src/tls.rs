@@ -34,11 +34,11 @@ pub enum Version {
 }
 
 impl Version {
-    fn spoken(self) -> &'static [&'static SupportedProtocolVersion] {
+    fn spoken(self) -> Vec<&'static SupportedProtocolVersion> {
         match self {
-            Self::Any => &[&TLS13, &TLS12],
-            Self::Tls12 => &[&TLS12],
-            Self::Tls13 => &[&TLS13],
+            Self::Any => vec![&TLS13, &TLS12],
+            Self::Tls12 => vec![&TLS12],
+            Self::Tls13 => vec![&TLS13],
         }
     }
 }
@@ -55,7 +55,7 @@ impl Client {
     pub fn new(version: Version, resumes: bool, name: &str) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(version.spoken())
+            .with_protocol_versions(&version.spoken())
             .map_err(|e| e.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
@@ -89,7 +89,7 @@ impl Server {
         let made = rcgen::generate_simple_self_signed([CERTIFIED_NAME.to_owned()]).map_err(|e| e.to_string())?;
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(version.spoken())
+            .with_protocol_versions(&version.spoken())
             .and_then(|config| config.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key))
             .map_err(|e| e.to_string())?;
         if resumes {
