@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -139,6 +140,8 @@ async def start(lab, tmp_path):
         (tmp_path / "conf").write_text(config.format(folder=tmp_path))
         await dut.run([program, *(word.format(folder=tmp_path) for word in argv)])
         assert eventually(pid.exists)
+        while not (await dut.run(["ss", "-Hltn", "sport = :8080"])).stdout:
+            await asyncio.sleep(0.05)
 
     yield begin
     if pid.exists():
