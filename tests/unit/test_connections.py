@@ -124,7 +124,7 @@ def test_resets_are_the_sinks_as_far_as_its_kernel_sent_as_many():
         ({"tests": ["rate", "rate"]}, "duplicate"),
         ({"trial": "10ms"}, "must be 1s to 600s"),
         ({"closes": "never"}, "closes"),
-        ({"to": {"ports": "8090-8080"}}, "8080-8090"),
+        ({"to": {"ports": "8090-8080"}}, "several in a row"),
         ({"to": {"ports": 0}}, "must be a port"),
         ({"to": {"ports": 80, "name": "-x"}}, "name"),
         ({"tls": {"ends": "client"}}, "without a proxy"),
