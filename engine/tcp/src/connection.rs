@@ -104,7 +104,9 @@ impl Connection {
         loop {
             let ending = match (self.transport.recv(&mut chunk), &mut self.http2) {
                 (Err(Broken::System(Errno::AGAIN | Errno::INTR)), None) => return None,
-                (Err(Broken::System(Errno::AGAIN | Errno::INTR)), Some(_)) => return self.send(&[]).err().map(|_| Ending::Reset),
+                (Err(Broken::System(Errno::AGAIN | Errno::INTR)), Some(_)) => {
+                    return self.send(&[]).err().map(|_| Ending::Reset);
+                }
                 (Err(Broken::System(e)), _) => Ending::of(e, State::Held),
                 (Err(Broken::Tls(_)), _) => Ending::TlsFailed,
                 (Ok(0), _) => Ending::ClosedEarly,

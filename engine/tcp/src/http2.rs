@@ -212,7 +212,8 @@ impl Http2 {
 
 /// The block of fields in a HEADERS frame (RFC 9113 section 6.2).
 fn block(flags: u8, payload: &[u8]) -> Option<&[u8]> {
-    let (padding, rest) = if flags & flag::PADDED == 0 { (0, payload) } else { (usize::from(*payload.first()?), &payload[1..]) };
+    let (padding, rest) =
+        if flags & flag::PADDED == 0 { (0, payload) } else { (usize::from(*payload.first()?), &payload[1..]) };
     let rest = if flags & flag::PRIORITY == 0 { rest } else { rest.get(5..)? };
     rest.get(..rest.len().checked_sub(padding)?)
 }
@@ -299,7 +300,9 @@ mod tests {
     #[test]
     fn another_status_is_read_as_an_index_as_digits_and_in_huffmans_code() {
         // RFC 7541 appendix C.6.1: "302" is 64 02
-        for (block, number) in [(&[0x8d][..], 404), (&[0x08, 3, b'5', b'0', b'3'], 503), (&[0x48, 0x82, 0x64, 0x02], 302)] {
+        for (block, number) in
+            [(&[0x8d][..], 404), (&[0x08, 3, b'5', b'0', b'3'], 503), (&[0x48, 0x82, 0x64, 0x02], 302)]
+        {
             let mut answer = vec![0, 0, u8::try_from(block.len()).unwrap(), 1, 4, 0, 0, 0, 1];
             answer.extend(block);
             assert_eq!(asked().take_in(&answer, 5), Err(Ending::ErrorStatus(number)));

@@ -76,7 +76,8 @@ pub fn asked(bytes: &[u8]) -> Result<Option<Asked>, Malformed> {
 pub fn answered(bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
     let Some(head_bytes) = end_of_head(bytes)? else { return Ok(None) };
     let (first, fields) = lines(&bytes[..head_bytes])?;
-    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok()).ok_or(Malformed)?;
+    let status =
+        first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok()).ok_or(Malformed)?;
     let body_bytes = match value(fields, "content-length").and_then(|v| v.parse().ok()) {
         None if status == OK => return Err(Malformed),
         bytes => bytes.unwrap_or(0),

@@ -102,7 +102,8 @@ fn connections_that_are_held_are_open_at_once_and_asked_once_more() {
 
 #[test]
 fn a_long_answer_comes_whole() {
-    let plan = Plan { objects: vec![Object { bytes: 3_000_001, weight: 1 }], request_bytes: 9000, ..plan(address(3), 8) };
+    let plan =
+        Plan { objects: vec![Object { bytes: 3_000_001, weight: 1 }], request_bytes: 9000, ..plan(address(3), 8) };
     let (report, served) = served(&plan);
     assert_eq!((report.completed, report.body_bytes), (report.begun, served.body_bytes));
     assert_eq!(report.body_bytes, 3_000_001 * report.begun);

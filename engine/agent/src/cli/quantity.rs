@@ -58,7 +58,9 @@ pub fn objects(text: &str) -> Result<Objects, String> {
         (object.bytes <= LONGEST_BODY && (1..=10_000).contains(&object.weight)).then_some(object)
     };
     let all = text.split(',').map(object).collect::<Option<_>>().map(Objects);
-    all.ok_or_else(|| format!("{text:?} are not bodies; write bytes, at most {LONGEST_BODY}, or weights as in 1024:60,102400:40"))
+    all.ok_or_else(|| {
+        format!("{text:?} are not bodies; write bytes, at most {LONGEST_BODY}, or weights as in 1024:60,102400:40")
+    })
 }
 
 /// `any`, `1.2`, `1.3`: versions of TLS.
