@@ -80,9 +80,11 @@ OF_WORKLOAD = {
     "state": {"tests": st.lists(st.sampled_from(StateTest), unique=True).map(tuple)},
     "connections": {
         "tests": st.lists(st.sampled_from(ConnectionsTest), unique=True).map(tuple), "requests": counts, "request_bytes": counts,
-        "response_bytes": st.integers(0, 10**6), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
+        "response_bytes": st.integers(0, 10**6) | st.just("1024:60,102400:40"), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
         "highest_per_s": rates, "most_connections": counts, "fill_per_s": st.none() | rates, "timeout_s": seconds,
-        "sources": st.integers(1, 64),
+        "sources": st.integers(1, 64), "to_ports": st.sampled_from(["", "8080", "8080-8095"]), "to_address": st.just("192.0.2.1"),
+        "to_name": st.just("www.example"), "http": st.sampled_from(["1.1", "2"]), "tls": st.none() | st.sampled_from(["any", "1.3"]), "tls_ends": st.sampled_from(["both", "client"]),
+        "tls_resumes": st.booleans(),
     },
     "stateful-nat": {
         "tests": st.lists(st.sampled_from(NatTest), unique=True).map(tuple), "directions": st.sampled_from(["forward", "both"]),

@@ -74,7 +74,9 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
             ends = " and ".join(bed.bounds[name].ends)
             yield f"{ends} of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
-    named = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *getattr(workload, "to", ()))}
+    to = getattr(workload, "to", ())
+    into = to if isinstance(to, tuple) else ()
+    named = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *into)}
     modes = [mode for name, mode in FAMILY_MODES.get(bed.family, {}).items() if name in named]
     tunnels = {mode.name: mode.tunnel for mode in sorted(modes, key=lambda mode: mode.name) if mode.tunnel}
     closed = sorted(mode.name for mode in modes if not mode.behaviour.admits_unsolicited)
