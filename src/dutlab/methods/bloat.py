@@ -164,7 +164,7 @@ class _Probes:
         if self.bench.connections is None or not rate:
             return Phase(await self.offer(duration, warmup=warmup, drain=drain), None)
         # Those of the warm-up are made too, so that connections that count overlap with frames that count.
-        load = ConnectionLoad(self.link, rate, max(1, round(rate * (warmup + duration))), 1, REQUEST_BYTES, RESPONSE_BYTES, TIMEOUT)
+        load = ConnectionLoad(self.link, rate, max(1, round(rate * (warmup + duration))), 1, REQUEST_BYTES, str(RESPONSE_BYTES), TIMEOUT)
         connecting = asyncio.ensure_future(self.bench.connections.carry_out(load))
         try:
             outcome = await self.offer(duration, warmup=warmup, drain=drain)
