@@ -150,7 +150,7 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
 
 def _in_connections(words: str) -> str:
     """What a search says of frames a second, said of connections."""
-    return re.sub(r"([kM]?)pps\b", r"\1/s", words).replace("frames", "connections")
+    return re.sub(r"\bframe(s?)\b", r"connection\1", re.sub(r"([kM]?)pps\b", r"\1/s", words))
 
 
 @dataclass
