@@ -61,7 +61,7 @@ def test_the_ready_experiment_measures_connections_through_filter_and_nat(dutlab
     held = record["tables"]["concurrent_trials"][-1]
     assert (held["open_max_connections"], held["completed_connections"]) == (1000, 1000)
     assert held["tracked_flows"] >= 1000
-    said = dutlab("report", str(folder), "--print").stdout
+    said = dutlab("report", str(folder), "--print", "--verbose").stdout
     assert "Connections through the DUT" in said, said
 
 

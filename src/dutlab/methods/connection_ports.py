@@ -1,4 +1,4 @@
-"""What a method sees of TCP connections through the DUT: how many are asked for, and what became of each."""
+"""TCP connections through the DUT, as a method sees them: the request, and the result of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.units import Seconds
 FAILURES = (
     "refused", "unreachable", "no_handshake", "tls_failed", "reset", "closed_early", "no_answer", "malformed", "error_status",
 )  # fmt: skip
-"""How a connection can fail: RST instead of a handshake; ICMP or no route; no answer to SYN in time; no handshake of TLS; RST, FIN or
+"""Kinds of failure: RST instead of a handshake; ICMP or no route; no answer to SYN in time; no handshake of TLS; RST, FIN or
 silence where an answer was due; an answer that is none; one with another status than 200."""
 
 
@@ -29,7 +29,7 @@ class ProxyEnd:
 
 @dataclass(frozen=True)
 class ConnectionLoad:
-    """What is asked of both ends. Sizes in bytes: of a request with its head, of a response without."""
+    """Request to both ends. Sizes in bytes: of a request with its head, of a response without."""
 
     link: str
     rate_per_s: float
@@ -59,7 +59,7 @@ class ConnectionLoad:
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Of times in nanoseconds; nothing where there is none."""
+    """Percentiles of times in nanoseconds; None where there is none."""
 
     p50_ns: float = 0.0
     p99_ns: float = 0.0
@@ -96,14 +96,14 @@ class ServerCounts:
 
 @dataclass(frozen=True)
 class ConnectionReport:
-    """What became of all: asked = begun + not_begun; begun = completed + the sum of `failed`."""
+    """Results of all connections: asked = begun + not_begun; begun = completed + the sum of `failed`."""
 
     asked: int
     begun: int
     established: int
     completed: int
     failed: Mapping[str, int]
-    """By the words of FAILURES."""
+    """Number by kind of failure, in the words of FAILURES."""
     open_max: int
     """Established at once, at most."""
     transactions: int
@@ -117,7 +117,7 @@ class ConnectionReport:
     first_byte: Percentiles = Percentiles()
     response: Percentiles = Percentiles()
     reset_by_sink: int = 0
-    """Of the refused and reset: so many RSTs the sink's kernel sent. None of those that went to a proxy, whose kernel ended them."""
+    """RSTs that the sink's kernel sent, among the refused and reset. None of those that went to a proxy, whose kernel ended them."""
     reset_by_path: int = 0
     """The rest: something between the ends sent them."""
     retransmits: int = 0

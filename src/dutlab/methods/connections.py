@@ -37,7 +37,7 @@ from dutlab.units import Pps, Seconds
 
 GOAL = "connections"
 FILL_SHARE = 0.5
-"""Of the rate that was found, when many are opened."""
+"""Share of the found rate at which many are opened."""
 FIRST_CONCURRENT = 1000
 _ROOM = 0.9
 """Share of the DUT's table that a trial may fill."""
@@ -149,7 +149,7 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
 
 
 def _in_connections(words: str) -> str:
-    """What a search says of frames a second, said of connections."""
+    """Turn the words of a search about frames into words about connections."""
     return re.sub(r"\bframe(s?)\b", r"connection\1", re.sub(r"([kM]?)pps\b", r"\1/s", words))
 
 
@@ -177,7 +177,7 @@ class _Trials:
     tls_error: str = ""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port of a generator asks."""
+        """Offer, as the port of a generator."""
         rate = float(offer.rate or self.setting.highest_per_s)
         report = await self.carry_out(rate, max(1, math.floor(rate * offer.duration)))
         failed = report.begun - report.completed
@@ -266,7 +266,7 @@ class _Trials:
         return [{"end": end, "agreed": words, "agreed_connections": count} for (end, words), count in sorted(self.agreed.items())]
 
     async def room(self) -> int | None:
-        """How many connections the DUT's table has room for; None where it does not tell."""
+        """Return the number of connections that fit into the DUT's table; None where it is not known."""
         if self.states is None:
             return None
         await self.states.forget()
@@ -279,7 +279,7 @@ class _Trials:
         return rows
 
     def at(self, rate: float | None) -> Mapping[str, float]:
-        """What was seen in the last trial at a rate."""
+        """Return the figures of the last trial at a rate."""
         report = self.reports.get(rate) if rate is not None else None
         if report is None or report.answered_s <= 0:
             return {}
@@ -297,7 +297,7 @@ class _Trials:
 
     @property
     def notes(self) -> list[str]:
-        """What concerns the rig, in sentences."""
+        """Return sentences about the rig."""
         notes = []
         if self.overflows:
             notes.append(f"the sink's own queues had no room for {self.overflows} SYNs: those failures are the rig's, not the DUT's")

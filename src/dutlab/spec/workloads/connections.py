@@ -24,7 +24,7 @@ from dutlab.units import Seconds
 _TRIALS_OF_A_SEARCH = 12
 _TRIALS_OF_A_BRACKET = 10
 _AROUND_S = 1.0
-"""What both ends take to begin and to end a trial."""
+"""Time for both ends to begin and to end a trial."""
 MOST_CONNECTIONS = 1_000_000
 _PerSecond = Annotated[int, Strict(), Field(ge=20, le=1_000_000)]
 _Count = Annotated[int, Strict(), Field(ge=1000, le=MOST_CONNECTIONS)]
@@ -32,14 +32,14 @@ _RequestBytes = Annotated[int, Strict(), Field(ge=64, le=15_000)]
 
 
 class ConnectionsTest(enum.Enum):
-    """What is found; the word is that of the experiment file."""
+    """Test; the value is the word of the experiment file."""
 
     RATE = "rate"
     CONCURRENT = "concurrent"
 
 
 class ConnectionsSetting(Setting):
-    """What is asked of connections."""
+    """Request of connections."""
 
     kind: Literal["connections"] = "connections"
     left_out: ClassVar[frozenset[str]] = frozenset(
@@ -69,7 +69,7 @@ class ConnectionsSetting(Setting):
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """For addresses beside the port's own."""
+        """Needs for addresses other than the port's."""
         return ("dutlab.hosts.programs:IP",) if self.sources > 1 else ()
 
     @property
@@ -97,9 +97,9 @@ class ConnectionsWorkload(WorkloadModel):
     """Over each connection, one after the other; above 1 it is kept alive (RFC 9411 section 7.3 asks for 10)."""
     request_bytes: _RequestBytes = 200
     response_bytes: ObjectSizes = ((1024, 1),)
-    """Of a body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
+    """Bytes of a body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
     closes: Literal["fin", "reset"] = "fin"
-    """How the client ends a connection."""
+    """Way in which the client ends a connection."""
     trial: Duration = Seconds(5.0)
     failed: Share = 0.00001
     """Share of connections that may fail: RFC 9411 section 7.2.3.4 allows less than 0.001 %."""
@@ -121,12 +121,14 @@ class ConnectionsWorkload(WorkloadModel):
     tls: TlsUse | None = None
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether tests are there, each once, and the numbers make sense."""
+        """Check that there are tests, each once, and the numbers make sense."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its connections fill the DUT's table")
         if ConnectionsTest.RATE not in self.tests and self.fill_rate is None:
-            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened", FaultKind.MISSING)
+            yield fault(
+                ("fill_rate",), "missing; without the test rate it is not known how fast connections may be opened", FaultKind.MISSING
+            )
         if self.to is None and self.tls is not None and self.tls.ends != "both":
             yield fault(("tls", "ends"), "without a proxy (key `to`) both ends speak TLS, or none", FaultKind.CONFLICT)
         if self.to is None and self.http == "2":

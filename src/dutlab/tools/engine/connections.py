@@ -1,7 +1,7 @@
 """Both ends of TCP connections: a methods.connection_ports.Connections of the engine's `tcp-client` and `tcp-server`.
 
-The server listens on ports of its own on the sink's test address for one trial, and ends with it. A process may have only so many sockets
-(RLIMIT_NOFILE), so many connections at once take several clients, each with a server and ports of its own.
+The server listens on separate ports of the sink's test address for one trial, and ends with it. A process may have only so many sockets
+(RLIMIT_NOFILE), so many connections at once take several clients, each with its own server and ports.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _End:
 
 
 class EngineConnections:
-    """`cpus` is host → cores; `binaries` where the engine lies on each host; `announce` is told of addresses before they are there."""
+    """`cpus` is host → cores; `binaries` host → path of the engine; `announce` is called with addresses before they exist."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class EngineConnections:
 
 
 def _share(load: ConnectionLoad, nth: int, several: int) -> ConnectionLoad:
-    """That of one of several clients, which begin together."""
+    """Return the load of one of several clients, which begin together."""
     return replace(load, rate_per_s=load.rate_per_s / several, count=load.count // several + (nth < load.count % several))
 
 
@@ -137,7 +137,7 @@ async def _asked(server: Process, host: Host) -> TcpServerSeen:
 
 
 def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = "", *, complaint: str = "") -> T:
-    """What an end printed. Raises ToolFailed with `otherwise` where it is of another kind."""
+    """Read the output of an end. Raises ToolFailed with `otherwise` where it is of another kind."""
     try:
         said = json.loads(line)
         if isinstance(said, dict) and "error" in said:
@@ -152,7 +152,7 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
 
 
 def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], *, through_proxy: bool, raw: bytes) -> ConnectionReport:
-    """Of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
+    """Return the report of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
     of = [client.connections for client in clients]
 
     def total(name: str) -> int:
@@ -202,7 +202,7 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
 
 
 def _times(of: Sequence[TcpTimes]) -> Percentiles:
-    """Of one client its own; of several the worst of theirs."""
+    """Return the times of one client; of several clients the worst."""
     return Percentiles(float(max(t.p50_ns for t in of)), float(max(t.p99_ns for t in of)), float(max(t.max_ns for t in of)))
 
 

@@ -416,6 +416,16 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Addresses and ports that a port keeps of the frames of a stream."""
+
+    frames: Count
+    """Frames whose addresses and ports are kept, duplicates left out."""
+    different: Count
+    """How many of these differ from one another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a frame claimed to come from."""
 
@@ -472,6 +482,8 @@ class ReceivedStream:
 
     True only where sender and receiver share a clock.
     """
+    learned: Learned | None = None
+    """What was learned of the frames; present where `learn` asked for it."""
     next_sequence: Count | None = None
     """One above the highest number that arrived; absent where the back end does not keep it."""
     reorder_extent_max: Count | None = None
