@@ -150,7 +150,7 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
 
 def _in_connections(words: str) -> str:
     """Turn the words of a search about frames into words about connections."""
-    return re.sub(r"([kM]?)pps\b", r"\1/s", words).replace("frames", "connections")
+    return re.sub(r"\bframe(s?)\b", r"connection\1", re.sub(r"([kM]?)pps\b", r"\1/s", words))
 
 
 @dataclass

@@ -11,6 +11,7 @@ from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
 from dutlab.spec.workloads.connections import ConnectionsSetting
@@ -69,9 +70,11 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     groups = by_size(groups, labels)
     with_tls = any(g.cell.setting_as(ConnectionsSetting).tls for g in groups)
     results = [(head, figure) for head, figure in _RESULTS if with_tls or not figure.startswith("tls_")]
-    rows = [_row(g, results, book) for g in groups]
+    alike = alike_names(g.cell.setting for g in groups)
+    asked = [setting_words(g.cell.setting, without=alike) for g in groups]
+    rows = [_row(g, words, results, book) for g, words in zip(groups, asked, strict=True)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (Column("link"), *(Column(head, figure) for head, figure in results))
+    columns = (Column("link"), Column("asked", shown=len(set(asked)) > 1), *(Column(head, figure) for head, figure in results))
     return Section(
         slug="connections",
         workload="connections",
@@ -88,10 +91,10 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     )
 
 
-def _row(group: Group, results: Sequence[tuple[str, str]], book: NoteBook) -> Row:
+def _row(group: Group, asked: str, results: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     link = group.cell.link_label
     found: list[Value] = [value_of(group, link, figure, book) for _, figure in results]
-    return Row(group.label, (link, *found), links=link, link=link)
+    return Row(group.label, (link, asked, *found), links=link, link=link)
 
 
 def _agreed(groups: Sequence[Group]) -> Iterator[Table]:
