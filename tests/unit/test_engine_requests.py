@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from ipaddress import ip_address
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from dutlab.methods.ports import Stretch
 from dutlab.spec.links import Port
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.tools.engine.load import Direction
+from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import Pps, Seconds
 from engine_agent import BED, SCHEMA, asked, offer
 
@@ -192,3 +193,13 @@ async def test_a_port_that_learns_reads_frames_and_answers_them_by_what_it_learn
     assert (streams["172.16.10.2"]["learned"], "flows" in streams["172.16.10.2"]) == (True, False)
     assert ("learned" in streams["172.16.0.2"], "flows" in streams["172.16.0.2"]) == (False, True)
     assert begun.learned == {}, "this agent learns nothing"
+
+
+def test_frames_that_go_back_as_answers_have_the_addresses_of_what_they_answer():
+    ends = Port(host="source", interface="eth-a"), Port(host="sink", interface="eth-a")
+    there = Direction("a", "a", *ends, "172.16.0.2", "172.16.10.2", "02:00:00:00:00:01", 49152, isolated=True)
+    back = replace(there, name="a.back", sends_on=ends[1], receives_on=ends[0], source=there.destination, destination=there.source)
+    load = EngineLoad(replace(offer("a"), directions=Directions.BOTH, back_answers=True, answered=ip_address("198.51.100.9")))
+    (forward,), (answer,) = (load.send_plan(of, 1)["streams"] for of in (there, back))
+    assert "answers" not in forward and forward["source"] == "172.16.0.2"
+    assert (answer["answers"], answer["source"], answer["destination"]) == (True, "198.51.100.9", "172.16.10.2")

@@ -18,7 +18,9 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.bloat import LoadWay
 from dutlab.spec.workloads.connections import ConnectionsTest
+from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
 from dutlab.spec.workloads.rfc2544 import HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
@@ -78,9 +80,11 @@ OF_WORKLOAD = {
     "state": {"tests": st.lists(st.sampled_from(StateTest), unique=True).map(tuple)},
     "connections": {
         "tests": st.lists(st.sampled_from(ConnectionsTest), unique=True).map(tuple), "requests": counts, "request_bytes": counts,
-        "response_bytes": st.integers(0, 10**6), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
+        "response_bytes": st.integers(0, 10**6) | st.just("1024:60,102400:40"), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
         "highest_per_s": rates, "most_connections": counts, "fill_per_s": st.none() | rates, "timeout_s": seconds,
-        "sources": st.integers(1, 64),
+        "sources": st.integers(1, 64), "to_ports": st.sampled_from(["", "8080", "8080-8095"]), "to_address": st.just("192.0.2.1"),
+        "to_name": st.just("www.example"), "http": st.sampled_from(["1.1", "2"]), "tls": st.none() | st.sampled_from(["any", "1.3"]), "tls_ends": st.sampled_from(["both", "client"]),
+        "tls_resumes": st.booleans(),
     },
     "stateful-nat": {
         "tests": st.lists(st.sampled_from(NatTest), unique=True).map(tuple), "directions": st.sampled_from(["forward", "both"]),
@@ -116,12 +120,20 @@ OF_WORKLOAD = {
         "frames": st.integers(100, 10**6), "flow_count": st.integers(1, 50_000), "rules": st.integers(0, 50_000), "mtu": st.integers(1500, 9000),
         "routes": st.integers(0, 50_000), "kernel": st.none() | st.just("/boot/vmlinuz"), "limit_s": counts, "cpu": st.just("max"), "modules": st.none(), "profile": st.booleans(),
     },
+    "convergence": {
+        "event": st.sampled_from([{"name": "cut", "port": "dut:out-2"}, {"name": "end", "host": "far", "fail": ("kill 1",), "recover": ("true",)}]).map(ConvergenceEvent.model_validate),
+        "flow_count": st.integers(1, 64), "times": st.integers(1, 1000),
+    },
     "generators": {"sender": st.just("s1")}, "generation": {"duration_s": st.integers(1, 600), "work": st.sampled_from(FrameWork)},
     "multi-stream": {
         "streams": st.dictionaries(
             st.sampled_from(["syn", "data", "call"]), st.tuples(st.integers(128, 1518), st.none() | counts, traffic), min_size=1
         ).map(lambda of: tuple(StreamSpec(name=n, frame_size=str(m), frames=f, traffic=t) for n, (m, f, t) in of.items())),
         "chains": st.just((ChainSpec.model_validate({"steps": ["syn", {"stream": "data", "gap": 0.5}], "rounds": 3}),)),
+    },
+    "bloat": {
+        "load": st.sampled_from(LoadWay), "streams": st.integers(1, 128), "probe_pps": rates, "connections_per_s": st.floats(0, 1000),
+        "idle_s": seconds, "ramp_s": st.integers(1, 600), "duration_s": st.integers(1, 3600), "settle_s": seconds,
     },
     "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},

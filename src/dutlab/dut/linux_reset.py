@@ -1,4 +1,4 @@
-"""How a Linux DUT is reset by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
+"""Reset of a Linux DUT by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
 
 The second half of a reset is a script that carries all it needs, so that a later process can put back what a reset left that was cut.
 """
@@ -25,7 +25,7 @@ _STOP = f"echo 0 > /proc/sys/{state.IP_FORWARD}"
 
 
 class ProcessReset:
-    """Forwarding off and on: the kernel drops what it knows of routes in use, and tells every port."""
+    """Forwarding off and on: the kernel drops what it knows of routes in use, and informs every port."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
         """Forwarding as it is."""
@@ -51,8 +51,8 @@ class SoftwareReset:
         addresses = json.loads((await dut.run(["ip", "-j", "address", "show"])).text)
         routes = [line for v in ("-4", "-6") for line in (await dut.run(["ip", v, "route", "show"])).text.splitlines()]
         neighbours = (await dut.run(["ip", "neigh", "show", "nud", "permanent"])).text.splitlines()
-        batch = [*_address_lines(addresses, ports), *_route_lines(routes, ports), *_neighbour_lines(neighbours, ports)]
-        script = _fed("ip -batch -", batch) + _fed("nft -f -", rules.splitlines()) + _forwarding(keys)
+        batch = [*address_lines(addresses, ports), *_route_lines(routes, ports), *neighbour_lines(neighbours, ports)]
+        script = fed("ip -batch -", batch) + fed("nft -f -", rules.splitlines()) + _forwarding(keys)
         return UndoStep(dut.name, _SHELL, script, "rules, addresses, routes and forwarding as they were before the reset")
 
     async def carry_out(self, dut: Host, testbed: Testbed, back: UndoStep) -> None:
@@ -73,11 +73,17 @@ def _forwarding(keys: Sequence[str]) -> str:
     return f"sysctl -q -e -w {' '.join(keys)}\n"
 
 
-def _fed(command: str, lines: Sequence[str]) -> str:
+def fed(command: str, lines: Sequence[str]) -> str:
+    """Lines of a script that give `lines` to a command as its input."""
     return "\n".join([f"{command} <<'{_END}'", *lines, _END, ""])
 
 
-def _address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
+def route_words(line: str) -> list[str]:
+    """A line of `ip route show` without how the route fares, so that it can be written."""
+    return [word for word in line.split() if word not in _STATES]
+
+
+def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
     """Lines for the output of `ip -j address`."""
     for port in found:
         for a in port["addr_info"] if port["ifname"] in ports else ():
@@ -92,16 +98,16 @@ def _address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Ite
 
 
 def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip route show`: all that do not come with an address of their own accord."""
+    """Return the lines of `ip route show` except those that come with an address."""
     for line in found:
-        words = [word for word in line.split() if word not in _STATES]
+        words = route_words(line)
         pairs = set(pairwise(words))
         if ("proto", "kernel") not in pairs and any(("dev", port) in pairs for port in ports):
             yield "route replace " + " ".join(words)
 
 
-def _neighbour_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
+def neighbour_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
     for line in found:
         address, _, port, *rest = line.split()
         if port in ports and rest[:1] == ["lladdr"]:

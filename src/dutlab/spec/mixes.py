@@ -1,4 +1,4 @@
-"""Frame sizes as users write them: one size, a mix with a name, a genome, or a list of their own. Sizes are bytes with FCS.
+"""Frame sizes as users write them: one size, a named mix, a genome, or a list. Sizes are bytes with FCS.
 
 64                                           one size
 imix                                         a mix with a name
@@ -83,7 +83,7 @@ class Mix(SpecModel):
         return _read_mapping(data)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether there are sizes, each once, and a name that says nothing else."""
+        """Check that there are sizes, each once, and a name with no other meaning."""
         sizes = [size for size, _ in self.parts]
         if not sizes:
             yield fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING)
@@ -92,7 +92,7 @@ class Mix(SpecModel):
         elif self.sequence is not None and tuple(sorted(Counter(self.sequence).items())) != self.parts:
             yield fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT)
         elif _meaning(self.name) not in {None, (self.parts, self.sequence)}:
-            yield fault(("name",), f"{self.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
+            yield fault(("name",), f"{self.name!r} already means something else; give the mix another name", FaultKind.DUPLICATE)
 
     @property
     def mean(self) -> float:
@@ -131,7 +131,7 @@ class Mix(SpecModel):
 
 
 def _meaning(name: str) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...] | None] | None:
-    """What a name alone stands for: weights and order."""
+    """Weights and order of a named mix."""
     if name.isdigit():
         return ((int(name), 1),), None
     if name in NAMED_MIXES:
@@ -235,4 +235,4 @@ FrameSizes = Annotated[
         json_schema_input_type=tuple[Mix, ...] | Literal["rfc2544", "rfc5180"],
     ),
 ]
-"""Sizes of frames and mixes, each with trials of its own; or the name of such a list."""
+"""Sizes of frames and mixes, each with its own trials; or the name of such a list."""

@@ -20,7 +20,7 @@ TIMED_S = 60.0
 
 
 async def measure(stand: SuiteContext, rate: Pps) -> Rfc2544Result:
-    """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency, or nobody made the rate."""
+    """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency, or the rate failed."""
     setting, rows = stand.setting, list[Row]()
     for repeat in range(1, setting.latency_repeats + 1):
         outcome, short = await stand.offer_in_full(stand.load(rate, setting.seconds(TIMED_S), warmup=setting.seconds(UNTIMED_S)))

@@ -1,7 +1,7 @@
 """Tool `dutlab-engine`: sends and accounts for every frame. One agent on each host that sends or receives, alive between trials.
 
 A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
-Each part of a trial (warm-up, measurement, probe) has stream numbers of its own: what is still on its way from an earlier part can never be
+Each part of a trial (warm-up, measurement, probe) has separate stream numbers: what is still on its way from an earlier part can never be
 taken for a frame of this one.
 """
 
@@ -22,8 +22,9 @@ from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
+from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.hosts.programs import versions_of
-from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outcome, ToolReading
+from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outage, Outcome, ToolReading
 from dutlab.reason import reason_in
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
@@ -33,10 +34,10 @@ from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, NS, Direction, EngineLoad, of_streams
+from dutlab.tools.engine.outage import Between, lost_numbers
 from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
-from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
 
@@ -77,7 +78,7 @@ class Engine:
         self._agents: dict[str, Agent] = {}
         self._which_clock: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
-        # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
+        # Each probe has a separate port, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
     @property
@@ -130,7 +131,7 @@ class Engine:
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
     async def _clocks(self, directions: Sequence[Direction]) -> Clocks:
-        """How far the clocks of the agents are ahead of ours, each measured once; not where there is one only."""
+        """Return how far the clocks of the agents are ahead of ours, each measured once; empty where there is only one."""
         hosts = _hosts_of(directions)
         for host in hosts:
             if host not in self._which_clock:
@@ -143,7 +144,7 @@ class Engine:
         return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
     def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
-        """How far the clock of the link's sink was ahead of its source's, throughout."""
+        """Return how far the clock of the link's sink was ahead of its source's, throughout."""
         sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
         return before.ahead(sink, source).lasting(after.ahead(sink, source))
 
@@ -224,7 +225,7 @@ class Engine:
             raise
 
     async def _asked(self, op: str, kind: type[R], wanted: Mapping[tuple[str, Port], Mapping[str, Any]]) -> dict[tuple[str, Port], R]:
-        """What is said of each port: all hosts are asked at once, each of one port after the other. Raises as Agent.ask()."""
+        """Return the replies about each port: all hosts are asked at once, each about one port after the other. Raises as Agent.ask()."""
 
         async def of_host(host: str) -> dict[tuple[str, Port], R]:
             return {of: await self._agents[host].ask(op, kind, **arguments) for of, arguments in wanted.items() if of[0] == host}
@@ -277,9 +278,26 @@ class Engine:
             readings=readings,
             lost_by=lost_by,
             learned={h.direction.name: h.learned for h in heard if h.learned is not None},
+            outages={h.flow.link: found for h, watch in zip(heard, watches, strict=True) if (found := self._outage(h, watch)) is not None},
             began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )
+
+    def _outage(self, heard: FlowAccount, watch: DirectionWatch) -> Outage | None:
+        """None where no frame was lost, no looks were kept, or refused frames make numbers and instants differ."""
+        flow = heard.flow
+        if heard.first_ns is None or not watch.looks or not flow.sent_frames or flow.refused_frames:
+            return None
+        first_ns, gap_ns, wall_s = heard.first_ns, flow.sent_seconds / flow.sent_frames * NS, self._wall(heard.direction.sender)
+        numbers = lost_numbers(watch.looks, sent=flow.sent_frames, lost=flow.lost_frames, pps=NS / gap_ns)
+        if numbers is None:
+            return None
+
+        def sent_at(between: Between) -> tuple[float, float]:
+            low, high = (wall_s(round(first_ns + number * gap_ns)) for number in between)
+            return low, high
+
+        return Outage(sent_at(numbers.first_lost), None if numbers.back is None else sent_at(numbers.back))
 
     def _wall(self, role: str) -> Callable[[int], float]:
         """Wall clock of an agent's monotonic time, both as it said at its start."""

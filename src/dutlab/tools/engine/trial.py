@@ -23,12 +23,12 @@ from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
 
 LOOK_S = 0.2
-"""How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""
+"""Interval of questions to both ends in a trial that may be stopped; in others they come once a second, first after this time."""
 LOOK_SLOWLY_S = 1.0
 COMES_S = 0.02
-"""How often a receiver is asked where all frames are soon to have arrived."""
+"""Interval of questions to a receiver where all frames are soon to have arrived."""
 TOGETHER_S = 0.3
-"""Where several hosts send, they begin so much after the first is told to: time to tell all of them, and for them to load their plans."""
+"""Lead of the start where several hosts send: time to ask all of them, and for them to load their plans."""
 
 ROUGH = 0.1
 """An error of the clocks above this share of the median latency is a doubt."""
@@ -36,13 +36,13 @@ ROUGH = 0.1
 
 @dataclass(frozen=True)
 class FlowAccount:
-    """What became of the frames of one direction, by the accounts of both agents."""
+    """Account of the frames of one direction, by both agents."""
 
     direction: Direction
     flow: Flow
     doubts: tuple[Doubt, ...]
     stopped_s: float | None
-    """How long was sent, if sending was stopped."""
+    """Time of sending, if it was stopped."""
     first_ns: int | None
     """When the first frame was sent, by the sender's clock; None if none was."""
     links_lost: tuple[str, ...] = ()
@@ -51,14 +51,14 @@ class FlowAccount:
     """What the receiving port keeps of the frames; None where it was not asked to."""
 
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
-        """The same, with the places where frames got lost between two readings of the path's counters."""
+        """Add the places where frames got lost between two readings of the path's counters."""
         places = lost_by_place(
             before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.direction.is_back
         )
         return replace(self, flow=replace(self.flow, places=places))
 
     def with_clocks(self, apart: Offset) -> FlowAccount:
-        """The same, with the error of its latencies: that of the offset between its two clocks; a card's comes to it."""
+        """Add the error of its latencies: that of the offset between its two clocks, plus a card's."""
         latency = self.flow.latency
         if latency is None:
             return self
@@ -71,6 +71,15 @@ class FlowAccount:
 
 
 @dataclass(frozen=True)
+class _StatusReply:
+    """A reply to `status`, asked at `since_s` and there at `until_s` of the controller's clock."""
+
+    status: Status
+    since_s: float
+    until_s: float
+
+
+@dataclass(frozen=True)
 class Part:
     """`load` on `directions`, each under its stream number in `streams`. `agents` are by host."""
 
@@ -79,13 +88,13 @@ class Part:
     streams: Mapping[str, int]
     load: EngineLoad
     clocks: Clocks
-    """Of all hosts that send or receive."""
+    """Clocks of all hosts that send or receive."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
-    """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
+    """The stream of broadcast frames that are sent meanwhile; they are not counted."""
     chains: Sequence[OfferedChain] = ()
-    """Of the streams on each link."""
+    """Chains of the streams on each link."""
     ends_when_all_came: bool = False
-    """What comes after the last frame does not matter: a port is not waited for once every frame has arrived there."""
+    """True if nothing after the last frame matters: a port is not waited for once every frame has arrived there."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
     """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
 
@@ -162,7 +171,7 @@ class Part:
             waiting = begun
             await asyncio.sleep(LOOK_S)
             while True:
-                await asyncio.gather(*(self._look(direction, seen) for direction, seen in zip(self.directions, watches, strict=True)))
+                await self._look(watches)
                 if allowed is not None and sum(w.losses.lost + w.losses.backpressure for w in watches) > allowed:
                     break
                 if waiting is not None and all(w.sending for w in watches):
@@ -183,29 +192,35 @@ class Part:
         finally:
             await cancelled(*both)
 
-    async def _look(self, direction: Direction, watch: DirectionWatch) -> None:
-        """Has `watch` see what both ends have counted, if they have begun."""
-        arrived, sent = await self._arrived(direction), None
-        asked = time.monotonic()
-        if (sending := (await self._status(direction.sends_on)).sending) is not None:
-            of = of_stream(sending.streams, self.streams[direction.name], direction.sender)
-            sent = sent_so_far(sending, of, since_s=asked, until_s=time.monotonic())
-        if sent is not None and arrived is not None:
-            watch.see(sent, arrived)
+    async def _look(self, watches: Sequence[DirectionWatch]) -> None:
+        """Has each watch see what both ends of its direction have counted, if they have begun; each port is asked once, receivers first."""
+        receiving = await self._statuses(direction.receives_on for direction in self.directions)
+        sending = await self._statuses(direction.sends_on for direction in self.directions)
+        for direction, watch in zip(self.directions, watches, strict=True):
+            arrived = self._arrived(direction, receiving[direction.receives_on])
+            there = sending[direction.sends_on]
+            if arrived is not None and there.status.sending is not None:
+                of = of_stream(there.status.sending.streams, self.streams[direction.name], direction.sender)
+                watch.see(sent_so_far(there.status.sending, of, since_s=there.since_s, until_s=there.until_s), arrived)
 
-    async def _arrived(self, direction: Direction) -> ArrivedSoFar | None:
-        """What the receiver counts now; None when it has not looked yet."""
-        asked = time.monotonic()
-        if (receiving := (await self._status(direction.receives_on)).receiving) is None:
+    def _arrived(self, direction: Direction, said: _StatusReply) -> ArrivedSoFar | None:
+        """Return the receiver's had counted; None when it had not looked yet."""
+        if (receiving := said.status.receiving) is None:
             return None
         of = of_stream(receiving.streams, self.streams[direction.name], direction.receiver)
-        return arrived_so_far(receiving, of, since_s=asked, until_s=time.monotonic())
+        return arrived_so_far(receiving, of, since_s=said.since_s, until_s=said.until_s)
 
-    async def _status(self, port: Port) -> Status:
-        return await self.agents[port.host].ask("status", Status, port=str(port))
+    async def _statuses(self, ports: Iterable[Port]) -> dict[Port, _StatusReply]:
+        each = list(dict.fromkeys(ports))
+        return dict(zip(each, await asyncio.gather(*(self._status(port) for port in each)), strict=True))
+
+    async def _status(self, port: Port) -> _StatusReply:
+        asked = time.monotonic()
+        status = await self.agents[port.host].ask("status", Status, port=str(port))
+        return _StatusReply(status, asked, time.monotonic())
 
     async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Sent]) -> list[FlowAccount]:
-        """What came of the streams that one port receives. Raises ToolFailed, HostError."""
+        """Return the accounts of the streams that one port receives. Raises ToolFailed, HostError."""
         of_senders = [of_stream(sent[of.sends_on].streams, self.streams[of.name], of.sender) for of in directions]
         streams, drain = [to_settle(of) for of in of_senders], self.load.offer.drain
         if self.ends_when_all_came:
@@ -221,13 +236,13 @@ class Part:
         """Returns as soon as so many different frames of each direction have arrived, or time is over."""
         over = time.monotonic() + within_s
         for direction, frames in wanted:
-            while (came := await self._arrived(direction)) is None or came.unique < frames:
+            while (came := self._arrived(direction, await self._status(direction.receives_on))) is None or came.unique < frames:
                 if (left := over - time.monotonic()) <= 0:
                     return
                 await asyncio.sleep(min(COMES_S, left))
 
     def _account(self, direction: Direction, sent: Sent, received: Received, nth: int) -> FlowAccount:
-        """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""
+        """Return the account of the `nth` direction that a port receives; counts of the port as a whole are in the first one's."""
         stream = self.streams[direction.name]
         of_sender = of_stream(sent.streams, stream, direction.sender)
         of_receiver = of_stream(received.streams, stream, direction.receiver)
@@ -267,4 +282,5 @@ def watches_of(
     every_s: float = 1.0,
 ) -> list[DirectionWatch]:
     """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
-    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, tell=tell) for direction in directions]
+    once = load.offer.once
+    return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, keeps_looks=once, tell=tell) for direction in directions]

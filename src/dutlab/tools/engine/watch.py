@@ -1,4 +1,4 @@
-"""What both ends of a direction count while a trial runs: readings, usually once a second, and whether it may end early."""
+"""Counts of both ends of a direction during a trial: readings, usually once a second, and whether it may end early."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from dutlab.methods.ports import Flow, LostSoFar, ToolReading
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
+from dutlab.tools.engine.outage import Look
 
 SECOND_NS = 1_000_000_000
 _NEARLY = 0.9
@@ -38,6 +39,9 @@ class DirectionWatch:
     """The time between readings."""
     sending: bool = False
     """A frame had been sent at the last look."""
+    keeps_looks: bool = False
+    looks: list[Look] = field(default_factory=list)
+    """What the receiver had counted at each look, where they are kept."""
     _told: int = 0
     _told_ns: int = 0
     _points: dict[str, list[_Point]] = field(default_factory=dict)
@@ -49,6 +53,8 @@ class DirectionWatch:
         """Enters a reading of both ends, each later than the one before."""
         self.losses.see(sent, arrived)
         self.sending = sent.sent > 0
+        if self.keeps_looks:
+            self.looks.append(Look(arrived.at_ns, arrived.next_sequence, arrived.unique))
         self._enter("offered_pps", sent.at_ns, sent.sent)
         self._enter("backpressure_pps", sent.at_ns, sent.backpressure)
         self._enter("received_pps", arrived.at_ns, arrived.unique)
@@ -93,7 +99,7 @@ class DirectionWatch:
     def readings(
         self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool
     ) -> Iterator[ToolReading]:
-        """As methods.ports.Reading has them, each told at the later of two instants; latencies only if `latency` says so.
+        """Return the readings as in methods.ports.Reading, each at the later of two instants; latencies only if `latency` says so.
 
         The functions make wall clock of an agent's monotonic time.
         """
