@@ -141,7 +141,9 @@ pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowS
 #[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
 pub fn answering(learned: &[FourTuple], s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
     if s.answers || !s.vary.is_empty() || s.transport != plan::Transport::Udp {
-        return Err("each frame is a UDP answer to one that was learned; leave `answers`, `vary` and `transport` out".into());
+        return Err(
+            "each frame is a UDP answer to one that was learned; leave `answers`, `vary` and `transport` out".into()
+        );
     }
     let count = u32::try_from(learned.len()).ok().filter(|n| (1..=MOST).contains(n));
     let count = count.ok_or("this port has learned nothing; receive with `learn` first")?;

@@ -318,7 +318,8 @@ fn a_stream_that_answers_what_was_learned_goes_where_that_came_from() {
         destination_port: ports[1],
     };
     let four = [tuple("198.19.0.1", "198.18.0.9", [2000, 7]), tuple("198.19.0.2", "198.18.0.9", [40_000, 9])];
-    let six = [tuple("2001:db8:1::1", "2001:db8:ffff::2", [1, 2]), tuple("2001:db8:2::1:1", "2001:db8:ffff::2", [3, 4])];
+    let six =
+        [tuple("2001:db8:1::1", "2001:db8:ffff::2", [1, 2]), tuple("2001:db8:2::1:1", "2001:db8:ffff::2", [3, 4])];
     let of_six = json!({"source": "2001:db8::1", "destination": "2001:db8::2"});
     for (learned, mut more) in [(four, json!({})), (six, of_six)] {
         more["learned"] = json!(true);
