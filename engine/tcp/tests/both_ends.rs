@@ -174,6 +174,7 @@ fn ends_that_speak_no_common_version_or_no_tls_at_all_say_so() {
     assert_eq!((report.tls_failed, served.tls_failed), (report.begun, served.accepted), "{report:?}");
     assert!(report.tls.error.is_some() && served.tls.error.is_some());
     // A server without TLS takes a ClientHello for the beginning of a request, and waits for the rest.
-    let (report, served) = served_with(&Plan { tls: tls_12, timeout: Nanos(500_000_000), ..plan(address(11), 10) }, None);
+    let (report, served) =
+        served_with(&Plan { tls: tls_12, timeout: Nanos(500_000_000), ..plan(address(11), 10) }, None);
     assert_eq!((report.tls_failed, report.established), (report.begun, served.accepted), "{report:?}");
 }
