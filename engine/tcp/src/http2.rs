@@ -194,10 +194,9 @@ impl Http2 {
                 }
                 self.ended = flags & flag::END_STREAM != 0;
                 match self.status {
-                    Some(OK) => {}
-                    Some(other) => return Err(Ending::ErrorStatus(other)),
+                    Some(other) if other != OK => return Err(Ending::ErrorStatus(other)),
                     None if self.ended => return Err(Ending::Malformed),
-                    None => {} // an interim answer (RFC 9110 section 15.2)
+                    _ => {} // of None it was an interim answer (RFC 9110 section 15.2)
                 }
             }
             kind::DATA | kind::HEADERS => return Err(Ending::Malformed),

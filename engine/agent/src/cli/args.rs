@@ -180,6 +180,7 @@ pub struct Probe {
 }
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct TcpClient {
     /// Addresses of this host, one or several
     #[arg(long, value_name = "IP,IP", value_delimiter = ',', required = true)]
