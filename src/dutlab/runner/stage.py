@@ -171,7 +171,9 @@ async def open_stage(
         declared = modes_of(testbed.dut_family, {name: mode.array for name, mode in experiment.modes.items()})
         arrays = {name: mode.array for name, mode in declared.items() if mode.array}
         site_engine = Engine(hosts, testbed, cpus, engine, backend=backend, tell=tell)
-        site = GeneratorSite(hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes)
+        site = GeneratorSite(
+            hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes, tuple(measured_part(experiment, testbed).links)
+        )
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
         yield replace(stage, notes=(*said, *stage.notes))
 

@@ -37,6 +37,8 @@ class GeneratorSite:
     """Mode → the array that it makes of the drives of a host, which is larger than each of them."""
     modes: Mapping[str, CustomMode] = field(default_factory=dict)
     """Those of the experiment's own."""
+    numbered_links: Sequence[str] = ()
+    """Links through the DUT in the order that modes count them in: those that a workload drives. Empty: all of them."""
 
     @property
     def paths(self) -> list[Link]:

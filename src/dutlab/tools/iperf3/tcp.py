@@ -107,8 +107,16 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 class Iperf3:
     """Drives iperf3 on the hosts of links. `cpus` is host → cores for taskset; a host that is absent or empty is not pinned."""
 
-    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], tell: Tell = nobody) -> None:
+    def __init__(
+        self,
+        hosts: Mapping[str, Host],
+        testbed: Testbed,
+        cpus: Mapping[str, Sequence[int]],
+        tell: Tell = nobody,
+        numbered_links: Sequence[str] = (),
+    ) -> None:
         self._hosts, self._testbed, self._cpus, self._tell = hosts, testbed, cpus, tell
+        self._numbered = tuple(numbered_links or testbed.through_dut().links)
 
     async def measure(self, cell: Cell) -> Measured:
         """One test on every link of the cell at once, with a client for each tunnel that a stream goes through.
@@ -120,7 +128,7 @@ class Iperf3:
 
     def _of_link(self, cell: Cell, setting: TcpSetting, name: str, nth: int) -> list[_Test]:
         """The streams of a link, shared out over its tunnels; the link at place `nth` may end before the first one."""
-        link, through_dut = self._testbed.links[name], list(self._testbed.through_dut().links)
+        link = self._testbed.links[name]
         near, far = self._ends(link, link.source.host, link.sink.host)
         ends_apart_s = nth * (setting.ends_apart_s if isinstance(setting, Iperf3Setting) else 0)
         ways = loaded(cell.tunnels)
@@ -129,7 +137,7 @@ class Iperf3:
         for client, number in enumerate(taken):
             streams = setting.streams // len(taken) + (client < setting.streams % len(taken))
             own = setting.model_copy(update={"streams": streams, "duration_s": setting.duration_s - ends_apart_s})
-            from_ = replace(near, address=str(inner_source(link, through_dut.index(name), number))) if number else near
+            from_ = replace(near, address=str(inner_source(link, self._numbered.index(name), number))) if number else near
             tests.append(_Test(name, from_, far, own, client))
         return tests
 
@@ -201,7 +209,7 @@ class Iperf3:
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
     """Workload `iperf3`. Raises as Iperf3.measure."""
-    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell).measure(cell)
+    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell, site.numbered_links).measure(cell)
 
 
 async def pair(site: GeneratorSite, cell: Cell) -> Measured:
