@@ -5,7 +5,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 SECONDS := 60
 MINUTES := 10
-LAYERS := faults browser servers devices vm busy
+LAYERS := faults browser servers devices vm exact busy
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ENGINE := $(shell find engine -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
@@ -32,7 +32,7 @@ test: ## Install what most tests need and run them
 test-all: test ## All tests: those of `make test`, then every layer
 	$(MAKE) --no-print-directory layers WHOLE="$(LAYERS)"
 
-layers: ## More tests, by layer: WHOLE="faults browser servers devices vm busy", SMOKE="…" for one test of each; scripts/layers says what a change needs
+layers: ## More tests, by layer: WHOLE="faults browser servers devices vm exact busy", SMOKE="…" for one test of each; scripts/layers says what a change needs
 	scripts/needs $(WHOLE) $(SMOKE)
 	$(MAKE) --no-print-directory $(VENV)/.installed-dev
 	$(if $(WHOLE),scripts/test $(WHOLE))
@@ -89,7 +89,7 @@ site: $(VENV)/.installed-dev ## The documentation as a site, dist/site/index.htm
 
 costs: $(VENV)/.installed-dev ## Run the tests and write what each costs into docs/reference/tests.md
 	rm -rf dist/costs
-	PYTEST_ADDOPTS="-p costs --costs $(CURDIR)/dist/costs" scripts/test base faults browser servers devices vm
+	PYTEST_ADDOPTS="-p costs --costs $(CURDIR)/dist/costs" scripts/test base faults browser servers devices vm exact
 	scripts/costs dist/costs
 
 golden: $(VENV)/.installed-dev ## Write the golden pages of the tests again (tests/golden); review the diff

@@ -16,7 +16,9 @@ _USUAL = {
     "hold_s": 0.0, "scale": 1.0, "width_ratio": 0.005, "latency_repeats": 20, "burst_repeats": 50, "burst_limit_s": 30.0,
     "recovery_repeats": 1, "reset_repeats": 1, "length_bytes": 1448, "rate_pps": 1000.0, "rampup_s": 10.0, "shares_percent": (100.0,), "to": "reload", "sender": "source",
     "tests": (), "work": "frames", "client": "source", "server": "sink", "routes": 10, "network": "10.0.0.0/8", "trial_s": 0.5, "loss_ratio": 0.001,
-    "most_flows": 4096, "destination_ports": 1, "budget_s": 60.0,
+    "most_flows": 4096, "destination_ports": 1, "budget_s": 60.0, "connections": 2000, "source_ports": 40_000, "alpha_ratio": 0.5,
+    "beta_ratio": 0.1, "gamma_ratio": 0.4, "first_connections": 1024, "most_connections": 9000, "error_connections": 1,
+    "load": "up", "probe_pps": 200.0, "connections_per_s": 20.0, "idle_s": 3.0, "ramp_s": 3, "settle_s": 5.0,
 }  # fmt: skip
 
 

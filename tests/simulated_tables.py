@@ -1,13 +1,15 @@
-"""Simulated DUTs with tables: routes that they may take or not, flows that they know up to a number."""
+"""Simulated DUTs with tables: routes that they may take or not, flows and connections that they know up to a number."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import FlowCounts, LinkEnd, RoutesLoaded
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Flow, Latency, LearnedTuples, Offer, Outcome
 from dutlab.spec.traffic import Directions, Spread
 from simulated import Simulation
 
@@ -106,3 +108,61 @@ class StatefulDut:
             passed = sum(self.states.begin(n) for n in begun)
         lost = flow.lost_frames + flow.received_frames - passed
         return replace(flow, received_frames=passed, lost_frames=lost, sources=("172.16.10.1",))
+
+
+@dataclass
+class Translator:
+    """A generator with a stateful translator behind it, which takes `per_s` new connections a second and `depth` at once.
+
+    Loads of connections that it knows pass up to `capacity_pps` in all. From connection `alike_from` on it gives every connection the same port.
+    """
+
+    states: States
+    per_s: float = 40_000.0
+    depth: int = 20
+    capacity_pps: float = 30_000.0
+    reach_pps: float = 1e6
+    alike_from: int | None = None
+    spoilt: set[int] = field(default_factory=set)
+    """Numbers of the offers of which the tester itself loses a frame."""
+    offers: list[Offer] = field(default_factory=list)
+    learned: list[int] = field(default_factory=list)
+
+    async def offer(self, offer: Offer) -> Outcome:
+        """As the port asks."""
+        self.offers.append(offer)
+        rate = min(float(offer.rate or self.reach_pps), self.reach_pps)
+        frames = offer.frames or round(rate * offer.duration)
+        if offer.learns:
+            return self._begin(offer, frames, rate)
+        if offer.directions is Directions.BACK:
+            passed = sum(connection in self.states.known for connection in self.learned)
+            return Outcome((self._flow(offer.flow_names[0], frames, rate, frames - passed),), self._doubts())
+        share = min(1.0, self.capacity_pps / (rate * len(offer.flow_names)))
+        loads = offer.answers_learned and len(self.learned) == offer.traffic.flows.count
+        return Outcome(
+            tuple(self._flow(name, frames, rate, math.ceil(frames * (1 - share)) if loads else frames) for name in offer.flow_names)
+        )
+
+    def _begin(self, offer: Offer, frames: int, rate: float) -> Outcome:
+        taken, self.learned = 0, []
+        for n in range(frames):
+            room = n in self.states.known or self.depth + self.per_s * n / rate >= taken + 1
+            if room and self.states.begin(n):
+                taken += 1
+                self.learned.append(n)
+        different = len(self.learned) if self.alike_from is None else min(len(self.learned), self.alike_from)
+        flow = self._flow(offer.links[0], frames, rate, frames - len(self.learned))
+        return Outcome((flow,), self._doubts(), learned={offer.links[0]: LearnedTuples(len(self.learned), different)})
+
+    def _doubts(self) -> tuple[Doubt, ...]:
+        return (Doubt(DoubtKind.RX_DROPPED, "1 frame", "a"),) if len(self.offers) in self.spoilt else ()
+
+    def _flow(self, name: str, frames: int, rate: float, lost: int) -> Flow:
+        ns = 50_000
+        latency = Latency(frames - lost, ns, 2 * ns, 3 * ns, 4 * ns, 5 * ns, 6 * ns, float(2 * ns)) if frames > lost else None
+        return Flow(
+            link=name, intended_frames=frames, sent_frames=frames, refused_frames=0, received_frames=frames - lost, lost_frames=lost,
+            duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=frames / rate, mean_frame_bytes=64.0,
+            received_bytes=64 * (frames - lost), latency=latency,
+        )  # fmt: skip

@@ -46,7 +46,7 @@ IMPORT: Final = FileBound(
 SAMPLE_ROWS: Final = 20_000_000
 """Samples of one trial: a day of 230 series, one a second. They are sorted in DATABASE_MEMORY and then streamed."""
 DATABASE_MEMORY: Final = "2GB"
-"""What DuckDB may take for our own questions and the user's; it writes no temporary files."""
+"""Memory of DuckDB for our own questions and the user's; it writes no temporary files."""
 
 SECRET_BYTES: Final = 64 * _KIB
 """A key, or a certificate with its key."""
@@ -54,17 +54,17 @@ EVENT_LINE_BYTES: Final = _MIB
 """One event: a few hundred bytes, and with every reading of a host some kilobytes. A longer line is skipped."""
 
 QUESTION_BYTES: Final = 16 * _MIB
-"""What a host may answer to one question; facts of a host with 500 interfaces have 2 MB. More is counted and not kept."""
+"""Most bytes of a host's answer to one question; facts of a host with 500 interfaces have 2 MB. More is counted and not kept."""
 OUTPUT_BYTES: Final = 64 * _MIB
-"""What a program that measures, or a step, may print; an hour of 32 streams of iperf3 stays below. More is counted and not kept."""
+"""Most output of a measuring program, or a step; an hour of 32 streams of iperf3 stays below. More is counted and not kept."""
 LINE_BYTES: Final = 64 * _MIB
-"""What is taken as one line: a generator's report with its histograms is one."""
+"""Most bytes of one line: a generator's report with its histograms is one."""
 FETCHED_BYTES: Final = 256 * _MIB
 """A file that is fetched from a host whole: fio's log of an hour at each I/O."""
 NOISE_BYTES: Final = 64 * _KIB
-"""What a login shell may print before the command begins; only its end is shown."""
+"""Most output of a login shell before the command begins; only its end is shown."""
 TURN_BYTES: Final = 4 * _MIB
-"""What a sensor's loop may print in one turn; one with the interrupts of 512 cores has 1 MB."""
+"""Most output of a sensor's loop in one turn; one with the interrupts of 512 cores has 1 MB."""
 
 ANSWER_BYTES: Final = _MIB
 """One answer of a meter or a management controller; the largest of Redfish have 100 kB."""
@@ -82,7 +82,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "A": (-1e5, 1e5),
     "%": (-1e4, 1e4),
 }
-"""What a reading can be, by its unit: generous, since a scale may be wrong (oddities.py), and never what no instrument shows."""
+"""Range of a reading, by its unit: generous, since a scale may be wrong (oddities.py), and never what no instrument shows."""
 MESSAGE_BYTES: Final = 64 * _KIB
 """A message of a meter at a broker; a longer one is left out, with a doubt."""
 MESSAGES: Final = 64
@@ -91,7 +91,7 @@ MESSAGES: Final = 64
 SWITCH_S: Final = 60.0
 """Until a switch says that it did as it was asked; a server's own controller takes some seconds."""
 SWITCH_TRIES: Final = 3
-"""How often power is switched on again where its switch does not answer: a controller that restarts takes about a minute."""
+"""Tries to switch power on again where its switch does not answer: a controller that restarts takes about a minute."""
 
 REQUEST_HEAD_S: Final = 10.0
 """Until the head of a request is whole. A browser sends it at once."""
@@ -102,25 +102,25 @@ FORM_BYTES: Final = 64 * _KIB
 CONNECTIONS: Final = 1200
 """Connections to `dutlab serve` at a time."""
 CONNECTIONS_OF_ADDRESS: Final = 600
-"""Of one address: half of all, since a proxy that serves the pages to many is one."""
+"""Most connections of one address: half of all, since a proxy that serves the pages to many is one."""
 FAILED_LOGINS: Final = 5
 FAILED_LOGINS_S: Final = 60.0
 """So many wrong tokens of one sender within so many seconds, and it is answered slowly until the first of them is older."""
 SLOW_ANSWER_S: Final = 2.0
-"""How long such a sender waits for each answer."""
+"""Wait of such a sender for each answer."""
 SENDERS: Final = 10_000
 """Addresses whose wrong tokens are counted; of more, the oldest is forgotten."""
 DESCRIPTORS_KEPT: Final = 64
 """File descriptors that `dutlab serve` keeps for files and databases: connections take the others."""
 
 CONSOLE_BYTES: Final = 16 * _MIB
-"""What is read of a guest's console, from its end: a trial prints some kilobytes, and a kernel that panics some more."""
+"""Bytes that are read of a guest's console, from its end: a trial prints some kilobytes, and a kernel that panics some more."""
 BUILD_S: Final = 6 * 3600.0
 """A build of `dutlab bisect`; a kernel with all modules takes an hour or two on four cores."""
 BUILD_BYTES: Final = 256 * _MIB
-"""What it may print; a kernel's build that shows its commands prints 100 MB."""
+"""Most output of a build; a kernel's build that shows its commands prints 100 MB."""
 BUILD_KEPT_BYTES: Final = 64 * _KIB
-"""What is kept of that: its end, which says why it failed."""
+"""Bytes that are kept of it: its end, which says why it failed."""
 GIT_S: Final = 600.0
 """One call of git: a work tree of Linux has 80,000 files."""
 PIPE_S: Final = 30.0

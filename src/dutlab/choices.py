@@ -1,4 +1,4 @@
-"""What options of commands offer. `--help` shows these lists without the rooms that give them meaning, and those rooms are built from them.
+"""Values of commands' options. `--help` shows these lists without the rooms that give them meaning, and those rooms are built from them.
 
 Paths are `module:name`, as in workloads.py; the module is imported when it is first used.
 """
@@ -18,27 +18,29 @@ PRESET = "csit"
 
 @dataclass(frozen=True)
 class GeneratorPlug:
-    """What a generator is made of."""
+    """Parts of a generator."""
 
     model: str
     """The GeneratorModel: its options, and what it cannot be asked for."""
     make: str = ""
     """Takes (model, GeneratorSite) and returns its GeneratorTool; the engine needs none."""
+    untried: bool = False
+    """True if it was tried against a stand-in or documented outputs only, and never with the program itself."""
 
 
 GENERATORS: Mapping[str, GeneratorPlug] = {
     "engine": GeneratorPlug("dutlab.spec.generators.engine:EngineModel"),
     "trafgen": GeneratorPlug("dutlab.spec.generators.trafgen:TrafgenModel", "dutlab.tools.generators.trafgen:make"),
-    "pktgen": GeneratorPlug("dutlab.spec.generators.pktgen:PktgenModel", "dutlab.tools.generators.pktgen:make"),
+    "pktgen": GeneratorPlug("dutlab.spec.generators.pktgen:PktgenModel", "dutlab.tools.generators.pktgen:make", untried=True),
     "xdp-trafficgen": GeneratorPlug(
         "dutlab.spec.generators.xdp_trafficgen:XdpTrafficgenModel", "dutlab.tools.generators.xdp_trafficgen:make"
     ),
     "iperf3-udp": GeneratorPlug("dutlab.spec.generators.iperf3_udp:Iperf3UdpModel", "dutlab.tools.generators.iperf3_udp:make"),
     "trex": GeneratorPlug("dutlab.spec.generators.trex:TrexModel", "dutlab.tools.generators.trex:make"),
-    "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make"),
+    "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make", untried=True),
     "ipgen": GeneratorPlug("dutlab.spec.generators.ipgen:IpgenModel", "dutlab.tools.generators.ipgen:make"),
 }
-"""As an experiment file names it → record."""
+"""Generators by their names in an experiment file."""
 
 
 class Benchmark(enum.Enum):
@@ -61,13 +63,13 @@ USUAL_TESTS = tuple(Benchmark)[:6]
 ALL_TESTS = (*USUAL_TESTS, Benchmark.BURSTY)
 """Those that can be asked for."""
 
-KnownMethod = Literal["sweep", "latency", "soak", "loadtest", "rfc2544", "search"]
+KnownMethod = Literal["sweep", "latency", "soak", "loadtest", "rfc2544", "search", "stateful-nat"]
 """The methods that are tried on devices with known answers (dutlab.methods.known)."""
 METHODS: tuple[KnownMethod, ...] = get_args(KnownMethod)
 
 
 class Rig(enum.Enum):
-    """How much of the rig is measured without the DUT."""
+    """Part of the rig that is measured without the DUT."""
 
     LOOPED = "looped"
     """Generator, cables and sink: nothing but the DUT is missing."""
@@ -102,7 +104,7 @@ class ImportKind:
     workload: str
     bed: Bed = "unknown"
     has_line: bool = True
-    """Whether its figures are of a link, which has a rate."""
+    """True if its figures are of a link, which has a rate."""
 
     @property
     def importer(self) -> Any:  # noqa: ANN401 -- callers say its type, which is not known here
@@ -139,11 +141,11 @@ FILE_MODELS: Mapping[str, str] = {
 STATUSES = {
     "running": "a process is carrying it out now",
     "finished": "it has its manifest",
-    "cut": "it has none, and nobody carries it out",
+    "cut": "it has none, and no process carries it out",
     "damaged": "a file cannot be read",
     "newer": "a newer dutlab wrote it",
 }
-"""What a run can be."""
+"""States of a run."""
 
 CHECK_FORMATS = ("junit", "github", "ktap", "markdown", "openmetrics")
-"""What a check and a gate are written in for CI."""
+"""Formats of a check and a gate for CI."""

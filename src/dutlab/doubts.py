@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Grade(enum.Enum):
-    """How much a doubt weighs."""
+    """Weight of a doubt."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class DoubtKind(enum.Enum):
     TX_STARVED = (
         Grade.WARNING,
         "the generator did not reach the intended rate",
-        "give the generator a core of its own, larger frames or a faster back end",
+        "give the generator its own core, larger frames or a faster back end",
     )
     CPU_STOLEN = (
         Grade.WARNING,
@@ -35,7 +35,7 @@ class DoubtKind(enum.Enum):
     DISTURBED = (
         Grade.WARNING,
         "other work on the machine disturbed the trial",
-        "end the other work, or give the testbed cores of its own, and repeat",
+        "end the other work, or give the testbed its own cores, and repeat",
     )
     WATCHING_COSTS = (
         Grade.WARNING,
@@ -72,6 +72,11 @@ class DoubtKind(enum.Enum):
         "the test ports are virtual: relative figures",
         "compare what was measured on this machine, not with real hardware",
     )
+    UNTRIED = (
+        Grade.NOTE,
+        "dutlab was tried with documented outputs of this system or program only, never with the real one",
+        "run one mode with one short workload first, and look at the device afterwards; report what differs",
+    )
     PAGE_CACHE = (
         Grade.SEVERE,
         "I/O went through memory: the figures may be of the page cache and not of the drives",
@@ -84,7 +89,7 @@ class DoubtKind(enum.Enum):
     )
     STORAGE_ERRORS = (
         Grade.SEVERE,
-        "drives answered with errors, and the job was told to go on",
+        "drives answered with errors, and the job was set to continue",
         "see the drive's own log (nvme error-log, smartctl -l error, dmesg)",
     )
     NOT_STEADY = (
@@ -115,7 +120,7 @@ class DoubtKind(enum.Enum):
     RX_DROPPED = (
         Grade.WARNING,
         "the receiver dropped frames that had reached its card",
-        "give the receiver a core of its own or a lower rate: these frames are lost by the tester, not by the DUT",
+        "give the receiver its own core or a lower rate: these frames are lost by the tester, not by the DUT",
     )
     FOREIGN_FRAMES = (
         Grade.NOTE,
@@ -174,7 +179,7 @@ class DoubtKind(enum.Enum):
     )
     COUNTED_BY_PORTS = (
         Grade.NOTE,
-        "sent and received come from port counters, not from the frames: this generator has no receiver of its own",
+        "sent and received come from port counters, not from the frames: this generator has no receiver",
         "use the engine, which counts each of its frames",
     )
     QUEUED_NOT_SENT = (
@@ -215,7 +220,7 @@ class DoubtKind(enum.Enum):
     LIMIT_OF_GENERATOR = (
         Grade.WARNING,
         "no upper bound: the generator did not reach the rates above the lower bound; this is its limit, the DUT's is higher",
-        "use a faster back end, a core of its own for the generator, or longer frames",
+        "use a faster back end, a separate core for the generator, or longer frames",
     )
     NO_UPPER_BOUND = (
         Grade.NOTE,

@@ -16,7 +16,7 @@ Work = Coroutine[Any, Any, T]
 
 
 async def to_its_end(work: Work[T]) -> T:
-    """What `work` comes to. Who is cancelled meanwhile gets CancelledError after it, unless `work` has an error of its own."""
+    """Return the result of `work`. A cancellation meanwhile is raised after it, unless `work` raises an error itself."""
     task, cancelled = await _whole(work)
     result = task.result()
     if cancelled is not None:
@@ -54,7 +54,7 @@ async def closing(*things: Closable) -> AsyncIterator[None]:
 
 
 async def cancelled(*tasks: asyncio.Future[Any]) -> None:
-    """Cancels them and waits until each has ended; what they come to is nobody's."""
+    """Cancel them and wait until each has ended; drop their results."""
     for task in tasks:
         task.cancel()
     await to_its_end(_over(tasks))

@@ -76,12 +76,12 @@ class TrafficPort:
     mac: str
     addresses: tuple[str, ...]
     notes: tuple[str, ...]
-    """What one should know of it, as why not a faster back end."""
+    """Notes on it, as why not a faster back end."""
 
 
 @dataclass(frozen=True)
 class StreamCount:
-    """What a stream has come to so far; None where no port of this trial sends it, or receives it."""
+    """Counts of a stream so far; None where no port of this trial sends it, or receives it."""
 
     sent: int | None
     received: int | None
@@ -90,7 +90,7 @@ class StreamCount:
 
 @dataclass(frozen=True)
 class StreamTotals:
-    """What became of a stream's frames; what concerns the receiver is None where no port of this trial receives it."""
+    """Account of a stream's frames; the receiver's part is None where no port of this trial receives it."""
 
     intended: int
     sent: int
@@ -253,7 +253,7 @@ class RunningTraffic:
         raise InputError(f"no port sends stream {stream} (sent: {', '.join(map(str, sorted(known))) or 'none yet'})")
 
     async def counts(self) -> dict[int, StreamCount]:
-        """What each stream has come to so far; frames are in flight meanwhile. Raises ToolFailed, HostError."""
+        """Return the counts of each stream so far; frames are in flight meanwhile. Raises ToolFailed, HostError."""
         sent, received, duplicated = dict[int, int](), dict[int, int](), dict[int, int]()
         for port, agent in self._agents.items():
             status = await agent.ask("status", protocol.Status, port=port.name)

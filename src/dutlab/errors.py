@@ -1,4 +1,4 @@
-"""What can go wrong, as types that carry facts.
+"""Errors, as types that carry facts.
 
 DutlabError                 a sentence for the user: what happened, where, what to do
 ├── InputError              a file or argument is wrong                        exit 2

@@ -1,4 +1,4 @@
-"""What happens in a run, as it happens: one event a line of the run's events.jsonl, and the same to whoever looks on in this process.
+"""Events of a run, as they happen: one a line of the run's events.jsonl, and the same for observers in this process.
 
 Events are for looking on. No record, no resume and no verdict is made from them. `events_schema()` is the contract in
 contracts/events.schema.json.
@@ -22,13 +22,13 @@ EVENTS = "events.jsonl"
 
 _AT_ONCE_BYTES = 1 << 20
 SEARCH = "search"
-"""Who tells the bounds of a search: GOAL/lower_pps and GOAL/upper_pps."""
+"""Name of the source of a search's bounds: GOAL/lower_pps and GOAL/upper_pps."""
 Tell = Callable[[str, str, Mapping[str, float]], None]
 """Takes the newest values by name: of a host or link, as a sensor, tool or method has them."""
 
 
 def nobody(_where: str, _who: str, _values: Mapping[str, float]) -> None:
-    """A Tell where nobody looks on."""
+    """A Tell without observers."""
 
 
 class _Event(BaseModel):
@@ -165,7 +165,7 @@ class TrialEnded(_Event):
     main: str
     """Whose figures those of the whole trial are; empty when there are none."""
     backpressure_ratio: FiniteFloat | None
-    """Of what the generator made, what the DUT did not take; null where it is not known."""
+    """Share of the frames made that the DUT did not take; null where it is not known."""
     done: int
     trials: int
 
@@ -219,13 +219,13 @@ def events_schema() -> dict[str, Any]:
 
 
 class EventTail:
-    """What is new in a run's events.jsonl at each look, whoever writes it and wherever: only the file is asked."""
+    """New events of a run's events.jsonl at each look, whoever writes it and wherever: only the file is read."""
 
     def __init__(self, run: Path) -> None:
         self._path, self._read, self._rest = run / EVENTS, 0, _Rest()
 
     def new(self) -> tuple[bool, Iterator[dict[str, Any]]]:
-        """Whether another file is in its place, so that what was told before is void; and the events that came since the last look.
+        """Return whether another file is in its place, so that earlier events are void; and the events that came since the last look.
 
         They are read as they are taken. Lines that a crash cut are left out; the last one waits until it is whole.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def packages_of(extra: str) -> list[str]:
-    """What an extra of pyproject.toml consists of, as in `distributed>=2025.1`; nothing where dutlab was never installed."""
+    """Return the packages of an extra in pyproject.toml, as in `distributed>=2025.1`; empty where dutlab was never installed."""
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 -- slow to load, for those who lack nothing
 
     try:
@@ -48,7 +48,7 @@ def _installer() -> list[str]:
 
 
 def _elsewhere(home: Path) -> list[str]:
-    """What tells pipx where its environments are, unless they are below its user's home."""
+    """Return the setting that shows pipx its environments, unless they are below its user's home."""
     try:
         is_at_home = home.is_relative_to(pwd.getpwuid(Path(sys.prefix).stat().st_uid).pw_dir)
     except KeyError:
@@ -57,7 +57,7 @@ def _elsewhere(home: Path) -> list[str]:
 
 
 def _as_owner() -> list[str]:
-    """What the command begins with where another user installed dutlab: measuring takes root, and pipx is often a user's."""
+    """Return the prefix of the command where another user installed dutlab: measuring needs root, and pipx is often a user's."""
     environment = Path(sys.prefix)
     if environment.stat().st_uid == os.geteuid():
         return []

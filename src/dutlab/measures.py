@@ -1,4 +1,4 @@
-"""What each figure is: its unit, which side is better, at which layer a rate of bits is counted. Declared once, here.
+"""Measures: the unit of each figure, its better side, and the layer at which a rate of bits is counted. Declared once, here.
 
 A measure's name is the name that records, tables and exports use. `{p}` in it says which value of many it is: min, mean, avg, max, first,
 last, or a percentile: p50, p99, p999 (99.9 %). What a figure is of (link, direction, goal, stream, job, phase) is never in it: that is its
@@ -23,11 +23,11 @@ from typing import Literal
 from dutlab.subject import figure_name
 
 Better = Literal["higher", "lower", ""]
-"""Which values are the better ones; empty for those of which neither are, as a load that was asked for."""
+"""Better direction of values; empty where neither is, as for an asked load."""
 
 
 class MeasureKind(Enum):
-    """What sort of quantity it is."""
+    """Kind of quantity."""
 
     RATE = "rate"
     TIME = "time"
@@ -55,6 +55,7 @@ class MeasureUnit(Enum):
     PPS = ("pps", "pps", MeasureKind.RATE)
     IOPS = ("iops", "IOPS", MeasureKind.RATE)
     PER_S = ("per_s", "/s", MeasureKind.RATE)
+    PER_MIN = ("per_min", "/min", MeasureKind.RATE)
     PERCENT = ("percent", "%", MeasureKind.RATIO)
     RATIO = ("ratio", "", MeasureKind.RATIO)
     NS = ("ns", "ns", MeasureKind.TIME)
@@ -75,7 +76,7 @@ class MeasureUnit(Enum):
 
     @classmethod
     def ends(cls, name: str) -> MeasureUnit:
-        """The one whose ending `name` has, as a word of its own."""
+        """The one whose ending `name` has, as a separate word."""
         return next(unit for unit in cls if not unit.ending or name == unit.ending or name.endswith(f"_{unit.ending}"))
 
 
@@ -93,13 +94,13 @@ class Measure:
     unit: MeasureUnit
     better: Better
     words: str
-    """What it says, for who reads a table of measures."""
+    """Meaning, for readers of a table of measures."""
     is_speed: bool = False
-    """Whether faster and slower are the words for its sides, as of rates of work and times that somebody waits."""
+    """True if faster and slower are the words for its sides, as of rates of work and times that a person waits."""
     is_factor: bool = False
-    """Of a ratio: how many times one is the other, rather than a share."""
+    """True for a ratio that says how many times one is the other; others are shares."""
     is_exact: bool = False
-    """The same files give the same value whatever else goes on: a difference needs no test, and repeats say nothing."""
+    """True if the same files always give the same value: a difference needs no test, and repeats say nothing."""
 
     @property
     def layer(self) -> str:
@@ -108,7 +109,7 @@ class Measure:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Of whole names."""
+        """Pattern of whole names."""
         return re.compile(_VALUE_OF_MANY.join(map(re.escape, self.name.split("{p}"))))
 
 
@@ -130,10 +131,12 @@ _VARIATION = "how much the delay of frames varies (RFC 3393, RFC 5481)"
 _BY_CPU = "work for one second of one processor"
 _BY_FORWARDER = "the same, of the threads that forward alone"
 _COUNTED = "what the threads that forward did for one frame, as the processor counts it"
+_INCREASE = "how much longer a frame is on its way under load than the median without load"
 _SILENCE = "how long nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
 _ENERGY = "energy for data or packets"
+_ESTABLISHED = "establishment_lower_per_s establishment_upper_per_s"
 MEASURES: Sequence[Measure] = (
     # What was asked for, offered or set, and what the rig did.
     *_all(_U.PPS, "", _OFFERED, "intended_pps offered_pps asked_pps load_pps max_pps reference_pps max_offered_pps"),
@@ -142,8 +145,9 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.BPS_L1, "", _OFFERED, "offered_bps_l1"),
     *_all(_U.BPS_L2, "", _OFFERED, "offered_bps_l2"),
     *_all(_U.RATIO, "", _OFFERED, "offered_line_ratio offered_share_ratio offered_step_ratio target_loss_ratio"),
+    *_all(_U.RATIO, "", "the share of failures of a device after which frames passed: it fails open", "open_ratio"),
     *_all(_U.ONE, "", "how many requests were outstanding there", "depth"),
-    *_all(_U.ONE, "", "how much was done to find it", "trials rounds search_trials routes_loaded routes_hit routes_count"),
+    *_all(_U.ONE, "", "how much was done to find it", "trials rounds search_trials routes_loaded routes_hit routes_count tunnels_count"),
     *_all(_U.S, "", "how long a search sent, and how much sooner it ended", "search_sent_s search_saved_s"),
     # Properties of a measurement or of a clock.
     *_all(_U.NS, "", "a property of the clocks", "resolution_ns clock_ahead_ns clock_error_ns earliest_ns latest_ns"),
@@ -179,6 +183,8 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.BPS_L1, "higher", _BOUND, "lower_bps_l1 upper_bps_l1 conditional_bps_l1", speed=True),
     *_all(_U.PER_S, "higher", "how many flows a second the DUT takes: bounds", "setup_lower_per_s setup_upper_per_s", speed=True),
     *_all(_U.PER_S, "higher", "the same of connections", "connections_lower_per_s connections_upper_per_s", speed=True),
+    *_all(_U.PER_S, "higher", "new connections a second that a translator establishes (RFC 9693): bounds", _ESTABLISHED, speed=True),
+    *_all(_U.PER_S, "higher", "connections deleted in a second (RFC 9693)", "tear_down_per_s tear_down_net_per_s", speed=True),
     *_all(_U.PPS, "higher", "the load at which a given share is lost", "critical_pps", speed=True),
     *_all(_U.PPS, "higher", "the interval of the same", "critical_low_pps critical_high_pps low_pps high_pps", speed=True),
     *_all(_U.PPS, "higher", "a rate of somebody else's table", "pps rate_pps", speed=True),
@@ -189,6 +195,8 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops least_iops", speed=True),
     *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s", speed=True),
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
+    *_all(_U.PER_MIN, "higher", "responsiveness (draft-ietf-ippm-responsiveness)", "round_trips_per_min", speed=True),
+    *_all(_U.PER_S, "higher", "new TLS handshakes a second", "tls_handshakes_per_s", speed=True),
     # More is better, and nothing is faster for it.
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
@@ -200,11 +208,13 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.RATIO, "higher", "the share of what was offered that came through", "delivered_ratio share_ratio delivered_share_ratio"),
     *_all(_U.RATIO, "higher", "the same", "throughput_ratio throughput_share_ratio received_step_ratio received_step_share_ratio"),
     *_all(_U.RATIO, "higher", "the share of changes that lost nothing", "lossless_ratio"),
+    *_all(_U.RATIO, "higher", "the share of TLS handshakes that resumed a session", "tls_resumed_ratio"),
     *_all(_U.PERCENT, "higher", "the load at the knee of latency", "knee_percent"),
     *_all(_U.S, "higher", "how long it went on well", "saturation_s longest_clean_s"),
     *_all(_U.ONE, "higher", "how many a table holds (RFC 3511)", "concurrent_flows concurrent_upper_flows"),
     *_all(_U.ONE, "higher", "the same", "concurrent_connections concurrent_upper_connections"),
     *_all(_U.ONE, "higher", "the same", "established_connections completed_connections"),
+    *_all(_U.ONE, "higher", "connections that a translator's table holds (RFC 9693)", "capacity_connections capacity_upper_connections"),
     *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_frames burst_mean_frames"),
     *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_min_frames burst_max_frames"),
     *_all(_U.FRAMES, "higher", "the burst from which frames are lost", "lost_from_frames"),
@@ -212,14 +222,17 @@ MEASURES: Sequence[Measure] = (
     # Times that somebody waits.
     *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns", speed=True),
     *_all(_U.NS, "lower", _LATENCY, "rtt_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", _INCREASE, "latency_increase_{p}_ns", speed=True),
+    *_all(_U.S, "lower", "from the end of a load until its queues are empty", "settle_s", speed=True),
     *_all(_U.NS, "lower", "how long a drive took in all", "lat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, from when it had the request", "clat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, until it had the request", "slat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "how long a connection's parts took", "handshake_{p}_ns first_byte_{p}_ns response_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "the same of the handshake of TLS", "tls_handshake_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns", speed=True),
     *_all(_U.NS, "lower", "how long a command took", "command_ns", speed=True),
     *_all(_U.NS, "lower", "until it forwards again (RFC 6201, RFC 2544 section 26.5)", "reset_ns recovery_ns", speed=True),
-    *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s duration_s real_s user_s sys_s", speed=True),
+    *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s tear_down_s duration_s real_s user_s sys_s", speed=True),
     # Less is better.
     *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns jitter_ns"),
     *_all(_U.NS, "lower", _SILENCE, "outage_ns outage_max_ns"),
@@ -238,6 +251,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames reordered_at_least_frames late_frames"),
     *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),
     *_all(_U.ONE, "lower", "the same", "no_answer_connections no_handshake_connections malformed_connections closed_early_connections"),
+    *_all(_U.ONE, "lower", "the same", "tls_failed_connections error_status_connections"),
     *_all(_U.WATTS, "lower", "power at the wall", "watts"),
     *_counted("instructions for a frame on a processor that counts them: the DUT's own share", "exact_instructions_per_frame"),
     *_counted("the same, of the first frame of a flow", "exact_first_instructions_per_frame"),
@@ -258,7 +272,7 @@ _SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
 
 @cache
 def measure_of(name: str) -> Measure | None:
-    """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for one that nobody declared."""
+    """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for an undeclared one."""
     plain = figure_name(name).measure
     if found := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
         return found
@@ -278,7 +292,7 @@ def declare(measure: Measure) -> None:
 
 
 def value_of_many(figure: str) -> str:
-    """Which value of many a figure is, as its measure declares: `min`, `p99`; empty of a measure that has one."""
+    """Return which value of many a figure is, as its measure declares: `min`, `p99`; empty for a measure that has one."""
     measure = measure_of(figure)
     found = measure.pattern.fullmatch(figure_name(figure).measure) if measure is not None and "{p}" in measure.name else None
     return found[1] if found else ""
@@ -329,12 +343,12 @@ def side_of(figure: str, said: Mapping[str, Better]) -> Better:
 
 
 def is_exact(figure: str) -> bool:
-    """Whether a difference of it needs no test."""
+    """Return whether a difference of it needs no test."""
     measure = measure_of(figure)
     return measure is not None and measure.is_exact
 
 
 def is_speed(figure: str) -> bool:
-    """Whether faster and slower are the words for it."""
+    """Return whether faster and slower are the words for it."""
     measure = measure_of(figure)
     return measure is not None and measure.is_speed

@@ -72,7 +72,7 @@ class DataTable:
         return DataTable(self.columns, tuple(kept))
 
     def to_pandas(self) -> pd.DataFrame:
-        """As a DataFrame. Raises InputError without pandas."""
+        """Return it as a DataFrame. Raises InputError without pandas."""
         try:
             import pandas as pd  # noqa: PLC0415 - optional
         except ImportError:
@@ -80,7 +80,7 @@ class DataTable:
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def to_arrow(self) -> pa.Table:
-        """As a table of Apache Arrow. Raises InputError without pyarrow."""
+        """Return it as a table of Apache Arrow. Raises InputError without pyarrow."""
         try:
             import pyarrow as pa  # noqa: PLC0415 - optional
         except ImportError:
@@ -114,12 +114,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """As in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        """Name, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
         return self._folder.name
 
     @property
     def is_running(self) -> bool:
-        """Whether a process carries it out now."""
+        """True if a process carries it out now."""
         return is_running(self.path)
 
     @cached_property
@@ -153,7 +153,7 @@ class Run:
         return DataTable((*_FIGURES, *factors, *settings), tuple(rows))
 
     def samples(self, trial: int | None = None) -> DataTable:
-        """What sensors read during a trial, or during all: `t_s` counts from the beginning of each. Raises StoreError."""
+        """Return the readings of sensors during a trial, or during all: `t_s` counts from the beginning of each. Raises StoreError."""
         from dutlab.store.samples import query_samples  # noqa: PLC0415 - loads DuckDB
 
         numbers = [trial] if trial is not None else [r.trial for r in self.trials]
@@ -171,7 +171,7 @@ class Run:
 
     @property
     def answer(self) -> str:
-        """How fast, how sure and what limited it, in sentences."""
+        """Return the answer in sentences: the result, its confidence and its limit."""
         found = self.report.answer
         return "\n".join(filter(None, (*found.fast, *found.sure, found.limited)))
 
@@ -182,7 +182,7 @@ class Run:
         return DataTable(("trial", "kind", "grade", "text", "detail"), tuple(rows))
 
     def events(self) -> Iterator[Event]:
-        """What happened in it, in order. Raises OSError for a run without events."""
+        """Yield its events, in order. Raises OSError for a run without events."""
         from dutlab.events import EVENTS, events_in  # noqa: PLC0415 - as `report`
 
         return events_in(self.path / EVENTS)
@@ -300,7 +300,7 @@ class _Heard:
         self.events.put_nowait(event)
 
     async def ask(self, question: str) -> str:
-        raise InputError(f"nobody is there to answer: {question}", remedy="run it with `dutlab run`")
+        raise InputError(f"no person can answer: {question}", remedy="run it with `dutlab run`")
 
 
 def _plain(value: object) -> Value:

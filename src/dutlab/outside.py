@@ -31,7 +31,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class AtLink(enum.Enum):
-    """What a symbolic link in the place of the file means."""
+    """Treatment of a symbolic link in the place of the file."""
 
     REFUSED = "refused"
     """Others may write to the folder, so what it points to is not theirs to show."""
@@ -40,7 +40,7 @@ class AtLink(enum.Enum):
 
 
 class AtPipe(enum.Enum):
-    """What a pipe in the place of the file means."""
+    """Treatment of a pipe in the place of the file."""
 
     REFUSED = "refused"
     """The file is read more than once, or by others."""

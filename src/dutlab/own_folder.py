@@ -45,12 +45,12 @@ def private_parents(path: Path) -> None:
 
 
 def is_private(found: os.stat_result, *owners: int) -> bool:
-    """Whether a file is a plain one of this user, or of other `owners`, that no other user can read or write."""
+    """Return whether a file is a plain one of this user, or of other `owners`, that no other user can read or write."""
     return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), *owners) and not found.st_mode & _OF_OTHERS
 
 
 def private_text(path: Path) -> str:
-    """What a file of secrets that the user named holds. Raises InputError where others can read it, OSError."""
+    """Return the contents of the user's file of secrets. Raises InputError where others can read it, OSError."""
     try:
         with outside.opened(path, outside.AtLink.FOLLOWED) as file:
             if not is_private(os.fstat(file.fileno()), _ROOT):

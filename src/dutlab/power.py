@@ -33,10 +33,10 @@ class Switch(Protocol):
     """One host's. All of it raises Refused, OSError, ValueError."""
 
     def is_on(self) -> bool:
-        """What the switch says, which may lag behind what it was told."""
+        """The state that the switch reports, which may lag behind the command."""
 
     def turn(self, *, on: bool) -> None:
-        """Returns once it was told."""
+        """Send the command, and return once it is sent."""
 
 
 class HostPower:
@@ -51,7 +51,7 @@ class HostPower:
 
     @classmethod
     def of(cls, testbed: Testbed, host: str) -> Self:
-        """That of a host of a testbed. Raises InputError for one that nothing switches, and as above."""
+        """Return the power of a host of a testbed. Raises InputError for one without a switch, and as above."""
         if host not in testbed.hosts:
             raise InputError(f"testbed {testbed.name} has no host {host}", remedy=f"it has {', '.join(testbed.hosts)}")
         if (spec := testbed.hosts[host].power) is None:
@@ -71,7 +71,7 @@ class HostPower:
         while self.is_on() is not on:
             if time.monotonic() > until_s:
                 raise HostError(
-                    f"its switch was told to turn {_word(on=on)}, and says {_word(on=not on)} after {SWITCH_S:g} s", host=self._host
+                    f"its switch should turn {_word(on=on)}, and reports {_word(on=not on)} after {SWITCH_S:g} s", host=self._host
                 )
             time.sleep(_LOOK_S)
 
@@ -120,7 +120,7 @@ class PlugSwitch:
         self._root = urlsplit(spec.url).path.rstrip("/")
 
     def is_on(self) -> bool:
-        """As the Switch."""
+        """Return the state, as the Switch."""
         n = self._spec.channel
         match self._spec.model:
             case "shelly":
@@ -133,7 +133,7 @@ class PlugSwitch:
                 return _mfi(mfi.MfiSession(self._spec).ask(mfi.SENSORS), n)
 
     def turn(self, *, on: bool) -> None:
-        """As the Switch."""
+        """Turn, as the Switch."""
         n = self._spec.channel
         match self._spec.model:
             case "shelly":
@@ -185,7 +185,7 @@ class SnmpSwitch:
         self._spec = spec
 
     def is_on(self) -> bool:
-        """As the Switch."""
+        """Return the state, as the Switch."""
         from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- pysnmp is an extra
 
         spec = self._spec
@@ -196,7 +196,7 @@ class SnmpSwitch:
         return found == spec.told_on
 
     def turn(self, *, on: bool) -> None:
-        """As the Switch."""
+        """Turn, as the Switch."""
         from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- as above
 
         asked_once(self._spec, self._spec.on if on else self._spec.off)
@@ -209,14 +209,14 @@ class IpmiSwitch:
         self._spec = spec
 
     def is_on(self) -> bool:
-        """As the Switch."""
+        """Return the state, as the Switch."""
         said = self._ask("status").strip()
         if said not in ("Chassis Power is on", "Chassis Power is off"):
             raise ValueError(f"ipmitool said {said[:SHOWN]!r}")
         return said.endswith("on")
 
     def turn(self, *, on: bool) -> None:
-        """As the Switch. Off is at once, without the system's knowing."""
+        """Turn, as the Switch. Off is at once, without the system's knowledge."""
         self._ask(_word(on=on))
 
     def _ask(self, word: str) -> str:
@@ -237,14 +237,14 @@ class RedfishSwitch:
         self._system = spec.system
 
     def is_on(self) -> bool:
-        """As the Switch."""
+        """Return the state, as the Switch."""
         state = self._get(self._named()).get("PowerState")
         if state not in ("On", "Off", "PoweringOn", "PoweringOff"):
             raise ValueError(f"its PowerState is {str(state)[:SHOWN]!r}")
         return state in ("On", "PoweringOff")
 
     def turn(self, *, on: bool) -> None:
-        """As the Switch. Off is at once, without the system's knowing."""
+        """Turn, as the Switch. Off is at once, without the system's knowledge."""
         reset = self._get(self._named()).get("Actions", {}).get("#ComputerSystem.Reset", {})
         target = reset.get("target") if isinstance(reset, dict) else None
         if not isinstance(target, str) or not target.startswith("/redfish/"):
@@ -274,14 +274,14 @@ class CommandSwitch:
         self._spec = spec
 
     def is_on(self) -> bool:
-        """As the Switch."""
+        """Return the state, as the Switch."""
         said = self._run(self._spec.status).strip()
         if said not in ("on", "off"):
             raise ValueError(f"`{self._spec.status}` printed {said[:SHOWN]!r}, neither on nor off")
         return said == "on"
 
     def turn(self, *, on: bool) -> None:
-        """As the Switch."""
+        """Turn, as the Switch."""
         self._run(self._spec.on if on else self._spec.off)
 
     def _run(self, command: str) -> str:

@@ -1,4 +1,4 @@
-"""What a text may show: the one place that takes out of it what a terminal would obey."""
+"""Printable text: the one place that removes what a terminal would obey."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text of several lines with tabs, which both stay."""
+    """Return a printable text of several lines with tabs, which both stay."""
     return _TO_LOOK_AT_IN_LINES.sub(_shown, text)
 
 

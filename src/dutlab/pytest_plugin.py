@@ -49,11 +49,11 @@ class MeasuredFigure:
         return self.summary.interval.high if self.summary.interval else self.summary.high
 
     def is_at_least(self, limit: float) -> bool:
-        """Whether the whole interval is: proven. Neither this nor is_below() is so where the interval holds the limit."""
+        """Return whether the whole interval is: proven. Neither this nor is_below() is true where the interval holds the limit."""
         return self.low >= limit
 
     def is_below(self, limit: float) -> bool:
-        """Whether the whole interval is: proven."""
+        """Return whether the whole interval is: proven."""
         return self.high < limit
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class MeasuredRun:
 
 
 class Dutlab:
-    """Runs experiments for a test, each as a process of its own that puts back what it changes."""
+    """Runs experiments for a test, each as a separate process that puts back what it changes."""
 
     def __init__(self, folder: Path, *, must_run: bool) -> None:
         """Runs go into `folder`."""

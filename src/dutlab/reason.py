@@ -26,15 +26,16 @@ def reason_in(text: str) -> str:
     if _TRACEBACK in text:
         at = max(n for n, line in enumerate(lines) if _TRACEBACK in line)
         if raised := next((line for line in lines[at + 1 :] if not line[0].isspace()), ""):
-            return _short(raised)
+            return shortened(raised)
     said = [line for line in lines if not _NO_REASON.match(line)]
     for pattern in (_of_system(), _SAYS_SO):
         if found := next((line for line in said if pattern.search(line)), ""):
-            return _short(found)
+            return shortened(found)
     return " ".join(" ".join(lines).split())[-MOST:]
 
 
-def _short(line: str) -> str:
+def shortened(line: str) -> str:
+    """Return a line of a program's output for a message: at most MOST characters."""
     words = " ".join(line.split())
     return words if len(words) <= MOST else f"{words[: MOST - 1]}…"
 

@@ -1,4 +1,4 @@
-"""What a figure is of: the links or drives it was measured on, the direction, and the part of the measurement it belongs to.
+"""Subject of a figure: the links or drives it was measured on, the direction, and the part of the measurement it belongs to.
 
 A figure is a measure, a subject and a value: `lower_pps` (dutlab.measures) of links a and b together, for the goal `ndr`, is 1.2 million.
 The measure says how to read the number, the subject what it was taken of; neither is guessed from the name of the other.
@@ -35,7 +35,7 @@ EACH = "*"
 
 
 class Way(Enum):
-    """Which way the data goes that is meant."""
+    """Direction of the data."""
 
     FORWARD = "forward"
     """From source to sink; also where there is no other, and where reads and writes are counted together."""
@@ -49,12 +49,12 @@ class Way(Enum):
 _BACKS = {Way.FORWARD: (False,), Way.BACK: (True,), Way.BOTH: (False, True)}
 _OF_DRIVES = (Way.READ, Way.WRITE, Way.TRIM)
 WAYS_OF_DRIVES: Mapping[str, Way] = {way.value: way for way in _OF_DRIVES}
-"""By their words, in the order of tables."""
+"""Directions by their words, in the order of tables."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What one figure is of. Raises ValueError for the name of a place that a text could not keep apart from others."""
+    """Subject of one figure. Raises ValueError for the name of a place that a text could not keep apart from others."""
 
     places: tuple[str, ...]
     way: Way = Way.FORWARD
@@ -93,17 +93,17 @@ class Subject:
 
     @property
     def is_sum(self) -> bool:
-        """Whether several flows are in it."""
+        """True if several flows are in it."""
         return len(self.places) > 1 or self.way is Way.BOTH
 
     @property
     def is_back(self) -> bool:
-        """Whether it is of the frames that go back, and of no others."""
+        """True if it is of the frames that go back, and of no others."""
         return self.way is Way.BACK
 
     @cached_property
     def place(self) -> str:
-        """Where its figures are among those of a trial: `a`, `a.back`, `a+a.back`, `a+b`."""
+        """Place of its figures among those of a trial: `a`, `a.back`, `a+a.back`, `a+b`."""
         return joined(self.flows)
 
 
@@ -119,7 +119,7 @@ def back_of(place: str) -> str:
 
 
 def joined(flows: Iterable[str]) -> str:
-    """What the sum of flows or places is called."""
+    """Return the name of the sum of flows or places."""
     return _TOGETHER.join(flows)
 
 
@@ -141,7 +141,7 @@ def places_in(text: str) -> Subject:
 
 
 def whole_of(places: Iterable[str], usual: str = "") -> str:
-    """Of the places of figures the one with the most flows, which has the figures of the whole cell: `usual` if it is one of them.
+    """Return the place with the most flows, which has the figures of the whole cell: `usual` if it is one of them.
 
     `usual` too where there is none.
     """
@@ -157,10 +157,10 @@ class FigureName(NamedTuple):
     """A figure among those of one place."""
 
     part: str
-    """Of the measurement; empty for the whole."""
+    """Part of the measurement; empty for the whole."""
     measure: str
     way: Way | None = None
-    """Where the place does not say it: of drives, and of what steps of a user's own print of both directions."""
+    """Direction, where the place does not say it: of drives, and of what a user's step prints of both directions."""
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -204,7 +204,7 @@ def step_part(phase: str, number: int) -> str:
 
 
 def is_step(part: str) -> bool:
-    """Whether a part is a step, or what a program did in one."""
+    """Return whether a part is a step, or a program's output in one."""
     return _PART in part
 
 
@@ -214,7 +214,7 @@ def run_part(number: int) -> str:
 
 
 def run_of(part: str) -> tuple[int, str]:
-    """Which run of a program in its step a part is of, from 1, and the part of that run: 2 and `x` of `run_2/x`."""
+    """Return which run of a program in its step a part is of, from 1, and the part of that run: 2 and `x` of `run_2/x`."""
     run, _, rest = part.partition(_PART)
     number = run.removeprefix(_RUN)
     return (int(number), rest) if run.startswith(_RUN) and number.isdecimal() else (1, part)

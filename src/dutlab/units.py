@@ -19,7 +19,7 @@ FrameBytes = NewType("FrameBytes", int)
 """An Ethernet frame with FCS: 64 is the shortest legal one."""
 
 MOST_DIGITS = 15
-"""Of a whole number; one of more could not be told from its neighbour in a float."""
+"""Most digits of a whole number: with more, a float could not distinguish it from its neighbour."""
 FCS_BYTES = 4
 ETH_L1_OVERHEAD_BYTES = 7 + 1 + 12  # preamble, start delimiter, inter-frame gap (IEEE 802.3)
 SHORTEST_FRAME = FrameBytes(64)

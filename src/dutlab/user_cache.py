@@ -1,4 +1,4 @@
-"""Where dutlab keeps what it can find again: XDG_CACHE_HOME/dutlab, or ~/.cache/dutlab."""
+"""Cache of what dutlab can find again: XDG_CACHE_HOME/dutlab, or ~/.cache/dutlab."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from dutlab.subject import each_part, figure_name, part_figure
 
 
 class LoadPattern(enum.Enum):
-    """How often and how steadily one trial loads the DUT."""
+    """Number and steadiness of the loads of one trial."""
 
     STEADY = "steady"
     """Once, at one rate from beginning to end."""
@@ -28,7 +28,7 @@ class LoadPattern(enum.Enum):
 
 
 class Headroom(enum.Enum):
-    """Which figures are compared with those of the rig without the DUT."""
+    """Figures that are compared with those of the rig without the DUT."""
 
     NONE = "none"
     EACH_WAY = "each way"
@@ -36,11 +36,11 @@ class Headroom(enum.Enum):
     TOGETHER = "together"
     """Figures of all directions together, under the name of the links."""
     FULL_SPEED = "full speed"
-    """The rig at full speed is half of the answer: its figures stand beside the DUT's, and no other load is calibrated."""
+    """The rig at full speed is half of the answer: its figures are shown with the DUT's, and no other load is calibrated."""
 
 
 class Rescoring(enum.Enum):
-    """What its trials are to `dutlab rescore`, which says what they tell under each definition of a limit."""
+    """Role of its trials for `dutlab rescore`, which scores them under each definition of a limit."""
 
     NO = "no"
     ALONE = "alone"
@@ -67,10 +67,10 @@ ANY_FIGURES = "dutlab.report.sections.tool_figures:section"
 
 @dataclass(frozen=True)
 class WorkloadPlug:
-    """What a workload is made of. A default means that there is none of it; paths are `module:name`."""
+    """Parts of a workload. A default means that there is none; paths are `module:name`."""
 
     name: str
-    """As an experiment file calls it."""
+    """Name in an experiment file."""
     says: str = ""
     """What it measures, in a sentence."""
     settings: str = ""
@@ -78,7 +78,7 @@ class WorkloadPlug:
     method: str = ""
     """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
     tool: str = ""
-    """Takes (GeneratorSite, Cell) and returns what it measured; it drives a program of its own."""
+    """Takes (GeneratorSite, Cell) and returns what it measured; it drives a separate program."""
     readings: str = ""
     """Takes (Measured, Cell, all readings of the trial, the testbed's sensors) and returns it with the figures that readings make."""
     check: str = ""
@@ -86,9 +86,9 @@ class WorkloadPlug:
     section: str = "dutlab.report.sections.goodput:section"
     """The Builder of its section of the report; as it is, a table of modes and links."""
     shows_imports: bool = False
-    """Whether that section can also show figures of other tools' files, which have no setting of the workload."""
+    """True if that section can also show figures of other tools' files, which have no setting of the workload."""
     figures: tuple[str, ...] = USUAL
-    """What its cells are judged by: the first of these of which they have one or more, as figures separated by spaces.
+    """Main figures of its cells: the first of these of which they have one or more, as figures separated by spaces.
 
     `*/lower_pps` is that of every part (goal) of the measurement, `iops` that of each way too. Which side is better: dutlab.measures.
     """
@@ -98,7 +98,7 @@ class WorkloadPlug:
     headroom: Headroom = Headroom.NONE
     rescored: Rescoring = Rescoring.NO
     table: str = ""
-    """What its table of goodput is called where it has no section of its own; as its figure where nothing is given."""
+    """Title of its table of goodput where it has no section; that of its figure where nothing is given."""
     departs: str = ""
     """Takes a Cell and says where it departs from RFC 2544, in a sentence, or nothing."""
     style: str = ""
@@ -106,17 +106,17 @@ class WorkloadPlug:
     again: str = "dutlab.tools.raw_figures:rates"
     """Takes a KeptTrial and returns its figures, worked out again from its raw files; raises CannotRecompute."""
     place: str = "link"
-    """What its figures are of, in the words of answers: one link or drive."""
+    """Subject of its figures, in the words of answers: one link or drive."""
     finds_limit: bool = False
-    """Whether its method can offer the load at the limit that it found once more (`Measured.at_limit`)."""
+    """True if its method can offer the load at the limit that it found once more (`Measured.at_limit`)."""
     undisturbed: bool = False
     """Neither other work nor anything that the doctor finds changes its figures, so none of it is a reason to doubt them."""
     as_written: bool = False
-    """Whether its settings are measured in the order in which they are written, where no experiment file says otherwise."""
+    """True if its settings are measured in the order in which they are written, where no experiment file says otherwise."""
 
 
 def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; callers say its type
-    """What `module:name` names; its module is imported now. A name may have dots. Raises ImportError, AttributeError."""
+    """Return what `module:name` names; its module is imported now. A name may have dots. Raises ImportError, AttributeError."""
     module, _, name = path.partition(":")
     return reduce(getattr, name.split("."), importlib.import_module(module))
 
@@ -234,6 +234,18 @@ _PLUGS = (
         headroom=Headroom.EACH_WAY,
     ),
     WorkloadPlug(
+        "bloat",
+        says="Latency while TCP fills the queues, up, down and both at once: bufferbloat.",
+        settings="dutlab.spec.workloads.bloat:BloatWorkload",
+        method="dutlab.methods.bloat:measure",
+        check="dutlab.tools.iperf3.tcp:check",
+        section="dutlab.report.sections.bloat:section",
+        again="dutlab.tools.raw_figures:not_read",
+        figures=("latency_increase_p95_ns", "goodput_bps"),
+        load=LoadPattern.ONE,
+        as_written=True,
+    ),
+    WorkloadPlug(
         "loadtest",
         says="A ramp of load from nothing to a share of the line rate.",
         settings="dutlab.spec.workloads.loadtest:LoadtestWorkload",
@@ -319,6 +331,18 @@ _PLUGS = (
         open_without=(("setup_lower_per_s", "setup_upper_per_s"), ("concurrent_flows", "concurrent_upper_flows")),
     ),
     WorkloadPlug(
+        "stateful-nat",
+        says="Stateful NAT by RFC 9693: connections a second, throughput, loss, latency, tear-down, size of the table.",
+        settings="dutlab.spec.workloads.stateful_nat:StatefulNatWorkload",
+        method="dutlab.methods.stateful_nat.suite:measure",
+        section="dutlab.report.sections.stateful_nat:section",
+        figures=("establishment_lower_per_s throughput_pps capacity_connections tear_down_per_s",),
+        open_without=(
+            ("establishment_lower_per_s", "establishment_upper_per_s"),
+            ("capacity_connections", "capacity_upper_connections"),
+        ),
+    ),
+    WorkloadPlug(
         "connections",
         says="TCP connections with requests and answers: new ones a second, and most at once.",
         settings="dutlab.spec.workloads.connections:ConnectionsWorkload",
@@ -331,7 +355,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "steps",
-        says="Commands of your own on the hosts, in four phases.",
+        says="Your own commands on the hosts, in four phases.",
         settings="dutlab.spec.workloads.steps:StepsWorkload",
         tool="dutlab.tools.steps.steps:measure",
         section="dutlab.report.sections.steps:section",
@@ -415,14 +439,14 @@ def plug_of(name: str) -> WorkloadPlug:
 
 
 def main_figures(workload: str, names: Iterable[str]) -> list[str]:
-    """Of the figures of a cell those that it is judged by; several where a search had several goals."""
+    """Return the main figures of a cell; several where a search had several goals."""
     held = list(dict.fromkeys(names))
     choices = (figures.split() for figures in plug_of(workload).figures)
     return next((found for figures in choices if (found := [name for name in held if {name, each_part(name)} & {*figures}])), [])
 
 
 def is_open(workload: str, figure: str, held: Collection[str]) -> bool:
-    """Whether a record with the figures `held` has only a bound of `figure`: its method came to no value that is too much."""
+    """Return whether a record with the figures `held` has only a bound of `figure`: its method came to no value that is too much."""
     part, measure, _ = figure_name(figure)
     return any(of == measure and part_figure(part, upper) not in held for of, upper in plug_of(workload).open_without)
 

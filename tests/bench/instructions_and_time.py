@@ -19,6 +19,8 @@ from statistics import correlation, median
 
 from dutlab.cli.one_workload import as_yaml
 from dutlab.cli.versions import rules_mode
+from dutlab.dut.linux_exact import in_words
+from dutlab.dut.linux_exact_words import GuestWords
 from dutlab.hosts.kernels import MODULES, newest_kernel, release_of
 from dutlab.hosts.local import LocalHost
 from dutlab.report.questions.cells import rates_by_mode
@@ -31,7 +33,7 @@ from dutlab.tools.exact.machine import Machine, run_script, saved, version_of
 from dutlab.tools.exact.program import parse_console
 
 IN_LAB = ("router", "filter-empty", "filter-1", "filter-25", "filter-default", "nat-open", "nat")
-CHAIN = "table inet t {{ chain forward {{ type filter hook forward priority 0; policy accept; {} }} }}"
+CHAIN = "table inet t {{\n chain forward {{\n type filter hook forward priority 0; policy accept;\n {}\n }}\n}}"
 OWN = {f"rules-{n}": rules_mode(CHAIN.format(" ".join(f"tcp dport {port} drop;" for port in range(1, n + 1)))) for n in (10, 50, 100)}
 """Modes of nothing but rules that no frame meets."""
 
@@ -54,15 +56,17 @@ def own_ns(console: str, passes: int) -> float:
     return median(router - rig for rig, router in zip(each[::2], each[1::2], strict=True))
 
 
+def words_of(mode: str) -> GuestWords:
+    return in_words(mode, OWN[mode]["apply"] if mode in OWN else None)
+
+
 async def by_guest(machine: Machine, setting: ExactSetting, modes: Sequence[str], repeats: int, folder: Path) -> dict[str, float]:
     """Of each mode."""
     host, found = LocalHost("dut"), dict[str, float]()
     state = await saved(host, machine, folder)
     begin, *pair = passes_of(setting)
     for mode in modes:
-        console = await run_script(
-            host, machine, state, trial_script(setting, mode, OWN[mode]["apply"] if mode in OWN else None, [begin, *pair * repeats])
-        )
+        console = await run_script(host, machine, state, trial_script(setting, words_of(mode), [begin, *pair * repeats]))
         found[mode] = own_ns(console, repeats)
         print(f"  {mode}: {found[mode]:,.1f}", flush=True)
     return found
@@ -105,7 +109,8 @@ async def main() -> None:
     asked = parser.parse_args()
     kernel = newest_kernel()
     release = release_of(kernel)
-    words = (kernel, guest_image(MODULES / release, release), "max", await version_of(LocalHost("dut")))
+    programs = dict.fromkeys(program for mode in asked.modes for program in words_of(mode).programs)
+    words = (kernel, guest_image(MODULES / release, release, more=tuple(programs)), "max", await version_of(LocalHost("dut")))
     workload = ExactWorkload.model_validate({"frame_sizes": [asked.size], "frames": asked.frames})
     (drive,) = workload.drives(TestbedBounds({}, {}))
     setting = drive.setting

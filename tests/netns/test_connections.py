@@ -26,7 +26,7 @@ from processes import eventually
 from run_records import record_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connections" / "experiment.yaml"
-LOAD = ConnectionLoad("a", 200.0, 100, 1, 200, 1024, Seconds(10.0))
+LOAD = ConnectionLoad("a", 200.0, 100, 1, 200, "1024", Seconds(10.0))
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_the_ready_experiment_measures_connections_through_filter_and_nat(dutlab
     held = record["tables"]["concurrent_trials"][-1]
     assert (held["open_max_connections"], held["completed_connections"]) == (1000, 1000)
     assert held["tracked_flows"] >= 1000
-    said = dutlab("report", str(folder), "--print").stdout
+    said = dutlab("report", str(folder), "--print", "--verbose").stdout
     assert "Connections through the DUT" in said, said
 
 
@@ -78,14 +78,14 @@ async def test_who_refuses_is_told_by_the_sinks_own_counter(lab, connections):
 async def test_where_a_filter_drops_no_handshake_is_answered(lab, connections):
     rule = f"tcp dport {FIRST_PORT}-{FIRST_PORT + 15} drop"
     await on_dut(lab, f"table inet dropping {{ chain forward {{ type filter hook forward priority 0; {rule}; }}; }}")
-    load = ConnectionLoad("a", 200.0, 50, 1, 200, 1024, Seconds(0.5))
+    load = ConnectionLoad("a", 200.0, 50, 1, 200, "1024", Seconds(0.5))
     dropped = await connections.carry_out(load)
     assert (dropped.established, dropped.failed["no_handshake"], dropped.reset_by_path) == (0, dropped.begun, 0)
 
 
 async def test_connections_that_are_held_are_spread_over_processes_and_the_dut_knows_them_all(lab, connections, monkeypatch):
     monkeypatch.setattr("dutlab.tools.engine.connections.MOST_EACH", 150)
-    held = await connections.carry_out(ConnectionLoad("a", 300.0, 400, 1, 200, 1024, Seconds(20.0), hold=True))
+    held = await connections.carry_out(ConnectionLoad("a", 300.0, 400, 1, 200, "1024", Seconds(20.0), hold=True))
     assert held.completed == held.begun == held.open_max == 400
     assert held.transactions == 800
     assert len(json.loads(held.raw["connections.json"])["clients"]) == 3

@@ -170,3 +170,16 @@ def test_a_level_that_would_reboot_this_machine_is_named_before_anything_is_chan
     assert done.returncode == 3, done.stderr
     assert "cannot be rebooted" in done.stderr
     assert state(standing_lab) == found_at_first and not records(only_run(tmp_path))
+
+
+def test_a_slower_line_and_a_shaper_before_it_hold_frames_back_and_are_taken_away(dutlab, experiment, tmp_path):
+    text = HEAD.replace("{lab: three-node}", "{lab: two-routers, links: {a: {rate: 8Mbit/s, queue: 20ms}}}")
+    text = text.replace("iperf3: {streams: 1, omit: 0s, duration: 1s,", "sweep: {frame_sizes: [1000], rates: [1500pps], duration: 500ms,")
+    done = dutlab("run", experiment(text + 'factors: {mode: [router], shaper: ["off", fifo 4Mbit/s]}\n'))
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    slow, shaped = sorted(records(run), key=lambda record: record["cell"]["factors"]["shaper"], reverse=True)
+    sent, *came = slow["flows"][0]["sent_frames"], *(record["flows"][0]["received_frames"] for record in (slow, shaped))
+    assert came[1] < came[0] < sent, (sent, came)
+    assert len([check for check in slow["checks"] if "measured by" in check["found"]]) == 2, slow["checks"]
+    assert not pending_undo(read_journal(run / "journal.jsonl"))

@@ -149,7 +149,7 @@ async def test_the_ruleset_that_the_machine_loads_by_itself_stays_and_test_traff
     await dut.run(["nft", "insert", "rule", "ip", "kept", "onward", "drop"])
     assert "link a: a permitted flow passes" in bad(await MODES["filter-own"].verify(dut, lab.testbed, engine))
     own.unlink()
-    with pytest.raises(HostError, match=r"dut: it has no ruleset of its own in .*nftables\.conf; leave mode filter-own out"):
+    with pytest.raises(HostError, match=r"dut: it has no ruleset in .*nftables\.conf; leave mode filter-own out"):
         await MODES["filter-own"].apply(dut, lab.testbed)
 
 

@@ -40,7 +40,7 @@ def test_cycles_are_told_by_function_for_each_mode_and_for_their_difference(dutl
     assert "ksys_write" in stacks[0].read_text() or "tcp_sendmsg" in stacks[0].read_text()
     page = (folder / "report" / "report.html").read_text()
     assert "Where the cycles went: router" in page and "nat against router" in page
-    assert "Top functions: iperf3, dut" in dutlab("report", str(folder), "--print").stdout
+    assert "Top functions: iperf3, dut" in dutlab("report", str(folder), "--print", "--verbose").stdout
     left = subprocess.run(["pgrep", "-s", str(os.getsid(0)), "-x", "perf"], capture_output=True, check=False)
     assert not left.stdout
 

@@ -93,6 +93,18 @@ def test_four_hosts_send_to_one_port_and_every_frame_is_accounted_for(run: Run) 
     assert search["cell"]["links"] == ["a", "b", "c", "d"]
 
 
+def test_ipv4_and_ipv6_on_one_path_are_driven_at_once_with_an_account_each(run: Run) -> None:
+    need("engine", have_engine())
+    records = run("dual-stack", *of("sweep", *SWEEP, "rates=[1kpps]"))
+    sweeps = {"+".join(r["cell"]["links"]): r for r in records}
+    assert sweeps.keys() == {"ipv4", "ipv6", "ipv4+ipv6"}
+    for links, record in sweeps.items():
+        counts = {f["link"]: (f["intended_frames"], f["received_frames"] + f["lost_frames"] + f["refused_frames"]) for f in record["flows"]}
+        assert counts == dict.fromkeys(links.split("+"), (200, 200))
+    assert "172.16.0.2" in seen_by_sink(sweeps["ipv4+ipv6"], "ipv4")
+    assert "2001:2:0:1::2" in seen_by_sink(sweeps["ipv4+ipv6"], "ipv6")
+
+
 def test_hosts_of_one_network_are_measured_pair_by_pair_without_the_engine(run: Run, tmp_path: Path) -> None:
     need_program("iperf3")
     records = run("flat", *of("matrix", *TCP))

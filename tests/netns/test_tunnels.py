@@ -88,7 +88,7 @@ async def test_policies_drop_what_is_not_encrypted_and_leave_nothing_behind(lab:
     await dut.run(["ip", "-batch", "-"], stdin=policies.encode())
     assert await end.held(dut) == TunnelEndState({}, end.policies(lab.testbed))
     assert (await prober.probe(["a"]))[0].received == 0
-    with pytest.raises(HostError, match="dut: it has IPsec of its own"):
+    with pytest.raises(HostError, match="dut: it has other IPsec tunnels"):
         await end.undo(dut, lab.testbed)
     await carry_out(steps, hosts)
     assert await of_dut(dut) == before
@@ -159,7 +159,7 @@ async def test_the_source_agrees_on_keys_with_a_daemon_that_is_set_as_vyos_sets_
             await end.apply(source, tunnels)
     assert re.search(r"dutlab-a: #\d+, ESTABLISHED, IKEv2", (await source.run(["swanctl", "--list-sas"])).text)
     assert f"selected proposal: ESP:{chosen}/NO_EXT_SEQ" in (dut.folder / "log").read_text()
-    with pytest.raises(HostError, match="source: it has IPsec of its own"):
+    with pytest.raises(HostError, match="source: it has other IPsec tunnels"):
         await end.undo(source, lab.testbed)
     await carry_out([end.away(source, lab.testbed)], {"source": source})
     left = [await source.run(["swanctl", what]) for what in ("--list-conns", "--list-sas")]

@@ -147,6 +147,27 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
     assert "2001:db8:1::1 " not in in_it(box6, "ip", "neigh"), "who was asked for is forgotten again"
 
 
+async def test_a_bridge_between_two_ports_of_one_network_is_measured_where_it_is_called_one(dutlab, label, tmp_path):
+    lab = await labs.up("two-port-bridge", label=label)
+    host = NetnsHost("here", lab.namespaces["source"])
+    with pytest.raises(
+        PortRefused, match="are in one network; a router joins two networks; if the box is a bridge or a switch, add --bridge"
+    ):
+        await find(host, TwoPortRequest(PORTS))
+    found = await find(host, TwoPortRequest(PORTS, bridged=True))
+    assert found.testbed["links"]["a"]["addresses"] == ["192.168.1.2/24", "192.168.1.3/24"]
+    with pytest.raises(PortRefused, match="are not two hosts of one network"):
+        await find(host, TwoPortRequest(PORTS, bridged=True, addresses=(OURS[1], OURS[3])))
+    await labs.down(label)
+    done = dutlab("test", "--lab", "--bridge", *SHORT)
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    record = record_in(run / "trials" / "0001" / "record.json")
+    assert record["figures"]["a"]["half/load_pps"] > 0
+    assert {flow["balances"] for flow in record["flows"]} == {True}
+    assert all(check["passed"] for check in record["checks"])
+
+
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
@@ -154,6 +175,7 @@ async def test_of_ports_with_addresses_of_both_kinds_that_kind_is_taken_which_wa
         (("lo", "none-such"), 2, "there is no port none-such"),
         (("eth1",), 2, "name two ports"),
         (("lo", "none-such", "--gateway", "x"), 2, "--gateway is given 1 times"),
+        (("lo", "none-such", "--bridge", "--gateway", "::1", "--gateway", "::2"), 2, "--gateway: a bridge has none"),
         (("a", "b", "--force-port", "c"), 2, "--force-port c: not one of the two ports"),
     ],
 )

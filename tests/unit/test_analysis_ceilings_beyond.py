@@ -64,7 +64,7 @@ def test_published_calculators_agree_on_cbc_and_old_ciphers_are_the_sum_of_their
         (esp("aes-gcm"), Ip.V6, 1426), (esp("aes-gcm", nat_t=True), Ip.V6, 1418),
         (esp("aes-cbc-sha256"), Ip.V6, 1406), (esp("aes-cbc-sha256", nat_t=True), Ip.V6, 1406),
         (WireGuard(), Ip.V4, 1440), (WireGuard(), Ip.V6, 1420), (Vxlan(), Ip.V4, 1450), (Vxlan(), Ip.V6, 1430),
-        (BY_NAME["gre"], Ip.V4, 1476), (BY_NAME["ipip"], Ip.V4, 1480), (BY_NAME["gre"], Ip.V6, 1456),
+        (BY_NAME["gre"], Ip.V4, 1476), (BY_NAME["ipip"], Ip.V4, 1480), (BY_NAME["openvpn"], Ip.V4, 1448), (BY_NAME["gre"], Ip.V6, 1456),
     ],
     ids=str,
 )  # fmt: skip

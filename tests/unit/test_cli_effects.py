@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from click.testing import CliRunner, Result
 from dutlab.cli.effects import cost, effects
 from dutlab.cli.import_files import import_files as import_command
 from dutlab.errors import InputError
+from dutlab.report.questions.cells import rates_by_mode
+from dutlab.report.questions.sides import open_run
+from dutlab.store.record import TrialRecord
 from fake_run import Wanted, build
 
 APU2 = Path(__file__).parents[1] / "data" / "apu2-openbsd-factors.csv"
@@ -107,3 +111,16 @@ def test_the_cost_of_a_ramp_is_that_of_its_best_second(tmp_path: Path) -> None:
 
 def test_a_table_needs_the_name_of_its_column_of_values() -> None:
     assert "mbytes_per_s" in str(refused(effects, APU2))
+
+
+def test_each_level_of_a_factor_has_a_cost_of_its_own(run: Path) -> None:
+    measured = open_run(run)
+
+    def in_level(record: TrialRecord) -> TrialRecord:
+        level = {"flowtable": "software" if record.cell.repeat % 2 else "off"}
+        return record.model_copy(update={"cell": record.cell.model_copy(update={"factors": {**record.cell.factors, **level}})})
+
+    plain = rates_by_mode(measured)
+    split = rates_by_mode(replace(measured, records=[in_level(record) for record in measured.records]))
+    for place, of in plain.items():
+        assert set(split[place]) == {f"{mode} · flowtable {level}" for mode in of for level in ("off", "software")}

@@ -120,7 +120,7 @@ def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(lo
     modules = loaded[CONDUCT]
     assert heavy(modules) - {"pydantic", "jinja2"} == set()
     assert {name for name in modules if name.startswith(("dutlab.labs", "dutlab.tools.engine.", "dutlab.methods."))} == {
-        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_ports", "dutlab.methods.dut_tables",
+        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_ports", "dutlab.methods.dut_tables", "dutlab.methods.transfer_ports",
         "dutlab.tools.engine.clocks",
     }  # fmt: skip
     assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}

@@ -155,11 +155,10 @@ def _has_json(command: click.Command) -> bool:
 def test_every_command_that_measures_or_reads_has_json() -> None:
     without = [name for name, command in _leaves(dutlab, (), click.Context(dutlab)) if not _has_json(command)]
     acts = {
-        "undo", "lab up", "lab down", "lab shell", "plot", "claims", "attach", "note", "conductor convert", "export",
+        "lab up", "lab down", "lab shell", "conductor convert",
         "campaign keep", "campaign fetch", "campaign place", "campaign scheduler", "campaign worker",
     }  # they change something, or write files  # fmt: skip
-    others = {"verify-claim", "schema"}  # the exit status is all of the answer; it is JSON anyway
-    assert set(without) == acts | others
+    assert set(without) == acts | {"schema"}  # which is JSON anyway
 
 
 def test_what_reading_commands_print_is_json_alone(ended: Callable[..., Ended], tmp_path: Path) -> None:
@@ -172,14 +171,27 @@ def test_what_reading_commands_print_is_json_alone(ended: Callable[..., Ended], 
         ["cost", one, "--json"],
         ["rescore", one, "--json"],
         ["history", "firewall-modes", "--runs", str(tmp_path / "a"), "--json"],
-        ["query", "SELECT name FROM runs", "--runs", str(tmp_path / "a"), "--format", "json"],
-        ["report", one, "--format", "json", "-o", "-"],
+        ["query", "SELECT name FROM runs", "--runs", str(tmp_path / "a"), "--json"],
+        ["report", one, "--json"],
+        ["plot", one, "--json"],
+        ["claims", one, "--json"],
+        ["note", one, "a caveat", "--json"],
+        ["export", "csv", one, "-o", str(tmp_path / "x.csv"), "--json"],
+        ["undo", one, "--json"],
     ):
         code, out, err = ended(*words)
         assert code == (2 if words[0] == "check" else 0), (words, out, err)  # too few repeats for a check
         told = json.loads(out)
         if words[0] == "check":
             assert (told["kind"], told["seen"]) == ("CANNOT_TELL", None)
+        if "written" in told:
+            assert told["written"] and all(Path(path).is_file() for path in told["written"]), words
+        if words[0] == "claims":
+            code, out, _ = ended("verify-claim", *told["written"], "--json")
+            states = {claim["state"] for claim in json.loads(out)["claims"]}
+            assert (code == 0) is (states == {"holds"}), states
+        if words[0] == "undo":
+            assert (told["changes"], told["lab"], told["unreset"]) == (0, "", [])
         if words[0] == "report":
             validate(told, json.loads((CONTRACTS / "report.schema.json").read_text()))
 

@@ -183,3 +183,20 @@ def test_the_axis_of_far_ratios_has_round_ticks() -> None:
     rows = [RatioRow("a", 8.8, 8.8, 8.8, "neither", "no difference proven")]
     texts = [t.text for t in ET.fromstring(ratio_plot("p", "t", rows).svg()).iter("{http://www.w3.org/2000/svg}text")]
     assert [t for t in texts if t and t.replace(".", "").isdigit()] == ["0.2", "0.5", "1", "2", "5"]
+
+
+def test_two_curves_over_one_axis_are_drawn_one_below_the_other_with_the_same_colours():
+    lower = Curve(
+        "low", "Latency", "after", "at_s", "latency", "latency_ns", (Line("up", RAMP), Line("down", RAMP)), moments=(Moment(50.0, "ends"),)
+    )
+    plot = curve_plot(Curve("c", "Load and latency", "after", "at_s", "goodput", "goodput_bps", (Line("down", RAMP),), below=lower), [])
+    assert plot is not None and plot.explored is None and {"goodput, Mb/s", "latency, µs", "ends"} <= {*words_of(plot)}
+    found = [[y for _, y in path_of_all] for path_of_all in paths_of(plot, series_colour(1))]
+    assert len(found) == 2 and max(found[0]) < min(found[1]), "above and below"
+    assert len(paths_of(plot, series_colour(0))) == 1
+    assert curve_plot(Curve("c", "t", "x", "at_s", "y", "goodput_bps", (), below=lower), []) is None
+
+
+def paths_of(plot, colour):
+    found = re.findall(rf'<path d="([^"]+)" fill="none" stroke="{colour}" stroke-width="2"', plot.svg().decode())
+    return [[tuple(float(v) for v in p.split()) for p in d.lstrip("M").split("L")] for d in found]

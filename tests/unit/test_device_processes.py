@@ -15,7 +15,9 @@ from dutlab.spec.account import AccountSpec
 ME = os.getpid()
 
 
-def process(proc: Path, pid: int, name: str, *, parent: int = 1, cgroup: str = "/", fds: dict[int, tuple[str, str]] | None = None) -> Path:
+def process(
+    proc: Path, pid: int, name: str, *, parent: int = 1, cgroup: str = "/", fds: dict[int, tuple[str, str]] | None = None, environ: str = ""
+) -> Path:
     """`fds` is number → where it leads, and its fdinfo."""
     folder = proc / str(pid)
     for sub in ("ns", "fd", "fdinfo"):
@@ -23,6 +25,7 @@ def process(proc: Path, pid: int, name: str, *, parent: int = 1, cgroup: str = "
     (folder / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0\n")
     (folder / "cgroup").write_text(f"4:cpu:{cgroup}\n0::{cgroup}\n")
     (folder / "ns" / "net").write_text("")
+    (folder / "environ").write_text(environ)
     for fd, (to, info) in (fds or {}).items():
         (folder / "fd" / str(fd)).symlink_to(to)
         (folder / "fdinfo" / str(fd)).write_text(info)
@@ -70,9 +73,20 @@ def test_what_lives_in_a_hosts_namespace_or_holds_a_port_is_the_device(proc: Pat
     assert list(DeviceProcesses(ports=frozenset({"tap-dut"}), proc=proc)()) == [11, 12]
 
 
+def test_what_dutlab_started_as_the_dut_is_the_device_although_it_descends_from_dutlab(proc: Path) -> None:
+    variable = "PATH=/bin\0DUTLAB_DEVICE=/var/tmp/x\0"
+    process(proc, 20, "sh", parent=ME, environ=variable)
+    process(proc, 21, "ovs-vswitchd", parent=20, environ=variable)
+    process(proc, 22, "ovs-vswitchd", environ=variable)  # of another run
+    process(proc, 23, "iperf3", parent=ME, environ="NOT_DUTLAB_DEVICE=1")
+    assert list(DeviceProcesses(ports=frozenset({"tap-none"}), proc=proc)()) == [12, 20]
+
+
 async def test_a_host_over_ssh_is_asked_for_the_processes_of_its_device() -> None:
     own_group = Path("/proc/self/cgroup").read_text().splitlines()[0].rpartition(":")[2].strip("/")
     name = Path(f"/proc/{ME}/comm").read_text().strip()
-    for account in (AccountSpec(processes=(name,)), *([AccountSpec(cgroups=(own_group,))] if own_group else [])):
-        found = (await RemoteAccount(LocalHost("far"), account).read())["far"]
+    by_group = [RemoteAccount(LocalHost("far"), AccountSpec(cgroups=(own_group,)))] if own_group else []
+    by_name = RemoteAccount(LocalHost("far"), AccountSpec(processes=(name,))), RemoteAccount(LocalHost("far"), started=lambda: (name,))
+    for reader in (*by_name, *by_group):
+        found = (await reader.read())["far"]
         assert found.programs is not None and ME in found.programs

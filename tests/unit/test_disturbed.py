@@ -315,6 +315,11 @@ def test_the_rate_per_cpu_second_is_of_the_time_that_the_load_was_on() -> None:
     assert of_frames["forwarded_frames_per_work"] == pytest.approx(6e6 / 0.4 * 2e-5)
     assert all("instructions_per_frame" not in of for of in frames), "this machine did not count them"
     assert [of["forwarded_frames_per_cpu_s"] for of in frames] == [sweep.setting.loaded_s * 1e6 / 0.4, 6e6 / 0.4]
+    polling = with_rate_per_cpu_second(
+        Measured({"a": {"received_pps": 1e6}}), sweep, found, ("napi/in-a-", "iperf3"), 5e6, shares={"iperf3": 0.4}
+    ).figures["a"]
+    assert polling["forwarded_frames_per_cpu_s"] == pytest.approx(5e6 / (0.4 + 0.4 * 1.5)), "what polls in vain forwards nothing"
+    assert polling["received_frames_per_cpu_s"] == pytest.approx(5e6 / (2.0 - 0.6 * 1.5))
     for unknown in ({}, {"source": found[THIS_MACHINE]}, {THIS_MACHINE: replace(found[THIS_MACHINE], run_s=0.0, threads={})}):
         assert "goodput_bits_per_cpu_s" not in with_rate_per_cpu_second(Measured({"a": {"goodput_bps": 8e9}}), cell, unknown).figures["a"]
 

@@ -111,7 +111,7 @@ async def test_a_refusal_of_vpp_with_status_0_and_of_strongswan_is_told_in_its_w
         await ends.made("ipsec", hosts).apply(hosts["dut"], ends.bed)
 
 
-@pytest.mark.parametrize(("swan", "said"), [("down", "strongSwan"), ("theirs", "IPsec of its own")])
+@pytest.mark.parametrize(("swan", "said"), [("down", "strongSwan"), ("theirs", "other IPsec tunnels")])
 async def test_a_strongswan_that_is_not_there_or_not_ours_is_refused(swan: str, said: str) -> None:
     ends = OF["vyos"]
     hosts = ends.hosts(swan=swan)

@@ -23,6 +23,8 @@ def test_the_rulesets_of_the_modes(golden):
     """A router has none, filter-empty asks for the state and accepts all, filter-default drops all but new flows outwards, nat masquerades."""
     of = {"router": nft_rules.no_ruleset(), "filter-empty": nft_rules.filter_empty(), "filter-default": nft_rules.filter_default(LAB)}
     of |= {"nat": nft_rules.nat(LAB), "nat-open": nft_rules.nat_open(LAB)}
+    ports = LAB.ports_of("dut")
+    of |= {f"flowtable of {mode}": nft_rules.fast_path(ports, of[mode], hardware=mode == "nat") for mode in ("router", "nat")}
     golden.check("rules-nft.txt", "".join(f"# {mode}\n{rules}" for mode, rules in of.items()))
 
 

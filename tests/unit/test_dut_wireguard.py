@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ class End:
         self.told.append(stdin.decode())
         made = stdin.count(b"wg genkey")
         ports = '[{"ifname": "out", "mtu": 9000}, {"ifname": "in", "mtu": 1500}, {"ifname": "eth0", "mtu": 1500}]'
-        said = ports if list(argv) == ["ip", "-j", "link"] else f"public-of-{self.name}\n" * made
+        keys = "".join(f"public-of-{self.name}-{n}\n" for n in range(made))
+        said = ports if list(argv) == ["ip", "-j", "link"] else keys
         return Done(self.name, tuple(argv), 0, said.encode(), b"", 0.0, 0.0)
 
 
@@ -45,20 +47,38 @@ links: {a: {path: [source:eth0, dut:in, dut:out, sink:eth0], addresses: [10.0.0.
 
 async def test_each_end_is_told_the_others_public_key_and_only_the_sinks_port_leads_into_the_tunnel(tmp_path: Path) -> None:
     (tmp_path / "bed.yaml").write_text(BED)
-    bed, dut, source = load_testbed(tmp_path / "bed.yaml"), End("dut"), End("source")
-    mode = wireguard_modes(NoRouter(), {"source": source})["wireguard"]
+    bed, dut, source, sink = load_testbed(tmp_path / "bed.yaml"), End("dut"), End("source"), End("sink")
+    mode = wireguard_modes(NoRouter(), {"source": source, "dut": dut, "sink": sink})["wireguard"]
     await mode.apply(dut, bed)
     for end, other in ((dut, "source"), (source, "dut")):
         made, peer = end.told[-2:]
         assert "mtu 1440" in made
-        assert f"peer public-of-{other} " in peer
+        assert f"public-of-{other}-0" in peer
         assert f"public-of-{end.name}" not in peer
-    assert "allowed-ips 10.0.0.2/32 endpoint 10.0.0.2:51820" in dut.told[-1]
+    assert "AllowedIPs = 10.0.0.2/32\nEndpoint = 10.0.0.2:51820" in dut.told[-1]
     assert "rule add iif out to 10.0.0.2/32 lookup 51820" in dut.told[-1]
     assert "allowed-ips 10.1.0.2/32 endpoint 10.0.0.1:51820" in source.told[-1]
+    assert sink.told == []
     undone = await mode.undo(dut, bed)
     rule = next(text for told in dut.told for text in told.splitlines() if text.startswith("ip rule add")).removeprefix("ip rule add ")
     assert any(f"ip rule del {rule} " in step.stdin for step in undone if step.host == "dut")
+
+
+async def test_of_a_thousand_peers_sixteen_have_an_end_at_the_source_and_the_sink_knows_the_way_back(tmp_path: Path) -> None:
+    (tmp_path / "bed.yaml").write_text(BED)
+    bed, dut, source, sink = load_testbed(tmp_path / "bed.yaml"), End("dut"), End("source"), End("sink")
+    mode = wireguard_modes(NoRouter(), {"source": source, "dut": dut, "sink": sink})["wireguard"].with_tunnels(1000)
+    steps = await mode.undo(dut, bed)
+    await mode.apply(dut, bed)
+    peers = re.findall(r"PublicKey = (\S+)\nAllowedIPs = (\S+)\n", dut.told[-1])
+    assert len(peers) == len(dict(peers)) == 1000
+    assert [allowed for key, allowed in peers if "source" in key] == [
+        "10.0.0.2/32", *(f"100.64.{n // 256}.{n % 256}/32" for n in (66, 133, 199, 266, 333, 399, 466, 532, 599, 666, 732, 799, 865, 932, 999))
+    ]  # fmt: skip
+    assert source.told[-1].count("wg set") == 16
+    assert sink.told == ["route add 100.64.0.0/20 via 10.1.0.1 dev eth0\n"]
+    undone = {host: "".join(step.stdin for step in steps if step.host == host) for host in ("source", "sink")}
+    assert undone["source"].count("rule del from 100.64.") == 15 and "route del 100.64.0.0/20 via" in undone["sink"]
 
 
 def test_a_lab_without_it_names_the_one_that_has_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from ipaddress import ip_address
 
 import jsonschema
 import pytest
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from dutlab.methods.ports import Stretch
 from dutlab.spec.links import Port
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.tools.engine.load import Direction
+from dutlab.tools.engine.load import Direction, EngineLoad
 from dutlab.units import Pps, Seconds
 from engine_agent import BED, SCHEMA, asked, offer
 
@@ -172,3 +173,33 @@ async def test_both_ways_at_once_each_port_sends_and_receives_and_all_begin_at_o
     assert [q["half"] for log in logs for q in log if q["op"] == "start"] == ["receive", "send"] * 2
     assert len(instants) == 1 and min(instants) > time.monotonic_ns() - 10**9
     assert sum(q["op"] == "open" for log in logs for q in log) == 4
+
+
+async def test_a_port_that_learns_reads_frames_and_answers_them_by_what_it_learned(engine, tmp_path):
+    one, connections = engine(), Traffic.model_validate({"flows": {"count": 9, "source_ports": 9}})
+    begun = await one.offer(replace(offer("a"), learns=True, frames=9, traffic=connections))
+    await one.offer(replace(offer("a"), directions=Directions.BOTH, answers_learned=True, traffic=connections))
+    requests = [q for log in asked(tmp_path) for q in log]
+    opened = [(q["port"], q["backend"]) for q in requests if q["op"] == "open"]
+    assert [backend for port, backend in opened if port.startswith("source")] == ["auto", "auto"]
+    assert [backend for port, backend in opened if port.startswith("sink")] == ["af_packet", "auto"]
+    sends = [q["send"] for q in requests if "send" in q]
+    (first,) = [send for send in sends if send["streams"][0].get("frames") == 9]
+    loads = [send for send in sends if send is not first]
+    assert "duration_ns" not in first
+    (learning,) = [q["receive"] for q in requests if "learn" in q.get("receive", {})]
+    assert [learning["learn"]] == learning["streams"] == [first["streams"][0]["stream"]]
+    streams = {load["streams"][0]["source"]: load["streams"][0] for load in loads}
+    assert (streams["172.16.10.2"]["learned"], "flows" in streams["172.16.10.2"]) == (True, False)
+    assert ("learned" in streams["172.16.0.2"], "flows" in streams["172.16.0.2"]) == (False, True)
+    assert begun.learned == {}, "this agent learns nothing"
+
+
+def test_frames_that_go_back_as_answers_have_the_addresses_of_what_they_answer():
+    ends = Port(host="source", interface="eth-a"), Port(host="sink", interface="eth-a")
+    there = Direction("a", "a", *ends, "172.16.0.2", "172.16.10.2", "02:00:00:00:00:01", 49152, isolated=True)
+    back = replace(there, name="a.back", sends_on=ends[1], receives_on=ends[0], source=there.destination, destination=there.source)
+    load = EngineLoad(replace(offer("a"), directions=Directions.BOTH, back_answers=True, answered=ip_address("198.51.100.9")))
+    (forward,), (answer,) = (load.send_plan(of, 1)["streams"] for of in (there, back))
+    assert "answers" not in forward and forward["source"] == "172.16.0.2"
+    assert (answer["answers"], answer["source"], answer["destination"]) == (True, "198.51.100.9", "172.16.10.2")

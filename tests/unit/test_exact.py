@@ -105,6 +105,7 @@ def test_a_frame_that_is_lost_or_comes_twice_or_is_foreign_makes_a_trial_void(at
     ("console", "qemu", "kind", "said"),
     [
         ("dutlab: ready\ndutlab: said /dev/stdin:4:9-13: Error: syntax\ndutlab: failed mode\n", "", GuestEnd.MODE, "/dev/stdin:4:9-13: Error: syntax"),
+        (f"dutlab: said {'x' * 9000}\ndutlab: failed mode\n", "", GuestEnd.MODE, f"{'x' * 199}…"),
         ("dutlab: failed no module veth\n", "", GuestEnd.PART, "no module veth"),
         ("dutlab: pass 1\ndutlab: late\n", "", GuestEnd.LATE, "dutlab: pass 1 / dutlab: late"),
         ("Decoding failed\n\n -- System halted", "", GuestEnd.NO_BOOT, "Decoding failed / -- System halted"),

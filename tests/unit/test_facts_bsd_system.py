@@ -73,7 +73,7 @@ def test_pfsense_says_what_it_is_in_freebsds_words() -> None:
         "machine.bios": "kenv: unable to get smbios.bios.version",
         "sysctls/net.inet.ip.fw.enable": "sysctl: unknown oid 'net.inet.ip.fw.enable'",
         "sysctls/net.inet.rss.enabled": "sysctl: unknown oid 'net.inet.rss.enabled'",
-        "interfaces/ixl2/channels": "not told",
+        "interfaces/ixl2/channels": "not stated",
     }
 
 

@@ -9,6 +9,7 @@ import platform
 from click.testing import CliRunner
 
 from dutlab.cli.main import dutlab
+from dutlab.report.sections.facts import fact_summary
 from dutlab.systems.linux_facts import text as facts
 
 
@@ -57,11 +58,22 @@ def test_this_machine_is_told_as_json_and_as_lines():
     (facts,) = json.loads(done.output).values()
     assert facts["kernel"]["release"] == platform.release()
     assert list(facts["interfaces"]) == ["lo"]
-    lines = told("--port", "lo").output.splitlines()
+    lines = told("--port", "lo", "--all").output.splitlines()
     assert f"kernel.release: {platform.release()}" in lines
     assert any(line.startswith("interfaces.lo.mtu: ") for line in lines)
     absent = [line.startswith("absent.") for line in lines]
     assert absent == sorted(absent), "why facts are absent is told last"
+    summary = dict(line.split(": ", 1) for line in told("--port", "lo").output.splitlines() if ": " in line)
+    assert platform.release() in summary["system"] and "MTU 65536" in summary["port lo"] and len(summary) <= 40 < len(lines)
+
+
+def test_a_summary_lists_some_ports_and_counts_the_others():
+    port = {"driver": "ixgbe", "speed_mbps": 10000, "mtu": 9000, "channels": {"now": {"combined": 4}, "most": {"combined": 63}}}
+    rows = dict(fact_summary({"cpu": {"cores": 1}, "memory_bytes": 16e9, "interfaces": {f"eth{n}": port for n in range(20)}}))
+    assert rows["port eth0"] == "ixgbe, 10 Gb/s, MTU 9000, 4 of 63 queues"
+    assert (rows["processor"], rows["memory"], rows["and"]) == ("1 core", "16.0 GB", "8 more ports")
+    odd = {"cpu": "none", "memory_bytes": "much", "interfaces": {"eth0": {"mtu": [], "channels": 3, "speed_mbps": "fast"}}, "drives": None}
+    assert dict(fact_summary(odd)).keys() <= {"port eth0"}, "facts of another version are no fault"
 
 
 def test_a_port_that_no_host_has_and_a_host_that_would_be_an_option_of_ssh_are_refused():

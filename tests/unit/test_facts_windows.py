@@ -69,7 +69,7 @@ async def test_machine_and_adapters_are_told_by_the_names_of_linuxs_facts() -> N
     assert (card["interrupt_moderation"], card["pause_frames"]) == (True, {"autonegotiate": False, "rx": True, "tx": True})
     kinds = {f.kind for f in examine(Inventory({"sink": found}))}
     assert kinds == {"one-queue", "interrupt-moderation", "flow-control", "driver-age", "slow-memory", "firewall-in-the-way"}
-    assert found["absent"]["interfaces/Ethernet 9/mtu"] == "not told"
+    assert found["absent"]["interfaces/Ethernet 9/mtu"] == "not stated"
 
 
 @pytest.mark.parametrize("stdout", ["", "[1]", "Get-CimInstance : Zugriff verweigert"])

@@ -48,7 +48,7 @@ FIGURES = (
 """Figures whose names are made of several parts, one of each kind."""
 NOT_FIGURES = frozenset(
     [
-        "age_ns", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_latest_ns", "back_ns", "back_within_s",
+        "age_ns", "agreed_connections", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_within_s",
         "began_s", "begins_latest_ns", "begins_ns", "begun_connections", "begun_flows", "begun_ns", "body_bytes", "bw_bytes", "card_error_ns", "clat_ns",
         "concurrent_trials", "connection_trials", "cpu_percent", "cpu_utilization_percent", "datagram_bytes", "drain_s", "duration_ns",
         "dutlab_run_ended_trials", "dutlab_run_trials", "ended_s", "estimate_s", "fill_per_s", "first_monotonic_ns", "fixed_bytes",
@@ -57,9 +57,12 @@ NOT_FIGURES = frozenset(
         "line_rate_bps_l1", "load_percent", "logical_sector_bytes", "loss_percent", "lost_percent", "lowest_pps", "max_ns", "mean_iops",
         "mean_ns", "memory_bytes", "message_bytes", "min_ns", "monotonic_ns", "mss_bytes", "ndr_loss_percent", "ndr_percent",
         "nf_conntrack_count", "offered_s", "omit_s", "open_max_connections", "overload_pps", "overload_s", "p50_ns", "p90_ns", "p999_ns",
+        "arrived_connections", "c0_connections", "capacity_trials", "cs_connections", "ct_connections", "different_connections", "empty_s",
+        "establishment_trials", "left_connections", "r0_per_s", "rs_per_s", "safe_per_s", "took_s", "validated_connections",
         "p99_ns", "pdr_loss_percent", "pdr_percent", "physical_sector_bytes", "rampup_s", "rate_percent", "reads_percent", "realtime_ns",
         "received_bytes", "received_monotonic_ns", "value_pps", "replied_monotonic_ns", "request_bytes", "reset_by_path_count", "reset_by_sink_count", "route_loss_ns",
-        "response_bytes", "rtt_p{}_ns", "rx_bps", "rx_pps", "sent_bytes", "sent_s", "sequence_bytes", "set_up_flows", "setup_trials",
+        "response_bytes", "rtt_p{}_ns", "rx_bps", "rx_pps", "sent_bytes", "sent_s", "sequence_bytes", "server_answers_count", "server_bytes", "server_closed_count", "server_closes_count",
+        "server_connections", "server_reset_count", "set_up_flows", "setup_trials",
         "share_percent", "sink_clock_ahead_ns", "size_bytes", "slat_ns", "started_s", "steady_s", "stopped_late_after_s", "t_s",
         "taken_flows", "target_percent", "threshold_percent", "to_pps", "to_s", "total_trials", "tracked_flows", "trial_s", "tx_bps",
         "tx_pps", "wait_s", "warmup_pps", "warmup_s", "window_bytes", "wire_bps", "without_power_ns", "wronged_frames", "{}_bps_l1",

@@ -100,6 +100,7 @@ async def test_a_box_without_a_way_in_is_back_once_frames_pass(state: Path, jour
 
     of = device(state, journal, **{"may-switch": True, "back-within": "10s"})
     of.dut, of.prober = BlackBox("dut"), Prober()  # type: ignore[assignment]
+    of.testbed = of.testbed.model_copy(update={"links": {"a": None}})
     await of.off()
     await of.on()
     assert of.prober.looks == 3 and await of.put_back()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cells import cell_of
 from dutlab.tools import json_text
-from dutlab.tools.iperf3.json_output import error_in, parse
+from dutlab.tools.iperf3.json_output import error_in, intervals_in, parse, round_trips_in
 from dutlab.tools.json_text import Unreadable, UnreadableError
 from dutlab.tools.raw_figures import KeptTrial, rates
 from import_files import CASES
@@ -286,3 +286,13 @@ def test_what_each_direction_carried_is_read_again_from_the_clients_report(direc
     bed = {"testbed": {"links": {"a": {"path": ["source:eth", "sink:eth"]}}}}
     found = rates(KeptTrial(cell, {"iperf3-a-client.json": changed(both)}, {}, bed))
     assert found == {place: {"goodput_bps": rate * 1e9} for place, rate in places.items()}
+
+
+def test_round_trips_are_told_by_the_end_that_sends_and_rates_by_both() -> None:
+    server = (DATA / "server.json").read_bytes()
+    told = json.loads(OK)["intervals"]
+    expected = [(s["end"], s["rtt"] * 1e3) for interval in told for s in interval["streams"]]
+    assert list(round_trips_in(OK)) == expected and expected
+    assert round_trips_in(server) == () and [i.goodput_bps for i in intervals_in(server)]
+    both = (DATA / "versions" / "3.12-bidir-client.json").read_bytes()
+    assert len(round_trips_in(both)) == 1 and len(intervals_in(both)) == len(intervals_in(both, back=True)) == 1

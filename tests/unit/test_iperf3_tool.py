@@ -15,12 +15,16 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolsMissing
 from dutlab.hosts.host import Done, no_such_program
 from dutlab.labs import description
+from dutlab.methods.transfer_ports import TransferLoad
+from dutlab.spec.traffic import Directions
 from dutlab.systems import SYSTEMS
 from dutlab.systems.linux import LINUX
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
 from dutlab.tools.iperf3.tcp import Iperf3
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
+from dutlab.tools.raw_figures import KeptTrial, rates
 from processes import LIMIT_S
 
 DATA = Path(__file__).parents[1] / "data" / "iperf3"
@@ -148,6 +152,24 @@ async def test_links_at_once_are_summed_under_their_joint_name_and_doubted_where
     assert [(d.kind, d.about) for d in (await tool.measure(cell(links=("a", "b")))).doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
 
 
+async def test_streams_are_shared_out_over_tunnels_with_a_client_each_and_counted_together():
+    tool, ends = fake()
+    one = cell(streams=3)
+    measured = await tool.measure(one.model_copy(update={"factors": {**one.factors, "tunnels": "100"}}))
+    asked = sorted((argv[argv.index("-B") + 1], argv[argv.index("-P") + 1]) for argv, _ in ends.clients)
+    assert asked == [("100.64.0.46", "1"), ("100.64.0.99", "1"), ("172.16.0.2", "1")]
+    assert measured.figures["a"]["goodput_bps"] == pytest.approx(3 * 28307347759.1236)
+    assert len([r for r in measured.readings if r.name == "goodput_bps"]) == 2
+    kept = KeptTrial(one, measured.raw, {}, {"testbed": BED.model_dump(mode="json", by_alias=True)})
+    assert rates(kept)["a"]["goodput_bps"] == measured.figures["a"]["goodput_bps"]
+    # One that began 4 s later: what all of them received, over the time from the first to the last end.
+    later = OK.replace(b"1795251746", b"1795251750", 1)
+    tool, _ = fake(lambda argv: (later if "172.16.0.2" in argv else OK, b"", 3.0))
+    apart = await tool.measure(one.model_copy(update={"factors": {**one.factors, "tunnels": "2"}}))
+    assert apart.figures["a"]["goodput_bps"] == pytest.approx(2 * 28307347759.1236 * 2 / (2 + 4), rel=1e-3)
+    assert [d.kind for d in apart.doubts] == [DoubtKind.NOT_TOGETHER]
+
+
 def test_pinning_is_only_where_cores_are_named_and_in_the_words_of_the_system():
     assert SYSTEMS["linux"].pinned((0, 2)) == ["taskset", "-c", "0,2"]
     assert SYSTEMS["freebsd"].pinned((0, 2)) == ["cpuset", "-l", "0,2"]
@@ -237,3 +259,16 @@ async def test_the_version_is_told_and_an_iperf3_that_cannot_be_used_is_named_at
         await iperf3.check(site, [cell(direction="bidir" if found == "iperf3 3.5" else "forward")])
     assert [(missing.tool, missing.host) for missing in caught.value.missing] == [("iperf3", "source"), ("iperf3", "sink")]
     assert all(found in missing.what and missing.remedy for missing in caught.value.missing)
+
+
+@pytest.mark.parametrize(("told", "began_s"), [(b"1795251746", 1795251746.5), (b"100", 100.0)])
+async def test_a_transfer_is_timed_by_the_sources_clock_read_at_its_receiver_and_asked_for_short_intervals(told, began_s):
+    ends = Ends(says(OK.replace(b"1795251746", told)), SERVER, ())
+    hosts = {name: Machine(name, ends) for name in ("source", "sink")}
+    report = await Iperf3Transfers(hosts, BED, {}).carry_out(TransferLoad("a", Directions.FORWARD, streams=2, seconds=2))
+    assert report.began_s == began_s
+    rates = [i["sum"]["bits_per_second"] for i in json.loads(SERVER)["intervals"] if not i["sum"]["omitted"]]
+    assert [r.goodput_bps for r in report.readings["a"]] == rates[: len(report.readings["a"])]
+    assert report.ended_s == report.readings["a"][-1].at_s and len(report.round_trips_ns["a"]) == 6
+    ((argv, _),) = ends.clients
+    assert argv[-2:] == ("-i", "0.2")

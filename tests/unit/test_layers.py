@@ -17,7 +17,15 @@ from shares import dealt
 
 ROOT = Path(__file__).parents[2]
 TABLE = tomllib.loads((ROOT / "tests" / "layers.toml").read_text())
-FOLDERS = {"faults": "tests/faults", "browser": "tests/browser", "servers": "tests/servers", "devices": "tests/devices", "vm": "tests/vm", "busy": "tests"}
+FOLDERS = {
+    "faults": "tests/faults",
+    "browser": "tests/browser",
+    "servers": "tests/servers",
+    "devices": "tests/devices",
+    "vm": "tests/vm",
+    "exact": "tests/vm",
+    "busy": "tests",
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +44,7 @@ def layers() -> ModuleType:
         ([], set()),
         (["README.md"], set()),
         (["src/dutlab/report/pages/html.py"], {"browser"}),
-        (["engine/xdp/src/lib.rs", "src/dutlab/store/object_store.py"], {"vm", "servers", "faults"}),
+        (["engine/xdp/src/lib.rs", "src/dutlab/store/object_store.py"], {"vm", "exact", "servers", "faults"}),
         (["Cargo.lock"], set(FOLDERS)),
         (["tests/layers.toml"], set(FOLDERS)),
     ],

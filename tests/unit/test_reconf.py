@@ -44,6 +44,7 @@ class Box:
     holds: bool = True
     breaks: bool = False
     made_share: float = 1.0
+    passes: bool = True
     entered: list[str] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     verified: list[str] = field(default_factory=list)
@@ -65,6 +66,9 @@ class Box:
     async def faults_of_mode(self, name):
         self.verified.append(name)
         return [] if self.holds else ["link a: a permitted flow passes: 0 of 10 probe frames arrived"]
+
+    async def passing_links(self):
+        return frozenset({"a"} if self.passes else ())
 
     async def offer(self, offer: Offer) -> Outcome:
         self._out = 0.0
@@ -124,6 +128,17 @@ def test_a_dut_that_does_not_come_back_has_no_time_and_a_note():
     assert found.notes[0] == "change 1, into: the DUT did not forward again within 5 s"
 
 
+@pytest.mark.parametrize(("out_s", "passes", "outage"), [(0.125, True, 125e6), (100.0, False, None), (100.0, True, None)])
+def test_a_device_that_fails_is_open_if_frames_pass_before_anybody_has_mended_it(out_s, passes, outage):
+    box = Box({"dead": out_s, "router": 0.0}, passes=passes)
+    found = run(box, cell(to="dead", failure=True, changes=2))
+    figures = found.figures["a"]
+    assert (figures["failure/open_ratio"], figures.get("failure/outage_ns")) == (float(passes), outage)
+    assert box.entered == ["dead", "router"] * 2 and box.verified == ["router"] * 2, "it is mended without load, and verified each time"
+    assert {row["direction"] for row in found.tables["changes"]} == {"failure"} and len(found.tables["changes"]) == 2
+    assert bool(found.notes) == (outage is None)
+
+
 def test_a_change_that_missed_the_load_has_no_time():
     found = run(Box({"nat": 0.5, "router": 0.5}, begins_late_s=3.0))
     assert "into/outage_ns" not in found.figures["a"]
@@ -151,7 +166,7 @@ def test_a_generator_that_never_begins_is_said():
             self._changed.set()
             return await super().offer(Offer(offer.links, offer.mix, offer.rate, offer.duration))
 
-    with pytest.raises(MeasurementError, match="over before the generator told"):
+    with pytest.raises(MeasurementError, match="over before the generator reported"):
         run(Mute({"nat": 0.1}))
 
 
@@ -180,7 +195,7 @@ def experiment(tmp_path, *, modes="", to="[own]", levels="[router]"):
 def test_a_change_that_nothing_carries_out_is_refused_with_its_place(tmp_path, golden):
     said = (
         {"to": "[natt]"}, {"modes": "modes: {own: {}}\n"}, {"modes": "modes: {own: {}}\n", "levels": "[own]", "to": "[nat]"}, {"to": "[]"},
-        {"to": "[nat, nat]"},
+        {"to": "[nat, nat]"}, {"to": "[reload], failure: yes"},
     )  # fmt: skip
     calls = [lambda of=of: load_experiment(experiment(tmp_path, **of)) for of in said]
     golden.check("refusals-reconf.txt", refusals(SpecRefused, calls, tmp_path))

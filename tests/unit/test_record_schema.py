@@ -47,7 +47,8 @@ def test_every_lab_that_a_file_may_name_can_be_described_and_has_these_links():
         assert len(labs.description(name).settings.guests) == known.guests
         assert {link.name: link.hosts for link in testbed.links.values()} == known.links
         assert {link.name for link in testbed.links.values() if link.segment} == known.segments
-        assert {link.source_address.version == 6 for link in testbed.links.values()} <= {known.ipv6}
+        assert {link.is_transparent for link in testbed.links.values()} <= {known.is_transparent}
+        assert {name for name, link in testbed.links.items() if link.path and link.source_address.version == 6} == known.ipv6
         assert len({link.sink for link in testbed.links.values()}) == (1 if known.one_sink else len(testbed.links))
         assert {host: tuple(spec.drives) for host, spec in testbed.hosts.items() if spec.drives} == known.drives
         assert testbed.dut is None or testbed.dut_family == known.family

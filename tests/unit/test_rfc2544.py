@@ -192,7 +192,7 @@ async def test_modifiers_go_on_beside_every_trial_and_what_came_of_them_is_count
     assert any(t.startswith("§11.1: 1 broadcast") for t in texts) and any("every 1.5 s" in t for t in texts)
     alone = Bench(Begins(Dut(2e6)), {"a": BpsL1(1e9)})
     found = await suite.measure(alone, cell(tests="frame-loss", modifiers="management"), sleep=Sleeper())
-    assert "management: left out, nobody on this testbed can do it" in found.notes
+    assert "management: left out, this testbed cannot do it" in found.notes
     assert found.tables["modifiers"] == []
 
 

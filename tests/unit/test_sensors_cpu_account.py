@@ -175,9 +175,9 @@ def test_a_cpu_that_may_not_be_used_is_not_read(cpus: frozenset[int]) -> None:
 
 
 async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
-    def proc(of_guest_ns: int, of_its_process_ns: int, ticks: int) -> None:
+    def proc(of_guest_ns: int, of_its_process_ns: int, ticks: int, child: str = "") -> None:
         processes = {
-            os.getpid(): ("python", "", {os.getpid(): (0, 0)}),
+            os.getpid(): ("python", child, {os.getpid(): (0, 0)}),
             70: ("linux.uml", "71", {70: (of_guest_ns, 0)}),
             71: ("linux.uml", "", {71: (of_its_process_ns, 0)}),
         }
@@ -195,6 +195,9 @@ async def test_a_guest_and_its_processes_are_ours(tmp_path: Path) -> None:
     before = reader.account()
     proc(3 * 10**9, 3 * 10**9, 400)
     assert reader.account().since(before).threads["linux.uml"].run_s == 3.0, "of both"
+    before = reader.account()
+    proc(4 * 10**9, 4 * 10**9, 600, "70")
+    assert reader.account().since(before).own_cpu_s == 2.0, "once, also where it is our child"
 
 
 async def test_a_guest_that_is_switched_off_and_on_took_nothing_from_the_trial(tmp_path: Path) -> None:

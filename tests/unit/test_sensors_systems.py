@@ -21,7 +21,9 @@ from dutlab.systems import bsd_counters as bsd
 from dutlab.systems.freebsd import FREEBSD_CPU
 from dutlab.systems.linux_proc import LINUX_CPU, parse_reading
 from dutlab.systems.openbsd import OPENBSD_CPU
+from dutlab.systems.polled import parse_ovs, parse_testpmd
 from dutlab.systems.posix import SH
+from dutlab.systems.sample_names import DEVICE_FRAMES, poll_cycle_shares
 from dutlab.systems.watched import CONNTRACK_ENTRIES
 from outputs import output
 
@@ -31,6 +33,7 @@ pytestmark = pytest.mark.timing
 FREEBSD = output("sensors_systems", "freebsd")
 # netstat/if.c 1.81 of OpenBSD: a table for bytes, and packets with errors (-e) or with what queues dropped (-d); `<Link>` without a number
 OPENBSD = output("sensors_systems", "openbsd")
+# Open vSwitch 3.1.0 and testpmd 22.11.11 of Debian 12, in modes ovs-router-polling and testpmd-mac of the lab three-node: ovs.txt, testpmd.txt.
 # vnet/interface_cli.c and vlib/error.c
 VPP = output("sensors_systems", "vpp")
 
@@ -72,6 +75,15 @@ def test_vpp_counts_beside_the_linux_that_it_runs_on() -> None:
     assert "vpp_ip4-lookup_calls" not in found, "it does not poll"
     assert (found["vpp_acl_plugin_in_ip4_fa_acl_permit_packets"], found["vpp_ip4_input_ip4_ttl_1"]) == (13610, 7)
     assert (found[CONNTRACK_ENTRIES], found["cpu0_softnet_dropped"]) == (4, 1)
+
+
+def test_programs_that_poll_tell_what_they_took_and_how_often_they_looked_in_vain() -> None:
+    ovs, testpmd = parse_ovs(output("sensors_systems", "ovs")), parse_testpmd(output("sensors_systems", "testpmd"), 2.0)
+    assert (ovs[DEVICE_FRAMES], ovs["pmd1_idle_polls"], ovs["pmd1_busy_polls"]) == (40, 5144291, 5)
+    assert poll_cycle_shares(ovs) == [pytest.approx(59819640 / (13355238426 + 59819640))]
+    assert (testpmd[DEVICE_FRAMES], testpmd["testpmd_port0_rx_packets"], testpmd["testpmd_port3_tx_packets"]) == (40, 10, 10)
+    assert poll_cycle_shares(testpmd) == [552716 / (2100e6 * 2)]
+    assert parse_ovs("") == parse_testpmd("", 2.0) == {}
 
 
 def test_a_trial_counts_what_came_in_between_and_flows_stay_a_level() -> None:

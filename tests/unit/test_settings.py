@@ -18,6 +18,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.traffic import FlowSet, Traffic
 from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.bloat import LoadWay
 from dutlab.spec.workloads.connections import ConnectionsTest
 from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
@@ -26,6 +27,7 @@ from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.setting import Setting
 from dutlab.spec.workloads.soak_power import PowerPhase
 from dutlab.spec.workloads.state import StateTest
+from dutlab.spec.workloads.stateful_nat import NatTest
 from dutlab.spec.workloads.steps import StepsWorkload
 from dutlab.store.record import TrialRecord, record_schema
 from dutlab.workloads import settable
@@ -78,9 +80,17 @@ OF_WORKLOAD = {
     "state": {"tests": st.lists(st.sampled_from(StateTest), unique=True).map(tuple)},
     "connections": {
         "tests": st.lists(st.sampled_from(ConnectionsTest), unique=True).map(tuple), "requests": counts, "request_bytes": counts,
-        "response_bytes": st.integers(0, 10**6), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
+        "response_bytes": st.integers(0, 10**6) | st.just("1024:60,102400:40"), "closes": st.sampled_from(["fin", "reset"]), "failed_ratio": st.floats(0, 0.5),
         "highest_per_s": rates, "most_connections": counts, "fill_per_s": st.none() | rates, "timeout_s": seconds,
-        "sources": st.integers(1, 64),
+        "sources": st.integers(1, 64), "to_ports": st.sampled_from(["", "8080", "8080-8095"]), "to_address": st.just("192.0.2.1"),
+        "to_name": st.just("www.example"), "http": st.sampled_from(["1.1", "2"]), "tls": st.none() | st.sampled_from(["any", "1.3"]), "tls_ends": st.sampled_from(["both", "client"]),
+        "tls_resumes": st.booleans(),
+    },
+    "stateful-nat": {
+        "tests": st.lists(st.sampled_from(NatTest), unique=True).map(tuple), "directions": st.sampled_from(["forward", "both"]),
+        "connections": counts, "source_ports": counts, "alpha_ratio": st.floats(0.001, 1), "beta_ratio": st.floats(0.001, 1),
+        "gamma_ratio": st.floats(0.001, 1), "first_connections": counts, "most_connections": counts, "error_connections": counts,
+        "table_connections": st.none() | counts, "expires_s": st.none() | seconds,
     },
     "routes": {"goals": st.none(), "preset": st.none()},
     "fio": {
@@ -120,6 +130,10 @@ OF_WORKLOAD = {
             st.sampled_from(["syn", "data", "call"]), st.tuples(st.integers(128, 1518), st.none() | counts, traffic), min_size=1
         ).map(lambda of: tuple(StreamSpec(name=n, frame_size=str(m), frames=f, traffic=t) for n, (m, f, t) in of.items())),
         "chains": st.just((ChainSpec.model_validate({"steps": ["syn", {"stream": "data", "gap": 0.5}], "rounds": 3}),)),
+    },
+    "bloat": {
+        "load": st.sampled_from(LoadWay), "streams": st.integers(1, 128), "probe_pps": rates, "connections_per_s": st.floats(0, 1000),
+        "idle_s": seconds, "ramp_s": st.integers(1, 600), "duration_s": st.integers(1, 3600), "settle_s": seconds,
     },
     "iperf3": {"duration_s": st.integers(1, 86400), "ends_apart_s": st.integers(0, 60)}, "matrix": {"duration_s": st.integers(1, 86400)},
     "datagrams": {"duration_s": st.integers(1, 86400)},

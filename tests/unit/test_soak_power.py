@@ -179,7 +179,7 @@ def test_a_phase_without_a_reading_has_no_watts_and_keeps_its_traffic():
     course = [row for row in found.tables["course"] if 70 < row["at_s"] < 110]
     assert all(row["watts"] is None for row in course), "a hole is no line"
     found = carried(Device(), sensors={"package": SENSORS["package"]})
-    assert "no sensor told the watts of the device: its phases have none" in found.notes
+    assert "no sensor read the watts of the device: its phases have none" in found.notes
     assert found.figures["a+b"]["full/received_pps"] == 4000.0 and not [name for name in found.figures["a+b"] if name.endswith("/watts")]
 
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_sent():
     device, silent = Device(), cell(phases=(PHASES[0],))
     for bench, of, error, why in (
         (Bench(device, readings=device), cell(phases=(PHASES[-1], PHASES[0])), InputError, "nothing switches this DUT"),
-        (Bench(device), cell(), InputError, "readings of sensors"),
+        (Bench(device), cell(), InputError, "no sensor readings"),
         (Bench(device, readings=device), silent, MeasurementError, "sent nothing"),
     ):
         with pytest.raises(error, match=why):

@@ -97,6 +97,7 @@ MISTAKES = [
     ("  mode: [router, own]\n", "", "3:1 factors.mode missing"),
     ("lab: three-node", "lab: three-nodes", "2:11 testbed.lab unknown-name"),
     ("lab: three-node", "lab: three-node, path: x", "2:28 testbed.path unknown-key"),
+    ("lab: three-node", "lab: three-node, links: {c: {delay: 20ms}}", "2:36 testbed.links.c unknown-name"),
     ("lab: three-node", "lab: three-node, sensors: {heat: {kind: hwmon, host: sinc}}", "2:58 testbed.sensors.heat.host unknown-name"),
     ("{lab: three-node}", "7", "2:1 testbed type"),
     ("{lab: three-node}", "nosuch.yaml", "2:1 testbed unreadable"),
@@ -139,6 +140,9 @@ MISTAKES = [
     (", restore: [sysctl -w x=0]", "", "14:3 modes.own.restore missing"),
     ("[test -e /]", "['']", "14:42 modes.own.verify.0 missing"),
     ("[test -e /]", "test -e /", "14:33 modes.own.verify type"),
+    ("verify: [test -e /]", "ready: [test -e /]", "14:33 modes.own.ready conflict"),
+    ("verify: [test -e /]", "start: [''], stop: [a]", "14:41 modes.own.start.0 missing"),
+    ("verify: [test -e /]", "start: [a], ready_within: 1h", "14:45 modes.own.ready_within range"),
     ("  own:", "  nat:", "14:3 modes.nat unfit"),
     ("experiment: modes", "experiment: a/b", "1:1 experiment invalid"),
 ]  # fmt: skip
@@ -288,6 +292,11 @@ def test_a_mode_of_ones_own_may_admit_whatever_it_likes(tmp_path):
     (tmp_path / "testbed.yaml").write_text(TESTBED.replace("family: freebsd-pf", "family: freebsd"))
     text = MINIMAL.replace("{lab: three-node}", "testbed.yaml").replace("[router]", "[nat]").replace("sweep:", "sweep: {directions: both}")
     assert load(text + "modes: {nat: {apply: [pfctl -f /etc/nat.conf], restore: [pfctl -f /etc/pf.conf]}}\n", tmp_path / "e.yaml")
+    (refused,) = faults_of_experiment(text + "modes: {nat: {start: [pfproxy]}}\n", path=tmp_path / "e.yaml")
+    assert refused.kind is FaultKind.UNFIT and "Linux" in refused.what, "programs are started on Linux alone"
+    changed = MINIMAL.replace("sweep:", "reconf: {rate: 1kpps, to: [ovs-router], links: [[a]]}")
+    assert brief(faults_of_experiment(changed)) == ["5:27 workloads.0.reconf.to unfit"], "no other mode ends its programs"
+    assert load(changed.replace("[router]", "[ovs-router]").replace("to: [ovs-router]", "to: [reload]"))
 
 
 def test_broadcast_frames_are_for_links_that_are_isolated(tmp_path):

@@ -93,6 +93,10 @@ MISTAKES = [
     ("cable: [", "boost: [1]\n  cable: [", "7:11 factors.boost.0 invalid"),
     ("cable: [", "sysctl.net core: [1]\n  cable: [", "7:3 factors.sysctl.net core invalid"),
     ("cable: [", 'sysctl.a.b: ["1\\n2"]\n  cable: [', "7:16 factors.sysctl.a.b.0 invalid"),
+    ("cable: [", "tunnels: [0, 5000]\n  cable: [", "7:16 factors.tunnels.1 invalid"),
+    ("cable: [", "tunnels: [4]\n  cable: [", "7:13 factors.tunnels.0 unfit"),
+    ("mode: [router, nat]\n", "mode: [nat, vxlan]\n  tunnels: [0]\n", "5:13 factors.tunnels.0 unfit"),
+    ("levels:\n  gro:", "levels:\n  tunnels: {0: {}}\n  gro:", "10:3 levels.tunnels conflict"),
 ]  # fmt: skip
 
 
@@ -128,6 +132,8 @@ def test_one_level_can_be_asked_for_of_those_with_commands():
         ("manual", "mtu: [9000]", False),
         ("manual", "jumbo: [9000]", True),
         ("linux", "mtu: [9000]", True),
+        ("linux", "tunnels: [0]", True),
+        ("freebsd-pf", "tunnels: [0]", False),
     ],
 )
 def test_a_knob_that_a_testbed_cannot_turn_is_refused_before_a_host_is_reached(tmp_path, family, factor, fits):

@@ -75,6 +75,10 @@ def test_what_is_said_of_each(tmp_path: Path, golden: Golden) -> None:
         ("uml-router", "nat", "iperf3: {}"),
         ("uml-two-sites", "ikev2-host", "sweep: {}"),
         ("qemu-router", "ipsec-3des-md5", "iperf3: {}"),
+        ("bridge", "router", "iperf3: {}"),
+        ("three-node", "bridge", "iperf3: {}"),
+        ("bridge", "bridge", "routes: {}"),
+        ("bridge", "bridge", "rfc2544: {networks: [1, 256]}"),
     ]
     for lab, mode, workload in labs:
         found = faults_of_experiment(f"experiment: e\ntestbed: {{lab: {lab}}}\nfactors: {{mode: [{mode}]}}\nworkloads: [{workload}]\n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dutlab.spec.genome import LETTERS, read_genome
-from dutlab.spec.mixes import NAMED_MIXES, Mix, frame_mix, sizes_in_words
+from dutlab.spec.mixes import DRAWN_SIZES, NAMED_MIXES, Mix, frame_mix, sizes_in_words
 from dutlab.spec.named_mixes import SOURCES
 from dutlab.units import line_rate
 from spec_faults import brief_of_model
@@ -95,6 +95,7 @@ def test_letters_sweeps_and_orders_of_ones_own_keep_their_order(written, name, s
         ({"from": 100, "to": 64, "step": 1}, "range"),
         ({"from": 64, "to": 100, "step": 0}, "range"),
         ({"from": 64, "to": "x", "step": 1}, "type"),
+        ({"from": 100, "to": 64, "seed": 1}, "range"),
         ({"name": "m", "sequence": []}, "parts missing"),
         ({"name": "m", "sequence": [64, 9300]}, "range"),
     ],
@@ -138,3 +139,14 @@ def test_no_text_is_more_than_refused(text):
         return
     assert mix.parts
     assert Mix.model_validate(json.loads(mix.model_dump_json())) == mix
+
+
+def test_sizes_drawn_from_a_range_are_those_of_their_seed():
+    drawn = Mix.model_validate({"from": 64, "to": 1518, "seed": 7})
+    assert drawn.name == "64-to-1518-seed-7"
+    assert len(drawn.sequence) == DRAWN_SIZES
+    assert 64 <= drawn.shortest < 80
+    assert 1500 < drawn.longest <= 1518
+    assert drawn.mean == pytest.approx((64 + 1518) / 2, rel=0.05)
+    assert Mix.model_validate({"from": 64, "to": 1518, "seed": 7}) == drawn == Mix.model_validate(drawn.model_dump())
+    assert Mix.model_validate({"from": 64, "to": 1518, "seed": 8}).sequence != drawn.sequence

@@ -54,6 +54,10 @@ MISTAKES = [
     ("speed: 10G", "speed: [10G]", "7:7 links.a.speed type"),
     ("speed: 10G", "sped: 10G", "7:7 links.a.sped unknown-key"),
     ("speed: 10G", "name: b", "7:7 links.a.name unknown-key"),
+    ("speed: 10G", "delay: 0ms", "7:7 links.a.delay range"),
+    ("speed: 10G", "delay: 1ms, jitter: 2ms", "7:19 links.a.jitter conflict"),
+    ("speed: 10G", "loss: 100%", "7:7 links.a.loss range"),
+    ("speed: 10G", "queue: 5ms", "7:7 links.a.queue conflict"),
     ("source:ixl2", "source", "7:26 links.a.path.0 invalid"),
     ("source:ixl2", "sourc:ixl2", "7:26 links.a.path.0 unknown-name"),
     ("source:ixl2", "sink:ixl2", "7:26 links.a.path.0 conflict"),
@@ -133,6 +137,30 @@ def test_a_host_names_what_else_is_the_device_there() -> None:
     assert [(f.path, f.kind) for f in faults] == [(f"hosts.source.account.{key}.0", FaultKind.INVALID) for key in ("units", "cgroups")]
 
 
+CABLE = """\
+testbed: cable
+hosts: {source: {local: true}, sink: {ssh: k}}
+links: {a: {path: [source:e0, sink:e0], addresses: [10.0.0.2/24, 10.0.0.1/24]}}
+"""
+SHARING = """\
+  b: {path: [source:ixl3, dut:ixl3, dut:ixl0, sink:ix0],
+      addresses: [172.16.1.2/24, 172.16.1.1/24, 172.16.10.1/24, 172.16.10.2/24]}
+"""
+
+
+def test_a_distance_takes_a_machine_that_forwards_and_is_the_same_for_links_that_share_its_ports() -> None:
+    far = load(RIGHT.replace("speed: 10G", "delay: 20ms, loss: 0.1%, rate: 100M, queue: 5ms")).links["a"]
+    assert (far.delay, far.jitter, far.loss, far.rate, far.queue) == (0.02, None, 0.001, 100e6, 0.005)
+    assert Link.model_validate({**far.model_dump(mode="json"), "name": "a"}) == far and far.is_distant
+    assert far.distance_words == "delay 20 ms, queue 5 ms, loss 0.1 %, rate 100 Mbit/s"
+    (fault,) = faults_of_testbed(CABLE.replace("addresses", "delay: 1ms, addresses"))
+    assert (fault.path, fault.kind) == ("links.a.delay", FaultKind.CONFLICT)
+    text = RIGHT[: RIGHT.index("  six:")] + SHARING
+    assert load(text).links["b"].sink == load(text).links["a"].sink
+    (fault,) = faults_of_testbed(text.replace("speed: 10G", "delay: 1ms"))
+    assert (fault.path, fault.kind) == ("links.b", FaultKind.CONFLICT)
+
+
 def test_every_fault_is_reported_at_once():
     text = """\
 testbed: bad
@@ -164,6 +192,21 @@ def test_links_need_networks_of_their_own():
         "172.16.0.3/24, 172.16.0.4/24, 10.0.0.1/24, 10.0.0.2/24",
     )
     assert brief(faults_of_testbed(text)) == ["10:19 links.six.addresses.0 conflict"]
+
+
+def test_a_path_of_which_the_ends_alone_have_addresses_is_one_network():
+    text = RIGHT.replace("172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24", "172.16.0.2/24, 172.16.0.3/24")
+    a = load(text).links["a"]
+    assert a.is_transparent and not load(RIGHT).links["a"].is_transparent
+    assert [(str(port), str(address)) for port, address in a.addressed] == [("source:ixl2", "172.16.0.2/24"), ("sink:ix0", "172.16.0.3/24")]
+    assert [str(address.ip) for address in a.between("sink", "source")] == ["172.16.0.3", "172.16.0.2"]
+    with pytest.raises(KeyError):
+        a.between("source", "dut")
+    for wrong, at in (("172.16.1.3/24", "1 conflict"), ("172.16.0.2/24", "1 duplicate")):
+        (said,) = brief(faults_of_testbed(text.replace("172.16.0.3/24", wrong)))
+        assert said.endswith(f"links.a.addresses.{at}")
+    (said,) = faults_of_testbed(RIGHT.replace("172.16.10.1/24, 172.16.10.2/24", "172.16.0.8/24, 172.16.0.9/24"))
+    assert said.kind is FaultKind.CONFLICT and "the addresses of the two ends alone" in said.what
 
 
 FAN_IN = """
@@ -199,6 +242,14 @@ def test_links_may_share_the_cable_of_one_end():
 def test_what_is_not_one_whole_cable_at_the_same_end_is_not_shared(written, instead, at):
     assert written in FAN_IN
     assert f"{at} duplicate" in brief(faults_of_testbed(FAN_IN.replace(written, instead)))
+
+
+def test_links_of_both_versions_of_ip_may_share_a_whole_path():
+    both = FAN_IN.replace(
+        "b: {path: [s2:eth0, dut:in-b, dut:out, t1:eth0], addresses: [10.0.1.2/24, 10.0.1.1/24, 10.0.9.1/24, 10.0.9.2/24]}",
+        'b: {path: [s1:eth0, dut:in-a, dut:out, t1:eth0], addresses: ["fd00:1::2/64", "fd00:1::1/64", "fd00:2::1/64", "fd00:2::2/64"]}',
+    )
+    assert load(both).ports_of("dut") == ["in-a", "out"]
 
 
 def test_a_black_box_has_no_way_in_and_is_the_dut_alone():

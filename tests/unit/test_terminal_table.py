@@ -90,7 +90,7 @@ def test_names_cannot_move_the_cursor() -> None:
 def test_what_limited_it_what_failed_and_facts_are_printed_too(tmp_path: Path) -> None:
     run = build(tmp_path, Wanted(modes={"router": "router", "nat": "nat"}, repeats=2, seconds=2, cores=1, sizes=(64,)))
     told = json.loads(report_text([run], "json"))["runs"][0]
-    lines = "\n".join(print_report([run], width=1000, colour=False)).splitlines()
+    lines = "\n".join(print_report([run], width=1000, colour=False, verbose=True)).splitlines()
     assert told["limits"] and [t for t in told["trials"] if t["why"]]
     assert all(
         any(limit["words"] in line and limit["evidence"][0] in line for line in lines) for limit in told["limits"] if limit["evidence"]
@@ -104,8 +104,10 @@ def test_what_limited_it_what_failed_and_facts_are_printed_too(tmp_path: Path) -
 def test_report_prints_its_tables_and_writes_nothing(tmp_path: Path) -> None:
     run = build(tmp_path, Wanted(repeats=1, seconds=2, cores=0, sizes=(64, "imix")))
     before = sorted(run.rglob("*"))
-    done = CliRunner().invoke(report_command, [str(run), "--print"])
-    assert done.exit_code == 0, done.output
+    short = CliRunner().invoke(report_command, [str(run), "--print"])
+    done = CliRunner().invoke(report_command, [str(run), "--print", "--verbose"])
+    assert done.exit_code == short.exit_code == 0, done.output
+    assert "sweep: forwarded" in short.output and "All figures of" not in short.output and len(short.output) < len(done.output) / 2
     assert "TCP goodput, Gb/s" in done.output
     assert "All figures of link a" in done.output
     assert max(len(line) for line in done.output.splitlines() if not line.startswith("  dutlab ")) <= 80  # commands can be pasted

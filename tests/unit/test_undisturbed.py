@@ -111,6 +111,10 @@ async def test_frames_that_were_lost_while_the_rig_waited_are_not_the_duts_and_t
     busy = BusyMachine(Simulation(Dut(capacity_pps=1e6), reach_pps=1.001e6), lambda _: 0.05)
     outcome = await on(busy).offer(offer(None))
     assert len(busy.offers) == 1 and outcome.flows[0].lost_frames > 0
+    # Where loss is expected, it is no sign of a disturbance.
+    busy = machine(lambda n: 0.05 if n == 0 else 0.0, stall_s=lambda n: 0.003 if n == 0 else 0.0)
+    outcome = await on(busy).offer(offer(lossy=True))
+    assert len(busy.offers) == 1 and outcome.flows[0].lost_frames > 0
 
 
 async def test_a_full_ring_of_the_sink_in_a_lab_is_the_rigs_however_short_the_wait():

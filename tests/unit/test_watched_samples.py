@@ -121,7 +121,7 @@ def test_losses_counters_and_cores_are_tables_of_every_form(tmp_path: Path) -> N
     assert {(row["cells"][0], round(row["cells"][1], 2)) for row in lost["rows"]} == {("64 bytes, link a", 12.5)}
     assert [c["head"] for c in counted["columns"]] == ["host", "counter", *made["labels"]]
     assert ["dut", "softirq_net_rx"] in [row["cells"][:2] for row in counted["rows"]]
-    printed = "\n".join(print_report([run], width=100, colour=False))
+    printed = "\n".join(print_report([run], width=100, colour=False, verbose=True))
     for text in (written[".html"], written[".md"], printed):
         assert "Lost, % of the frames sent" in text
         assert "12.50" in text

@@ -18,6 +18,7 @@ OTHER_MEANINGS = {
     ("cli/export.py", "iperf3"): "a kind of file that is written",
     ("cli/main.py", "*"): "names of commands",
     ("cli/gate.py", "sweep"): "an experiment file that is made",
+    ("cli/two_ports.py", "path-mtu"): "an experiment file that is made",
     ("report/questions/compared.py", "iperf3"): "the program",
     ("runner/examine.py", "iperf3"): "the program",
     ("systems/linux_facts/machine.py", "iperf3"): "the program",

@@ -17,14 +17,14 @@ from in_process import cheap_rig
 from vm.shared_lab import SharedLab
 
 FOLDER = Path(__file__).parent
-GUESTS = ("raid", "qemu", "exact", "uml_sites", "uml_router")
+GUESTS = ("raid", "qemu", "exact", "uml_sites", "uml_home", "uml_router")
 """How the fixtures of guests begin, those with most work first: tests with one of them run in one process, where it boots once."""
 LIMIT_S = 780.0
 """Of one command: a guest beside other work has a small share of a core. Less than pytest's own limit, which ends all tests."""
 OF_ROUTER = """{ ip -brief link; ip -brief address; } | grep -vE '@NONE|^(vec0|eth0) '; ip route; ip rule; ip neighbour show nud permanent
 ip xfrm policy; ip xfrm state list nokeys; tc qdisc show dev in-a; tc qdisc show dev out-a; nft list ruleset
 sysctl net.ipv4.ip_forward net.ipv4.ip_default_ttl net.ipv4.tcp_ecn net.ipv4.tcp_sack
-ls -d /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'charon|ping|iperf3'"""
+ls -d /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'charon|ping|iperf3|ppp'"""
 """What modes, levels and queues change of a guest that routes. Ports `@NONE` come with a module; a door has another MAC after each boot."""
 OF_DRIVES = """for drive in /dev/ubd[a-f]; do wipefs -n -p $drive; done; grep active /proc/mdstat; ls /dev/mapper; readlink /dev/disk/by-id/*
 cat /proc/sys/dev/raid/speed_limit_max; ls -d /run/own-ss /run/dutlab-*; cat /proc/[0-9]*/comm | grep -E 'fio|mdadm|python'"""
@@ -150,6 +150,17 @@ def uml_sites(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
     need("strongswan", have_strongswan())
     need_engine()
     with shared_lab("uml-two-sites", "source", "dut", state=OF_ROUTER).lent() as label:
+        yield label
+
+
+@pytest.fixture
+def uml_home(shared_lab: Callable[..., SharedLab]) -> Iterator[str]:
+    """Label of a lab `uml-home` that runs."""
+    need_uml()
+    need_program("pppd")
+    need_program("pppoe-server")
+    need_engine()
+    with shared_lab("uml-home", "dut", "isp", state=OF_ROUTER).lent() as label:
         yield label
 
 

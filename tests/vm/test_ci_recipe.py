@@ -12,6 +12,8 @@ from ruamel.yaml import YAML
 from github_steps import Shell
 from vm.test_gate_guests import rules
 
+pytestmark = pytest.mark.exact
+
 ROOT = Path(__file__).parents[2]
 STEPS = {s["name"]: s for s in YAML(typ="safe").load(ROOT / "examples" / "ci" / "benchmark.yaml")["jobs"]["gate"]["steps"] if "name" in s}
 

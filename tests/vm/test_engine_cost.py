@@ -32,6 +32,8 @@ from dutlab.tools.exact.machine import Machine, run_script, saved, tried, versio
 from dutlab.tools.exact.program import parse_console
 from vm.conftest import need_clang
 
+pytestmark = pytest.mark.exact
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "engine" / "xdp" / "bpf"
 RECORDED = ROOT / "tests" / "data" / "engine-instructions.json"

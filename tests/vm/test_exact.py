@@ -15,6 +15,8 @@ from main_job import only_run, records
 from processes import LIMIT_S, eventually
 from vm.conftest import Dutlab, need_clang
 
+pytestmark = pytest.mark.exact
+
 TESTBED = "testbed: guest\nhosts: {dut: {local: true, family: linux-exact}}\n"
 EXPERIMENT = """
 experiment: exact
@@ -65,7 +67,6 @@ def guests_below(place: Path) -> list[int]:
     return found
 
 
-@pytest.mark.smoke
 def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_result_says_why(
     command: Dutlab, tmp_path: Path, cache: Path
 ) -> None:
@@ -133,3 +134,10 @@ def test_an_xdp_program_of_the_user_is_a_mode(command: Dutlab, tmp_path: Path) -
     cost = {mode: r["figures"]["dut"][FIGURE] for mode, r in found.items() if r["status"] == "measured"}
     assert cost["router"] < cost["sends"] < cost["goes-on"], cost  # veth copies a frame that pktgen holds before it shows it to a program
     assert "were lost" in found["drops"]["why"] and "refuses the mode" in found["absent"]["why"], found
+
+
+def test_each_frame_goes_into_another_of_many_tunnels(command: Dutlab, tmp_path: Path) -> None:
+    done = command("exact", "--modes", "ipsec,wireguard", "--size", "64", "frames=200", "tunnels=50")
+    assert done.returncode == 0, done.stderr
+    cost = {r["cell"]["mode"]: r["figures"]["dut"][FIGURE] for r in records(only_run(tmp_path))}
+    assert cost["ipsec"] < cost["wireguard"], cost  # of frames that each came through once

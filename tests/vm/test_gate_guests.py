@@ -15,6 +15,8 @@ from dutlab.hosts.kernels import newest_kernel
 from processes import LIMIT_S, eventually
 from vm.conftest import Dutlab
 
+pytestmark = pytest.mark.exact
+
 RULES = """table inet filter {
   chain forward {
     type filter hook forward priority 0; policy accept;
@@ -35,7 +37,6 @@ def gate(command: Dutlab, *words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-@pytest.mark.smoke
 def test_a_rule_more_is_found_an_equal_set_passes_and_a_refused_one_cannot_be_told(exact_command: Dutlab, tmp_path: Path) -> None:
     (tmp_path / "main.nft").write_text(rules(2))
     (tmp_path / "same.nft").write_text("# a comment\n" + rules(2))
@@ -97,6 +98,7 @@ def test_the_commit_that_added_a_rule_is_found_and_a_cut_search_goes_on(exact_co
     assert commits[6][:12] in (folder / "report.md").read_text()
 
 
+@pytest.mark.smoke
 def test_kernels_are_versions_too(exact_command: Dutlab, tmp_path: Path) -> None:
     """One kernel by two names has the same figure to the last digit."""
     kernel = newest_kernel()

@@ -16,7 +16,7 @@ from vm.conftest import Dutlab
 EXPERIMENT = """
 experiment: guest
 testbed: {lab: qemu-router}
-factors: {mode: [router, nat, filter-1]}
+factors: {mode: [router, nat, filter-default], flowtable: ["off", software]}
 order: as-written
 repeats: 1
 disturbed: count
@@ -35,12 +35,14 @@ def test_it_routes_translates_and_filters_every_frame_and_comes_back_from_a_pani
     done = dutlab("run", "e.yaml", "--lab", qemu_router)
     assert done.returncode == 0, done.stderr
     found = records(only_run(tmp_path))
-    assert [r["status"] for r in found] == ["measured"] * 6, done.stderr
+    assert [r["status"] for r in found] == ["measured"] * 12, done.stderr
     for record in found:
         (flow,) = record["flows"]
         kept = {name: flow[f"{name}_frames"] for name in ("refused", "lost", "duplicated", "reordered", "foreign")}
         assert (flow["intended_frames"], flow["received_frames"], kept) == (100, 100, dict.fromkeys(kept, 0)), record["cell"]
-    long = EXPERIMENT.replace("router, nat, filter-1", "nat").replace("[64, 1518]", "[64]").replace("500ms", "5s")
+    long = (
+        EXPERIMENT.replace("router, nat, filter-default", "nat").replace('"off", ', "").replace("[64, 1518]", "[64]").replace("500ms", "5s")
+    )
     (tmp_path / "long.yaml").write_text(long)
     with dutlab.begin("run", "long.yaml", "--lab", qemu_router, "--runs", "again") as running:
         assert eventually(lambda: started(tmp_path / "again") or running.poll() is not None, LIMIT_S)
@@ -76,11 +78,11 @@ print(sealed, *clear)
 TUNNELLED = """
 experiment: tunnel
 testbed: {lab: qemu-two-sites}
-factors: {mode: [wireguard]}
+factors: {mode: [wireguard], tunnels: [100]}
 repeats: 1
 disturbed: count
 workloads:
-  - iperf3: {streams: 1, omit: 0s, duration: 1s, links: [[a]]}
+  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
 watch: []
 """
 
@@ -105,4 +107,5 @@ def test_what_wireguard_puts_on_the_wire_is_encrypted_and_no_key_of_it_is_kept(
     files = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".html"]
     assert not [path for path in files if re.search(rb"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=", path.read_bytes())]
     left = in_guest(qemu_sites, "dut", "ip rule; ip -o link; ip route show table all")
-    assert "dutlab-t0" not in left and "51820" not in left
+    assert "dutlab-t0" not in left and "51820" not in left and "100.64." not in left
+    assert "16 of 100 peers by `wg show`, 16 ends" in [c["found"] for c in record["checks"]]

@@ -46,6 +46,34 @@ def test_tcp_passes_in_every_cipher_of_the_example_and_through_every_other_kind_
     assert (len(found), set(found.values()), set(TUNNELS) - found.keys()) == (13, {"measured"}, set()), done.stderr
 
 
+NUMBERED = """
+experiment: by-number
+testbed: {lab: uml-two-sites}
+factors: {mode: [ipsec, vxlan], tunnels: [1000]}
+order: as-written
+repeats: 1
+disturbed: count
+workloads:
+  - iperf3: {streams: 2, omit: 0s, duration: 1s, links: [[a]]}
+watch: []
+"""
+
+
+def test_a_thousand_tunnels_carry_traffic_in_several_of_them_and_go_with_the_mode(dutlab: Dutlab, uml_sites: str, tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text(NUMBERED)
+    done = dutlab("run", "e.yaml", "--lab", uml_sites)
+    assert done.returncode == 0, done.stderr
+    run = only_run(tmp_path)
+    assert statuses(run) == {"ipsec": "measured", "vxlan": "measured"}, done.stderr
+    checks = {r["cell"]["mode"]: {c["what"]: c["found"] for c in r["checks"]} for r in records(run)}
+    assert checks["ipsec"]["dut: 2000 associations a link"] == "2000 for 1 links"
+    assert checks["ipsec"]["source: they pass through 32 of the associations"] == "idle: none"
+    assert checks["vxlan"]["dut: every port of a tunnel is up"].startswith("1000 of 1000")
+    for host in ("source", "dut"):
+        left = in_guest(uml_sites, host, "ip -o addr; ip route show table all; ip xfrm state; ip xfrm policy; ip rule")
+        assert "100.64." not in left and "proto esp" not in left and "dutlab-t" not in left, left
+
+
 OWN = """
   closed:
     apply: [sysctl -w net.ipv4.ip_forward=1, ip xfrm policy add src 172.16.0.0/24 dst 172.16.10.0/24 proto udp dir fwd action block]

@@ -6,6 +6,7 @@ use dutlab_tcp::client::{self, Plan};
 use dutlab_tcp::poll::allow_sockets;
 use dutlab_tcp::report::Report;
 use dutlab_tcp::server::{Served, Server};
+use dutlab_tcp::tls;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,6 +61,11 @@ pub struct TcpFailed {
 
 /// Begins connections; prints what became of them.
 pub fn connect(asked: &TcpClient) -> ExitCode {
+    let name = asked.server_name.clone().unwrap_or_else(|| asked.to.to_string());
+    let tls = match asked.tls.map(|version| tls::Client::new(version, asked.resume, &name)).transpose() {
+        Ok(tls) => tls,
+        Err(e) => return failed(&e),
+    };
     let plan = Plan {
         from: asked.from.clone(),
         to: asked.to,
@@ -69,7 +75,10 @@ pub fn connect(asked: &TcpClient) -> ExitCode {
         count: asked.count,
         requests: asked.requests,
         request_bytes: asked.request_bytes,
-        response_bytes: asked.response_bytes,
+        objects: asked.response_bytes.0.clone(),
+        host: asked.server_name.clone(),
+        http2: asked.http2,
+        tls: if asked.http2 { tls.map(tls::Client::for_http2) } else { tls },
         hold: asked.hold,
         timeout: asked.timeout,
         resets: asked.reset,
@@ -88,7 +97,11 @@ pub fn connect(asked: &TcpClient) -> ExitCode {
 /// Answers connections until stdin ends; a line on stdin is answered with what was seen since the line before.
 pub fn serve(asked: &TcpServer) -> ExitCode {
     let sockets = allow_sockets(asked.connections + OTHER_FILES);
-    let mut server = match Server::listening(asked.address, asked.ports.clone()) {
+    let tls = match asked.tls.map(|version| tls::Server::new(version, asked.resume)).transpose() {
+        Ok(tls) => tls,
+        Err(e) => return failed(&e),
+    };
+    let mut server = match Server::listening(asked.address, asked.ports.clone(), tls) {
         Ok(server) => server,
         Err((address, e)) => return failed(&format!("{address}: {e}")),
     };

@@ -4,7 +4,7 @@ use dutlab_port::network::Network;
 use dutlab_protocol::plan::{SendPlan, Stream, VariedField};
 use dutlab_protocol::request::TESTBEDS;
 use dutlab_protocol::{ErrorKind, Fault};
-use dutlab_wire::{Mac, reach};
+use dutlab_wire::{FourTuple, Mac, reach};
 use std::net::IpAddr;
 
 use crate::lower::{self, Lowered};
@@ -30,7 +30,7 @@ impl Reach {
 
     /// Refuses a plan with streams to a destination outside, to MACs that vary, of which nobody knows whose they are, or to a MAC that
     /// all stations listen to.
-    pub fn check(&self, plan: &SendPlan) -> Result<(), Fault> {
+    pub fn check(&self, plan: &SendPlan, learned: &[FourTuple]) -> Result<(), Fault> {
         if *self == Self::Isolated {
             return Ok(());
         }
@@ -44,6 +44,9 @@ impl Reach {
             // A value that cannot be read is refused with the plan.
             if s.destination_mac.parse().is_ok_and(|mac| is_for_many(mac, Some(s.destination))) {
                 return Err(for_many(s.stream));
+            }
+            if let Some(to) = learned.iter().map(|of| of.source).find(|to| s.learned && !self.holds_all(*to, *to)) {
+                return Err(stray(s.stream, to, to));
             }
             let mut ends = lower::destinations(s).flatten();
             if let Some((least, most)) = ends.find(|(least, most)| !self.holds_all(*least, *most)) {
@@ -152,8 +155,8 @@ mod tests {
             "frames": 1});
         stream.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let plan = serde_json::from_value(serde_json::json!({"streams": [stream]})).unwrap();
-        assert_eq!(Reach::Isolated.check(&plan), Ok(()));
-        Reach::Networks(Vec::new()).check(&plan).map_err(|e| e.message)
+        assert_eq!(Reach::Isolated.check(&plan, &[]), Ok(()));
+        Reach::Networks(Vec::new()).check(&plan, &learned()).map_err(|e| e.message)
     }
 
     #[test]
@@ -196,6 +199,22 @@ mod tests {
         assert!(why.contains("10.255.255.255 to 11.0.0.0"), "{why}");
     }
 
+    /// Frames that came from an address of the testbed and from one outside of it.
+    fn learned() -> [FourTuple; 2] {
+        [[10, 0, 0, 9], [8, 8, 8, 8]].map(|source| FourTuple {
+            source: source.into(),
+            destination: [10, 0, 0, 1].into(),
+            source_port: 1,
+            destination_port: 2,
+        })
+    }
+
+    #[test]
+    fn what_was_learned_is_answered_only_within_reach() {
+        assert!(check(serde_json::json!({"learned": true})).unwrap_err().contains("8.8.8.8"));
+        assert_eq!(check(serde_json::json!({})), Ok(()), "a stream that answers nothing");
+    }
+
     #[test]
     fn destination_macs_vary_on_an_isolated_link_only() {
         let list = serde_json::json!({"list": ["02:00:00:00:00:01", "02:00:00:00:00:02"]});
@@ -229,7 +248,7 @@ mod tests {
             );
             let plan = serde_json::json!({"raw_streams": [{"stream": 5, "templates": [{"hex": hex, "probe_at": 110}],
                 "rate": {"max": true}, "frames": 1}]});
-            let plan = lower::lower(&serde_json::from_value(plan).unwrap(), &lower::tests::iface()).unwrap();
+            let plan = lower::lower(&serde_json::from_value(plan).unwrap(), &lower::tests::iface(), &[]).unwrap();
             assert_eq!(Reach::Isolated.check_frames(&plan), Ok(()));
             Reach::Networks(Vec::new()).check_frames(&plan).map_err(|e| e.message)
         };

@@ -22,7 +22,7 @@ use dutlab_protocol::reply::{ArmedSize, ArmedStream};
 use dutlab_traffic::{Chain, Profile, Sizes};
 use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::frame::{FrameRepr, Transport};
-use dutlab_wire::{Extension, Layout, Mac, Probe, extension, probe, tcp, vlan};
+use dutlab_wire::{Extension, FourTuple, Layout, Mac, Probe, extension, probe, tcp, vlan};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -139,8 +139,8 @@ impl Lowered {
     }
 }
 
-/// Checks a plan for `iface` and prepares it. The error holds every fault, each with the path of its key.
-pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
+/// Checks a plan for `iface` and prepares it; `learned` is what its port has learned. The error holds every fault, each with the path of its key.
+pub fn lower(plan: &SendPlan, iface: &Interface, learned: &[FourTuple]) -> Result<Lowered, String> {
     let mut faults = Vec::new();
     let mut lowered = Lowered {
         plan: port::SendPlan {
@@ -173,7 +173,7 @@ pub fn lower(plan: &SendPlan, iface: &Interface) -> Result<Lowered, String> {
         faults.push("send.streams: give at least one stream".to_owned());
     }
     let made = plan.streams.iter().enumerate();
-    let made = made.map(|(i, s)| (format!("send.streams[{i}]"), s.stream, s.frames, lower_stream(s, iface)));
+    let made = made.map(|(i, s)| (format!("send.streams[{i}]"), s.stream, s.frames, lower_stream(s, iface, learned)));
     let raw = plan.raw_streams.iter().enumerate();
     let raw = raw.map(|(i, s)| (format!("send.raw_streams[{i}]"), s.stream, s.frames, lower_raw(s, iface)));
     let mut numbers = Vec::new();
@@ -230,7 +230,7 @@ pub fn rate_of(rate: &Rate, mean: f64, iface: &Interface) -> Result<(Profile, Op
     rate::lower_on(rate, mean, &|| speed::of(&iface.name)).map_err(|e| format!("rate: {e}"))
 }
 
-fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
+fn lower_stream(s: &Stream, iface: &Interface, learned: &[FourTuple]) -> Result<One, Vec<String>> {
     let mut faults = Vec::new();
     let mut keep = |path: &str, what: String| faults.push(format!("{path}: {what}"));
     let sizes = sizes::lower(&s.sizes).map_err(|e| keep("sizes", e)).ok();
@@ -293,6 +293,11 @@ fn lower_stream(s: &Stream, iface: &Interface) -> Result<One, Vec<String>> {
         }
     }
     let mut flows = match (&s.flows, repr.layout()) {
+        (None, Ok(layout)) if s.learned => flows::answering(learned, s, &layout).map_err(|e| keep("learned", e)).ok(),
+        (Some(_), _) if s.learned => {
+            keep("learned", "addresses and ports are those that were learned; leave `flows` out".into());
+            None
+        }
         (Some(flows), Ok(layout)) => flows::lower(flows, s, &layout).map_err(|e| keep("flows", e)).ok(),
         _ => None,
     };

@@ -21,6 +21,8 @@ const READ_ROUNDS: u32 = 5;
 pub struct Job {
     /// What to look for.
     pub watch: Watch,
+    /// The stream whose addresses and ports are kept.
+    pub learn: Option<u16>,
     /// CPUs to run on: the thread of each queue on one of them, in turn. Empty: on any.
     pub cpus: Vec<u32>,
     /// What the port's hardware drops meanwhile; `None` where there is no device.
@@ -112,7 +114,7 @@ pub struct Done {
 pub fn run(mut receiver: Receiver, job: &Job) -> Done {
     let (tally, (dropped, passed), error) = match &mut receiver {
         Receiver::Burst(queues) => {
-            let blank = Account::new(Nanos::ZERO, &job.watch.ids()).of_trial(job.watch.trial);
+            let blank = Account::new(Nanos::ZERO, &job.watch.ids()).of_trial(job.watch.trial).learning(job.learn);
             let mut account = job
                 .watch
                 .streams

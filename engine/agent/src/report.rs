@@ -8,10 +8,12 @@ use dutlab_port::link_watch::LinkLoss;
 use dutlab_port::{self as port, CountedStream, PortError, Stamped, Variation};
 use dutlab_protocol::request::StreamSent;
 use dutlab_protocol::totals::{
-    ArrivalTimes, Ended, Gaps, Ipdv, Latency, LinkLost, Received, ReceivedStream, Sent, SentStream, Source,
+    ArrivalTimes, Ended, Gaps, Ipdv, Latency, Learned, LinkLost, Received, ReceivedStream, Sent, SentStream, Source,
 };
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::{Nanos, Pps};
+use dutlab_wire::FourTuple;
+use std::collections::HashSet;
 
 /// A fault of the controller's making.
 #[must_use]
@@ -220,7 +222,14 @@ fn here(s: &StreamAccount, told: Option<&StreamSent>) -> ReceivedStream {
         sources: s.senders.clone(),
         ..CountedStream::default()
     };
-    of_stream(s.stream, &counted, Some(s.late), ipdv(s.ipdv.sizes()), told)
+    ReceivedStream {
+        learned: s.tuples.as_deref().map(learned),
+        ..of_stream(s.stream, &counted, Some(s.late), ipdv(s.ipdv.sizes()), told)
+    }
+}
+
+fn learned(kept: &[FourTuple]) -> Learned {
+    Learned { frames: kept.len() as u64, different: kept.iter().collect::<HashSet<_>>().len() as u64 }
 }
 
 fn in_kernel(
@@ -270,6 +279,7 @@ fn of_stream(
         last_monotonic_ns: (s.received > 0).then_some(s.last.0),
         latency: latency(s, ipdv),
         sources: s.sources.iter().map(|(address, port)| Source { address: *address, port: *port }).collect(),
+        learned: None,
     }
 }
 

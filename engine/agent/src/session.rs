@@ -9,6 +9,7 @@ use dutlab_protocol::reply::{Answer, Clock, Done, Hello, Outcome, Started};
 use dutlab_protocol::request::{Op, Settle, Start};
 use dutlab_protocol::{ErrorKind, Event, Fault, PROTOCOL, Reply, Request};
 use dutlab_units::Nanos;
+use dutlab_wire::FourTuple;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::mpsc;
@@ -31,6 +32,8 @@ pub struct Session<W: Write> {
     out: W,
     inputs: mpsc::Sender<Input>,
     ports: BTreeMap<String, Port>,
+    /// What ports that are closed had learned.
+    learned: BTreeMap<String, Vec<FourTuple>>,
     /// Requests that wait until a port has sent all.
     waits: Vec<(String, u64)>,
     /// Settlements that wait for their drain to pass.
@@ -44,8 +47,8 @@ type Answered = Result<Answer, Fault>;
 impl<W: Write> Session<W> {
     /// A conversation that writes to `out`; `inputs` leads back to whoever calls [`handle`](Self::handle).
     pub fn new(out: W, inputs: mpsc::Sender<Input>) -> Self {
-        let (ports, waits, drains) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { out, inputs, ports, waits, drains, tick: Nanos::NEVER }
+        let (ports, learned, waits, drains) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        Self { out, inputs, ports, learned, waits, drains, tick: Nanos::NEVER }
     }
 
     /// Takes an input; says whether the conversation goes on.
@@ -117,7 +120,8 @@ impl<W: Write> Session<W> {
                     ));
                 }
                 let (open, opened) = ports::open(&o)?;
-                self.ports.insert(o.port, Port::new(open));
+                let learned = self.learned.remove(&o.port).unwrap_or_default();
+                self.ports.insert(o.port, Port::new(open).knowing(learned));
                 Ok(Answer::Opened(opened))
             }
             Op::Arm(arm) => {
@@ -137,8 +141,9 @@ impl<W: Write> Session<W> {
                 done
             }
             Op::Close(close) => {
-                self.port(&close.port)?;
+                let learned = self.port(&close.port)?.take_learned();
                 self.ports.remove(&close.port);
+                self.learned.insert(close.port.clone(), learned);
                 self.answer_waits(&close.port);
                 done
             }

@@ -21,6 +21,7 @@ use dutlab_protocol::status::Status;
 use dutlab_protocol::totals::{Received, Sent};
 use dutlab_protocol::{ErrorKind, Fault};
 use dutlab_units::Nanos;
+use dutlab_wire::FourTuple;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +49,8 @@ pub fn lead<'a>(ports: impl IntoIterator<Item = &'a Port>, half: Option<Half>) -
 pub struct Port {
     open: OpenPort,
     trial: Option<Trial>,
+    /// Addresses and ports that it learned.
+    learned: Vec<FourTuple>,
 }
 
 struct Trial {
@@ -121,6 +124,13 @@ impl Receiving {
             let what = format!("receive.sender_clocks: stream {} is not received, or named twice", of.stream);
             return Err(fault(ErrorKind::BadPlan, what, Some("name each stream of `streams` once at most")));
         }
+        if let Some(of) = plan.learn.filter(|of| !plan.streams.contains(of)) {
+            return Err(fault(ErrorKind::BadPlan, format!("receive.learn: stream {of} is not received"), None));
+        }
+        if plan.learn.is_some() && matches!(port.receiver, Some(Receiver::Counting(_))) {
+            let what = format!("receive.learn: {} counts frames in the kernel, where their addresses stay", port.name);
+            return Err(fault(ErrorKind::Unsupported, what, Some("open the port with the back end af_packet")));
+        }
         let absorb = (!plan.absorb_udp_ports.is_empty() && port.iface.index != 0)
             .then(|| Absorb::open(&port.iface.name, &plan.absorb_udp_ports))
             .transpose()
@@ -153,7 +163,19 @@ impl Port {
     /// A port that has no trial yet.
     #[must_use]
     pub const fn new(open: OpenPort) -> Self {
-        Self { open, trial: None }
+        Self { open, trial: None, learned: Vec::new() }
+    }
+
+    /// The same port with what one of its name had learned before.
+    #[must_use]
+    pub fn knowing(mut self, learned: Vec<FourTuple>) -> Self {
+        self.learned = learned;
+        self
+    }
+
+    /// Takes what it learned.
+    pub fn take_learned(&mut self) -> Vec<FourTuple> {
+        std::mem::take(&mut self.learned)
     }
 
     /// Lays a plan before the port.
@@ -173,9 +195,12 @@ impl Port {
                 "open it with a back end that `probe` says can send",
             ));
         }
-        send.map_or(Ok(()), |plan| self.open.reach.check(plan))?;
+        send.map_or(Ok(()), |plan| self.open.reach.check(plan, &self.learned))?;
         let send = send
-            .map(|plan| lower::lower(plan, &self.open.iface).map_err(|what| fault(ErrorKind::BadPlan, what, None)))
+            .map(|plan| {
+                lower::lower(plan, &self.open.iface, &self.learned)
+                    .map_err(|what| fault(ErrorKind::BadPlan, what, None))
+            })
             .transpose()?;
         send.as_ref().map_or(Ok(()), |plan| self.open.reach.check_frames(plan))?;
         let send = send.map(|plan| Sending {
@@ -256,6 +281,7 @@ impl Port {
             receiving.begun = true;
             let job = receive::Job {
                 watch: receiving.watch(),
+                learn: receiving.plan.learn,
                 cpus: self.open.receive_cpus.clone(),
                 missed: receiving.missed.clone(),
                 end: Arc::clone(&receiving.end),
@@ -354,6 +380,11 @@ impl Port {
                 Err(fault(ErrorKind::BadRequest, what, None))
             }
         };
+        if let receive::Tally::Here(account) = done.tally
+            && let Some(learned) = account.into_tuples()
+        {
+            self.learned = learned;
+        }
         self.open.receiver = Some(done.receiver);
         received
     }

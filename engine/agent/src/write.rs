@@ -153,7 +153,7 @@ mod tests {
             });
         }
         let plan: SendPlan = serde_json::from_value(serde_json::json!({"streams": [stream]})).unwrap();
-        crate::lower::lower(&plan, &iface()).unwrap().plan.streams.remove(0)
+        crate::lower::lower(&plan, &iface(), &[]).unwrap().plan.streams.remove(0)
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //! benches; not part of any measurement.
 //!
 //! Each says `{"ready":true}` when it is in place, answers each line on stdin with its counters, and ends with stdin.
+//! A translator forgets its connections at the line `forget`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use dutlab_port::af_packet::{Bursts, TxRing};
@@ -55,11 +56,14 @@ pub struct DeviceArguments {
     to: String,
     /// What it does wrong.
     wrong: Kind,
-    /// Every which frame; frames a second (polices); nanoseconds after the send time (holds).
+    /// Every which frame; frames a second (polices); new connections a second (translates); nanoseconds after the send time (holds).
     n: u64,
-    /// Frames that a policer lets through at once.
+    /// Frames that a policer lets through at once, or new connections that a translator takes.
     #[arg(long, default_value_t = 1)]
     depth: u32,
+    /// Connections that a translator knows at once.
+    #[arg(long, default_value_t = 64_000)]
+    most: u32,
 }
 
 /// How frames get to a packet socket.
@@ -79,6 +83,7 @@ enum Kind {
     Polices,
     Holds,
     Corrupts,
+    Translates,
 }
 
 /// Runs one.
@@ -102,16 +107,20 @@ fn measure(yardstick: &Yardstick) -> Result<(), PortError> {
                 Kind::Polices => Wrong::Polices { pps: d.n, depth: d.depth },
                 Kind::Holds => Wrong::Holds(d.n),
                 Kind::Corrupts => Wrong::Corrupts(d.n),
+                Kind::Translates => Wrong::Translates { per_s: d.n, depth: d.depth, most: d.most },
             };
-            let device = Device::between(&d.from, &d.to, wrong)?;
-            answer(|| {
+            let mut device = Device::between(&d.from, &d.to, wrong)?;
+            answer(|asked| {
+                if asked == "forget" {
+                    device.forget();
+                }
                 let (seen, wronged) = device.counts();
                 json!({"seen": seen, "wronged": wronged})
             });
         }
         Yardstick::Drop { iface } => {
             let drop = BareDrop::attach(iface)?;
-            answer(|| json!({"dropped": drop.count()}));
+            answer(|_| json!({"dropped": drop.count()}));
         }
         Yardstick::Send { iface, frames, batch, bytes } => {
             let before = cpu_ns();
@@ -157,10 +166,10 @@ impl Fill for Same {
     }
 }
 
-fn answer(counters: impl Fn() -> Value) {
+fn answer(mut counters: impl FnMut(&str) -> Value) {
     println!("{}", json!({"ready": true}));
-    for _ in std::io::stdin().lock().lines().map_while(Result::ok) {
-        println!("{}", counters());
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        println!("{}", counters(line.trim()));
     }
 }
 

@@ -6,13 +6,15 @@ use crate::ledger::Ledger;
 use crate::ways::Ways;
 use dutlab_units::{FCS, Nanos};
 use dutlab_wire::probe::sent_at;
-use dutlab_wire::{Found, Seen};
+use dutlab_wire::{Found, FourTuple, Seen};
 use std::net::IpAddr;
 
 /// Frames whose sender is looked at, in each stream.
 const LOOKED_AT: u64 = 1024;
 /// Senders that are remembered, in each stream.
 const SENDERS: usize = 16;
+/// Frames whose addresses and ports are kept at most: as many as a stream can have flows.
+pub const MOST_TUPLES: usize = 1 << 21;
 
 /// What there is to know of a frame that arrived.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +108,8 @@ pub struct StreamAccount {
     pub span: Option<(Nanos, Nanos)>,
     /// The different senders of the first frames.
     pub senders: Vec<(IpAddr, u16)>,
+    /// Addresses and ports of the frames in the order of their arrival, each frame once; `None`: nobody asked for them.
+    pub tuples: Option<Vec<FourTuple>>,
 }
 
 impl StreamAccount {
@@ -121,6 +125,7 @@ impl StreamAccount {
             corrupted: 0,
             span: None,
             senders: Vec::new(),
+            tuples: None,
         }
     }
 
@@ -135,6 +140,9 @@ impl StreamAccount {
         self.bytes += u64::from(length) + u64::from(FCS);
         self.span = Some((self.span.map_or(at, |(first, _)| first), at));
         if self.ledger.arrive(found.probe.sequence) {
+            if let Some(tuples) = self.tuples.as_mut().filter(|kept| kept.len() < MOST_TUPLES) {
+                tuples.push(found.four_tuple());
+            }
             self.ways.arrive(way, found.probe.sequence);
             self.latency.record(found.probe.sent, at);
             self.ipdv.arrive(found.probe.sequence, found.probe.sent, at);
@@ -176,6 +184,21 @@ impl Account {
             *clock = SenderClock { begin, ahead: nanoseconds };
         }
         self
+    }
+
+    /// Keeps the addresses and ports of the frames of `stream`.
+    #[must_use]
+    pub fn learning(mut self, stream: Option<u16>) -> Self {
+        for of in self.streams.iter_mut().filter(|of| Some(of.stream) == stream) {
+            of.tuples = Some(Vec::new());
+        }
+        self
+    }
+
+    /// The addresses and ports that were kept.
+    #[must_use]
+    pub fn into_tuples(self) -> Option<Vec<FourTuple>> {
+        self.streams.into_iter().find_map(|of| of.tuples)
     }
 
     /// Enters a frame.
@@ -309,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_remembered_once_each_and_duplicates_have_no_latency() {
-        let mut account = Account::new(Nanos(0), &[1]);
+    fn senders_are_remembered_once_each_and_duplicates_have_no_latency_and_teach_nothing() {
+        let mut account = Account::new(Nanos(0), &[1]).learning(Some(1));
         for s in [0, 1, 2, 3, 4, 4] {
             account.arrive(&Arrival::read(&frame(1, s, 10), 60, Nanos(30 + s)));
         }
@@ -319,5 +342,8 @@ mod tests {
         assert_eq!(one.senders, [(address, 1000), (address, 1001), (address, 1002)]);
         assert_eq!((one.latency.count(), one.ledger.duplicated()), (5, 1));
         assert_eq!(one.span, Some((Nanos(30), Nanos(34))));
+        let learned = account.into_tuples().unwrap();
+        assert_eq!(learned.iter().map(|of| of.source_port).collect::<Vec<_>>(), [1000, 1001, 1002, 1000, 1001]);
+        assert!(Account::new(Nanos(0), &[1]).learning(Some(2)).into_tuples().is_none());
     }
 }

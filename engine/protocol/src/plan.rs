@@ -75,6 +75,10 @@ pub struct Stream {
     /// which change places in it. Not for ICMP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers: bool,
+    /// Frame n answers the n-th of the frames that this port learned, over and over: it goes where that one came from, as it was on arrival.
+    /// Addresses and ports of the stream are of the same version of IP, and stay unused. UDP alone; without `answers`, `flows` and `vary`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub learned: bool,
     /// What the probe travels in.
     #[serde(default)]
     pub transport: Transport,

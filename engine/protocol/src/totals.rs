@@ -244,6 +244,19 @@ pub struct ReceivedStream {
     pub latency: Option<Latency>,
     /// The different senders of the first 1024 frames, as the receiver saw them: 16 at most. Shows translation.
     pub sources: Vec<Source>,
+    /// What was learned of the frames; present where `learn` asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Learned>,
+}
+
+/// Addresses and ports that a port keeps of the frames of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Learned {
+    /// Frames whose addresses and ports are kept, duplicates left out.
+    pub frames: u64,
+    /// How many of these differ from one another.
+    pub different: u64,
 }
 
 /// One-way latency.

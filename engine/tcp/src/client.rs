@@ -2,13 +2,17 @@
 
 use crate::connection::Connection;
 use crate::ending::{Ending, State};
+use crate::http2;
 use crate::message;
+use crate::objects::{Object, Rotation};
 use crate::poll::{Poll, Slab, socket};
 use crate::report::{Account, Report};
+use crate::tls::{self, Client};
+use crate::transport::Broken;
 use crate::tuples::Tuples;
 use dutlab_units::Nanos;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, bind, connect, recv, sockopt};
+use rustix::net::{bind, connect, sockopt};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -41,8 +45,14 @@ pub struct Plan {
     pub requests: u32,
     /// Of a request, with its head.
     pub request_bytes: usize,
-    /// Of the body of a response.
-    pub response_bytes: u64,
+    /// That responses carry; not empty.
+    pub objects: Vec<Object>,
+    /// Whom requests name as their host; the address where there is none.
+    pub host: Option<String>,
+    /// HTTP/2 in place of HTTP/1.1.
+    pub http2: bool,
+    /// Requests and responses pass through it.
+    pub tls: Option<Client>,
     /// Whether all are kept open until the last has been answered, and each is asked once more then.
     pub hold: bool,
     /// A handshake, or an answer, that takes longer has failed.
@@ -56,7 +66,9 @@ struct Run<'a, C: Fn() -> Nanos> {
     clock: C,
     poll: Poll,
     tuples: Tuples,
-    request: Vec<u8>,
+    /// One for each object; of HTTP/2 the fields.
+    requests: Vec<Vec<u8>>,
+    objects: Rotation,
     buffer: Vec<u8>,
     connections: Slab<Connection>,
     waiting: VecDeque<(Nanos, u64)>,
@@ -69,14 +81,26 @@ struct Run<'a, C: Fn() -> Nanos> {
 /// Raises what the system says when it has no epoll.
 ///
 /// # Panics
-/// Where the plan names no address or port.
+/// Where the plan names no address, port or object.
 pub fn run(plan: &Plan, clock: impl Fn() -> Nanos) -> Result<Report, Errno> {
+    let host = plan.host.clone().unwrap_or_else(|| match plan.to {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
+    let request = |object: &Object| {
+        if plan.http2 {
+            http2::fields(&host, plan.tls.is_some(), object.bytes, plan.request_bytes)
+        } else {
+            message::request(&host, object.bytes, plan.request_bytes)
+        }
+    };
     let mut run = Run {
         plan,
         clock,
         poll: Poll::new()?,
         tuples: Tuples::new(plan.from.clone(), plan.to, plan.ports.clone(), plan.first),
-        request: message::request(&plan.to.to_string(), plan.response_bytes, plan.request_bytes),
+        requests: plan.objects.iter().map(request).collect(),
+        objects: Rotation::new(plan.objects.clone()),
         buffer: vec![0; 64 * 1024],
         connections: Slab::default(),
         waiting: VecDeque::new(),
@@ -181,8 +205,8 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
                 }
             }
             let deadline = Nanos(begun.0 + self.plan.timeout.0);
-            let number = self.connections.put(Connection::new(socket, begun, deadline));
-            let watched = self.connections.get(number).map(|of| self.poll.watch(&of.socket, number));
+            let number = self.connections.put(Connection::new(socket, begun, deadline, self.plan.http2));
+            let watched = self.connections.get(number).map(|of| self.poll.watch(&of.transport.socket, number));
             if let Some(Err(e)) = watched {
                 self.connections.take(number);
                 why = e;
@@ -215,6 +239,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
                 .map(|of| of.state);
             match late {
                 Some(State::Connecting) => self.end(number, Ending::NoHandshake),
+                Some(State::Securing) => self.tls_failed(number, "no handshake in time".to_owned()),
                 Some(_) => self.end(number, Ending::NoAnswer),
                 None => {}
             }
@@ -227,42 +252,73 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         while let Some(of) = self.connections.get(number) {
             let now = (self.clock)();
             match of.state {
-                State::Connecting => match sockopt::socket_error(&of.socket) {
+                State::Connecting => match sockopt::socket_error(&of.transport.socket) {
                     Ok(Ok(())) => {
-                        of.state = State::Asking;
                         self.account.established(since(of.begun, now));
-                        self.ask(number);
+                        self.connected(number);
                     }
                     Ok(Err(e)) | Err(e) => return self.end(number, Ending::of(e, State::Connecting)),
+                },
+                State::Securing => match of.transport.secure() {
+                    Ok(Some(tls)) if self.plan.http2 && tls.alpn_protocol() != Some(tls::HTTP2) => {
+                        return self.tls_failed(number, "the server did not choose HTTP/2 (ALPN)".to_owned());
+                    }
+                    Ok(Some(tls)) => {
+                        self.account.secured(since(of.asked, (self.clock)()), tls);
+                        of.state = State::Asking;
+                        self.ask(number);
+                    }
+                    Ok(None) => return,
+                    Err(e) => return self.broken(number, e),
                 },
                 State::Held => match of.end_while_held() {
                     Some(ending) => return self.end(number, ending),
                     None => return,
                 },
                 State::Asking => {
-                    match of.send(&self.request) {
+                    match of.send(&self.requests[of.object]) {
                         Ok(true) => {}
                         Ok(false) => return,
-                        Err(e) => return self.end(number, Ending::of(e, State::Asking)),
+                        Err(e) => return self.broken(number, e),
                     }
-                    match recv(&of.socket, &mut self.buffer[..], RecvFlags::empty()) {
-                        Ok((0, _)) => return self.end(number, Ending::ClosedEarly),
-                        Ok((n, _)) => {
-                            if of.is_silent() {
-                                self.account.first_byte(since(of.begun, (self.clock)()));
+                    match of.transport.recv(&mut self.buffer) {
+                        Ok(0) => return self.end(number, Ending::ClosedEarly),
+                        Ok(n) => {
+                            let (came, silent) = ((self.clock)(), of.is_silent());
+                            let taken = of.take_in(&self.buffer[..n], self.plan.objects[of.object].bytes);
+                            if silent && !of.is_silent() {
+                                self.account.first_byte(since(of.begun, came));
                             }
-                            match of.take_in(&self.buffer[..n], self.plan.response_bytes) {
+                            match taken {
                                 Ok(true) => self.answered(number),
                                 Ok(false) => {}
-                                Err(message::Malformed) => return self.end(number, Ending::Malformed),
+                                Err(ending) => return self.end(number, ending),
                             }
                         }
-                        Err(Errno::AGAIN) => return,
-                        Err(Errno::INTR) => {}
-                        Err(e) => return self.end(number, Ending::of(e, State::Asking)),
+                        Err(Broken::System(Errno::AGAIN)) => return,
+                        Err(Broken::System(Errno::INTR)) => {}
+                        Err(e) => return self.broken(number, e),
                     }
                 }
             }
+        }
+    }
+
+    /// The handshake of TCP is done; that of TLS is next, or the first request.
+    fn connected(&mut self, number: u64) {
+        let now = (self.clock)();
+        let Some(of) = self.connections.get(number) else { return };
+        let Some(tls) = &self.plan.tls else {
+            of.state = State::Asking;
+            return self.ask(number);
+        };
+        match tls.connection() {
+            Ok(tls) => {
+                of.transport.put_on(tls);
+                (of.state, of.asked, of.deadline) = (State::Securing, now, Nanos(now.0 + self.plan.timeout.0));
+                self.waiting.push_back((of.deadline, number));
+            }
+            Err(e) => self.tls_failed(number, e.to_string()),
         }
     }
 
@@ -270,7 +326,8 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
     fn ask(&mut self, number: u64) {
         let now = (self.clock)();
         if let Some(of) = self.connections.get(number) {
-            of.ask(now, Nanos(now.0 + self.plan.timeout.0));
+            let object = self.objects.take();
+            of.ask(object, &self.requests[object], now, Nanos(now.0 + self.plan.timeout.0));
             self.waiting.push_back((of.deadline, number));
         }
     }
@@ -280,7 +337,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         let now = (self.clock)();
         let Some(of) = self.connections.get(number) else { return };
         of.answered += 1;
-        self.account.answered(since(of.asked, now), now, self.plan.response_bytes);
+        self.account.answered(since(of.asked, now), now, self.plan.objects[of.object].bytes);
         if of.again || (of.answered == self.plan.requests && !self.plan.hold) {
             self.end(number, Ending::Completed);
         } else if of.answered == self.plan.requests {
@@ -291,11 +348,28 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         }
     }
 
+    fn broken(&mut self, number: u64, why: Broken) {
+        match why {
+            Broken::System(e) => {
+                let state = self.connections.get(number).map_or(State::Asking, |of| of.state);
+                self.end(number, Ending::of(e, state));
+            }
+            Broken::Tls(why) => self.tls_failed(number, why),
+        }
+    }
+
+    fn tls_failed(&mut self, number: u64, why: String) {
+        self.account.report.tls.error = Some(why);
+        self.end(number, Ending::TlsFailed);
+    }
+
     fn end(&mut self, number: u64, ending: Ending) {
-        let Some(of) = self.connections.take(number) else { return };
+        let Some(mut of) = self.connections.take(number) else { return };
         self.held -= u64::from(of.state == State::Held);
         if self.plan.resets || ending == Ending::NoAnswer {
-            let _ = sockopt::set_socket_linger(&of.socket, Some(Duration::ZERO));
+            let _ = sockopt::set_socket_linger(&of.transport.socket, Some(Duration::ZERO));
+        } else if ending == Ending::Completed {
+            of.transport.say_close();
         }
         self.account.ended(of.state, ending);
     }

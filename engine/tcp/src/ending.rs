@@ -6,6 +6,8 @@ use rustix::io::Errno;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Connecting,
+    /// The handshake of TLS.
+    Securing,
     Asking,
     /// Answered, and kept open.
     Held,
@@ -18,10 +20,13 @@ pub(crate) enum Ending {
     Refused,
     Unreachable,
     NoHandshake,
+    TlsFailed,
     Reset,
     ClosedEarly,
     NoAnswer,
     Malformed,
+    /// A whole head with this status, which is not 200.
+    ErrorStatus(u16),
 }
 
 impl Ending {
@@ -30,6 +35,7 @@ impl Ending {
         match (error, state) {
             (Errno::CONNREFUSED | Errno::CONNRESET, State::Connecting) => Self::Refused,
             (Errno::TIMEDOUT, State::Connecting) => Self::NoHandshake,
+            (Errno::TIMEDOUT, State::Securing) => Self::TlsFailed,
             (_, State::Connecting) | (Errno::HOSTUNREACH | Errno::NETUNREACH, _) => Self::Unreachable,
             (Errno::TIMEDOUT, _) => Self::NoAnswer,
             _ => Self::Reset,

@@ -6,6 +6,8 @@ const END: &[u8] = b"\r\n\r\n";
 pub const LONGEST_HEAD: usize = 16 * 1024;
 /// The longest body that is answered with.
 pub const LONGEST_BODY: u64 = 64 << 20;
+/// The status of an answer that is what was asked for.
+pub const OK: u16 = 200;
 
 /// A request for a body of `response` bytes, `bytes` long where that is longer than the least.
 #[must_use]
@@ -50,8 +52,8 @@ pub struct Answered {
     pub head_bytes: usize,
     /// Of the body.
     pub body_bytes: u64,
-    /// Whether it is a 200.
-    pub ok: bool,
+    /// 200 where all is well.
+    pub status: u16,
 }
 
 /// Bytes that are not what they should be.
@@ -74,9 +76,13 @@ pub fn asked(bytes: &[u8]) -> Result<Option<Asked>, Malformed> {
 pub fn answered(bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
     let Some(head_bytes) = end_of_head(bytes)? else { return Ok(None) };
     let (first, fields) = lines(&bytes[..head_bytes])?;
-    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).ok_or(Malformed)?;
-    let body_bytes = value(fields, "content-length").and_then(|v| v.parse().ok()).ok_or(Malformed)?;
-    Ok(Some(Answered { head_bytes, body_bytes, ok: status == "200" }))
+    let status =
+        first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok()).ok_or(Malformed)?;
+    let body_bytes = match value(fields, "content-length").and_then(|v| v.parse().ok()) {
+        None if status == OK => return Err(Malformed),
+        bytes => bytes.unwrap_or(0),
+    };
+    Ok(Some(Answered { head_bytes, body_bytes, status }))
 }
 
 fn end_of_head(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
@@ -119,7 +125,7 @@ mod tests {
     #[test]
     fn a_response_of_another_server_is_read() {
         let text = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello";
-        assert_eq!(answered(text), Ok(Some(Answered { head_bytes: text.len() - 5, body_bytes: 5, ok: true })));
+        assert_eq!(answered(text), Ok(Some(Answered { head_bytes: text.len() - 5, body_bytes: 5, status: 200 })));
         assert_eq!(response(5).len(), 38 + 5);
     }
 

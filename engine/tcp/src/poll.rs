@@ -49,6 +49,7 @@ pub fn socket(of: SocketAddr) -> Result<OwnedFd, Errno> {
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_tcp_nodelay(&socket, true)?; // flights of TLS are several segments, none of which waits for the ACK of another
     Ok(socket)
 }
 

@@ -1,10 +1,12 @@
 //! What became of all connections of a client: each end counted, each time recorded.
 
 use crate::ending::{Ending, State};
+use crate::tls::Handshakes;
 use dutlab_units::Nanos;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A longer time counts as this.
 const LONGEST_NS: u64 = 600_000_000_000;
@@ -47,6 +49,8 @@ pub struct Report {
     pub unreachable: u64,
     /// No answer to SYN in time.
     pub no_handshake: u64,
+    /// No handshake of TLS, or one that came to nothing, or bytes that were not TLS.
+    pub tls_failed: u64,
     /// RST after the handshake.
     pub reset: u64,
     /// FIN before the answer had come.
@@ -55,6 +59,10 @@ pub struct Report {
     pub no_answer: u64,
     /// An answer that is none, or not of the length asked for.
     pub malformed: u64,
+    /// An answer with another status than 200.
+    pub error_status: u64,
+    /// How many answers had each of these other statuses.
+    pub statuses: BTreeMap<String, u64>,
     /// The most that were established at once.
     pub open_max: u64,
     /// Requests that were answered.
@@ -67,18 +75,23 @@ pub struct Report {
     pub answered_ns: u64,
     /// From SYN to the end of the handshake.
     pub handshake: Times,
+    /// From the end of that to the end of the handshake of TLS.
+    pub tls_handshake: Times,
     /// From SYN to the first byte of the first answer (RFC 9411 section 7.4.1).
     pub first_byte: Times,
     /// From a request to the last byte of its answer.
     pub response: Times,
     /// Why the system had no socket or port, the last time.
     pub refused_by_system: Option<String>,
+    /// What handshakes of TLS came to.
+    pub tls: Handshakes,
 }
 
 /// A report that is being made, and the times that it sums up.
 pub(crate) struct Account {
     pub(crate) report: Report,
     handshake: Histogram<u64>,
+    tls_handshake: Histogram<u64>,
     first_byte: Histogram<u64>,
     response: Histogram<u64>,
     open: u64,
@@ -88,7 +101,14 @@ impl Account {
     /// Of so many connections, none begun.
     pub(crate) fn new(asked: u64) -> Self {
         let histogram = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("three digits are few");
-        Self { report: empty(asked), handshake: histogram(), first_byte: histogram(), response: histogram(), open: 0 }
+        Self {
+            report: empty(asked),
+            handshake: histogram(),
+            tls_handshake: histogram(),
+            first_byte: histogram(),
+            response: histogram(),
+            open: 0,
+        }
     }
 
     /// How many have been begun, or cannot be.
@@ -102,6 +122,12 @@ impl Account {
         self.open += 1;
         self.report.established += 1;
         self.report.open_max = self.report.open_max.max(self.open);
+    }
+
+    /// Another handshake of TLS was done.
+    pub(crate) fn secured(&mut self, took: Nanos, of: &rustls::Connection) {
+        self.tls_handshake.saturating_record(took.0);
+        self.report.tls.done(of);
     }
 
     /// The first byte came over another.
@@ -121,15 +147,20 @@ impl Account {
     pub(crate) fn ended(&mut self, state: State, ending: Ending) {
         self.open -= u64::from(state != State::Connecting);
         let report = &mut self.report;
+        if let Ending::ErrorStatus(status) = ending {
+            *report.statuses.entry(status.to_string()).or_default() += 1;
+        }
         *match ending {
             Ending::Completed => &mut report.completed,
             Ending::Refused => &mut report.refused,
             Ending::Unreachable => &mut report.unreachable,
             Ending::NoHandshake => &mut report.no_handshake,
+            Ending::TlsFailed => &mut report.tls_failed,
             Ending::Reset => &mut report.reset,
             Ending::ClosedEarly => &mut report.closed_early,
             Ending::NoAnswer => &mut report.no_answer,
             Ending::Malformed => &mut report.malformed,
+            Ending::ErrorStatus(_) => &mut report.error_status,
         } += 1;
     }
 
@@ -137,6 +168,7 @@ impl Account {
     pub(crate) fn whole(self) -> Report {
         Report {
             handshake: times(&self.handshake),
+            tls_handshake: times(&self.tls_handshake),
             first_byte: times(&self.first_byte),
             response: times(&self.response),
             ..self.report
@@ -160,18 +192,23 @@ fn empty(asked: u64) -> Report {
         refused: 0,
         unreachable: 0,
         no_handshake: 0,
+        tls_failed: 0,
         reset: 0,
         closed_early: 0,
         no_answer: 0,
         malformed: 0,
+        error_status: 0,
+        statuses: BTreeMap::new(),
         open_max: 0,
         transactions: 0,
         body_bytes: 0,
         begun_ns: 0,
         answered_ns: 0,
         handshake: none(),
+        tls_handshake: none(),
         first_byte: none(),
         response: none(),
         refused_by_system: None,
+        tls: Handshakes::default(),
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::message::{self, Malformed};
 use crate::poll::{Poll, Slab, socket};
+use crate::tls::{self, Handshakes};
+use crate::transport::{Broken, Transport};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, bind, listen, recv, send};
+use rustix::net::{SocketFlags, accept_with, bind, listen};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -16,10 +18,9 @@ use std::time::Duration;
 /// As many as the kernel lets wait (`net.core.somaxconn` bounds it).
 const BACKLOG: i32 = 65_535;
 const LISTENER: u64 = 1 << 63;
-const CHUNK: usize = 64 * 1024;
 
 /// What the server has seen.
-#[derive(Debug, Default, Clone, Copy, Serialize, PartialEq, Eq, JsonSchema)]
+#[derive(Debug, Default, Clone, Serialize, PartialEq, Eq, JsonSchema)]
 #[schemars(rename = "TcpServed")]
 pub struct Served {
     /// Connections taken.
@@ -32,16 +33,26 @@ pub struct Served {
     pub answered: u64,
     /// Of bodies.
     pub body_bytes: u64,
+    /// Connections that the other end closed: FIN.
+    pub closed: u64,
+    /// Connections that this end closed, as a request asked for.
+    pub closed_here: u64,
     /// Connections that the other end, or something on the way, reset.
     pub reset: u64,
     /// Requests that were none.
     pub malformed: u64,
     /// Connections that could not be taken, as there were too many open files.
     pub not_taken: u64,
+    /// Connections without a handshake of TLS, or with bytes that were not TLS.
+    pub tls_failed: u64,
+    /// What handshakes of TLS came to.
+    pub tls: Handshakes,
 }
 
 struct Connection {
-    socket: OwnedFd,
+    transport: Transport,
+    /// Whether there is nothing left to do before the first request.
+    secure: bool,
     request: Vec<u8>,
     answer: Option<(Rc<[u8]>, usize)>,
     body_bytes: u64,
@@ -54,17 +65,26 @@ pub struct Server {
     listeners: Vec<OwnedFd>,
     connections: Slab<Connection>,
     answers: HashMap<u64, Rc<[u8]>>,
+    tls: Option<tls::Server>,
     served: Served,
 }
 
 enum Step {
     Waits,
-    Ends,
+    /// The other end closed it.
+    Closed,
+    /// This end closes it.
+    Closes,
+    Malformed,
 }
 
 impl Server {
-    /// Listens; raises what bind(2) says, with the address that it was about.
-    pub fn listening(address: IpAddr, ports: RangeInclusive<u16>) -> Result<Self, (SocketAddr, Errno)> {
+    /// Listens, for TLS where `tls` is given; raises what bind(2) says, with the address that it was about.
+    pub fn listening(
+        address: IpAddr,
+        ports: RangeInclusive<u16>,
+        tls: Option<tls::Server>,
+    ) -> Result<Self, (SocketAddr, Errno)> {
         let poll = Poll::new().map_err(|e| (SocketAddr::new(address, *ports.start()), e))?;
         let mut listeners = Vec::new();
         for (at, port) in (0..).zip(ports) {
@@ -77,13 +97,14 @@ impl Server {
             });
             listeners.push(made.map_err(|e| (address, e))?);
         }
-        Ok(Self { poll, listeners, connections: Slab::default(), answers: HashMap::new(), served: Served::default() })
+        let (connections, answers, served) = (Slab::default(), HashMap::new(), Served::default());
+        Ok(Self { poll, listeners, connections, answers, tls, served })
     }
 
     /// What it has seen so far.
     #[must_use]
     pub fn served(&self) -> Served {
-        Served { open: self.connections.len() as u64, ..self.served }
+        Served { open: self.connections.len() as u64, ..self.served.clone() }
     }
 
     /// Serves whatever comes within `at_most`.
@@ -107,14 +128,23 @@ impl Server {
             match accept_with(&self.listeners[at], SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     self.served.accepted += 1;
+                    let tls = match self.tls.as_ref().map(tls::Server::connection).transpose() {
+                        Ok(tls) => tls,
+                        Err(e) => {
+                            self.served.tls_failed += 1;
+                            self.served.tls.error = Some(e.to_string());
+                            continue;
+                        }
+                    };
                     let number = self.connections.put(Connection {
-                        socket,
+                        secure: tls.is_none(),
+                        transport: Transport::new(socket, tls),
                         request: Vec::new(),
                         answer: None,
                         body_bytes: 0,
                         closes: false,
                     });
-                    let watched = self.connections.get(number).map(|c| self.poll.watch(&c.socket, number));
+                    let watched = self.connections.get(number).map(|c| self.poll.watch(&c.transport.socket, number));
                     if !matches!(watched, Some(Ok(()))) {
                         self.connections.take(number);
                         self.served.not_taken += 1;
@@ -133,36 +163,42 @@ impl Server {
 
     fn serve(&mut self, number: u64) {
         let Some(connection) = self.connections.get(number) else { return };
-        match step(connection, &mut self.answers, &mut self.served) {
-            Ok(Step::Waits) => {}
-            Ok(Step::Ends) => drop(self.connections.take(number)),
-            Err(e) => {
-                if matches!(e, Errno::CONNRESET | Errno::PIPE) {
-                    self.served.reset += 1;
-                }
-                self.connections.take(number);
+        let counted = match step(connection, &mut self.answers, &mut self.served) {
+            Ok(Step::Waits) => return,
+            Ok(Step::Closed) => &mut self.served.closed,
+            Ok(Step::Closes) => &mut self.served.closed_here,
+            Ok(Step::Malformed) => &mut self.served.malformed,
+            Err(Broken::System(Errno::CONNRESET | Errno::PIPE)) => &mut self.served.reset,
+            Err(Broken::System(_)) => return drop(self.connections.take(number)),
+            Err(Broken::Tls(why)) => {
+                self.served.tls.error = Some(why);
+                &mut self.served.tls_failed
             }
-        }
+        };
+        *counted += 1;
+        self.connections.take(number);
     }
 }
 
 /// Takes a connection as far as it goes without waiting.
-fn step(of: &mut Connection, answers: &mut HashMap<u64, Rc<[u8]>>, served: &mut Served) -> Result<Step, Errno> {
+fn step(of: &mut Connection, answers: &mut HashMap<u64, Rc<[u8]>>, served: &mut Served) -> Result<Step, Broken> {
     let mut chunk = [0; 4096];
+    if !of.secure {
+        let Some(agreed) = of.transport.secure()? else { return Ok(Step::Waits) };
+        served.tls.done(agreed);
+        of.secure = true;
+    }
     loop {
         if let Some((answer, sent)) = &mut of.answer {
-            while *sent < answer.len() {
-                match send(&of.socket, &answer[*sent..answer.len().min(*sent + CHUNK)], SendFlags::NOSIGNAL) {
-                    Ok(n) => *sent += n,
-                    Err(Errno::AGAIN) => return Ok(Step::Waits),
-                    Err(e) => return Err(e),
-                }
+            if !of.transport.send_all(answer, sent)? {
+                return Ok(Step::Waits);
             }
             of.answer = None;
             served.answered += 1;
             served.body_bytes += of.body_bytes;
             if of.closes {
-                return Ok(Step::Ends);
+                of.transport.say_close();
+                return Ok(Step::Closes);
             }
         }
         match message::asked(&of.request) {
@@ -176,19 +212,16 @@ fn step(of: &mut Connection, answers: &mut HashMap<u64, Rc<[u8]>>, served: &mut 
                 continue;
             }
             Ok(None) => {}
-            Err(Malformed) => {
-                served.malformed += 1;
-                return Ok(Step::Ends);
-            }
+            Err(Malformed) => return Ok(Step::Malformed),
         }
-        match recv(&of.socket, &mut chunk[..], RecvFlags::empty()) {
-            Ok((0, _)) => return Ok(Step::Ends),
-            Ok((n, _)) => of.request.extend(&chunk[..n]),
-            Err(Errno::AGAIN) => {
+        match of.transport.recv(&mut chunk) {
+            Ok(0) => return Ok(Step::Closed),
+            Ok(n) => of.request.extend(&chunk[..n]),
+            Err(Broken::System(Errno::AGAIN)) => {
                 of.request.shrink_to_fit(); // a hundred thousand idle connections keep no buffers
                 return Ok(Step::Waits);
             }
-            Err(Errno::INTR) => {}
+            Err(Broken::System(Errno::INTR)) => {}
             Err(e) => return Err(e),
         }
     }

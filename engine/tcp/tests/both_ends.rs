@@ -1,8 +1,10 @@
 //! Client and server over loopback, and ends that do not keep to it.
 
 use dutlab_tcp::client::{self, Plan};
+use dutlab_tcp::objects::Object;
 use dutlab_tcp::report::Report;
 use dutlab_tcp::server::{Served, Server};
+use dutlab_tcp::tls::{self, Version};
 use dutlab_units::Nanos;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -26,7 +28,10 @@ fn plan(to: IpAddr, count: u64) -> Plan {
         count,
         requests: 1,
         request_bytes: 200,
-        response_bytes: 1024,
+        objects: vec![Object { bytes: 1024, weight: 1 }],
+        host: None,
+        http2: false,
+        tls: None,
         hold: false,
         timeout: Nanos(20_000_000_000),
         resets: false,
@@ -38,6 +43,7 @@ fn carried_out(plan: &Plan) -> Report {
     let report = client::run(plan, || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap())).unwrap();
     let failed = report.refused + report.unreachable + report.no_handshake + report.reset;
     let failed = failed + report.closed_early + report.no_answer + report.malformed;
+    let failed = failed + report.tls_failed + report.error_status;
     assert_eq!(
         (report.asked, report.begun),
         (report.begun + report.not_begun, report.completed + failed),
@@ -48,11 +54,15 @@ fn carried_out(plan: &Plan) -> Report {
 
 /// The report, and what the server saw by the time all connections had ended there too.
 fn served(plan: &Plan) -> (Report, Served) {
+    served_with(plan, None)
+}
+
+fn served_with(plan: &Plan, tls: Option<tls::Server>) -> (Report, Served) {
     let ends = Arc::new(AtomicBool::new(false));
     let (told, of) = (Arc::clone(&ends), plan.clone());
     let (listens, listening) = channel();
     let serving = std::thread::spawn(move || {
-        let mut server = Server::listening(of.to, of.ports).unwrap();
+        let mut server = Server::listening(of.to, of.ports, tls).unwrap();
         listens.send(()).unwrap();
         while !told.load(Ordering::Relaxed) || server.served().open > 0 {
             server.turn(Duration::from_millis(5)).unwrap();
@@ -79,7 +89,7 @@ fn every_connection_is_answered_and_both_ends_count_the_same() {
         (served.accepted, served.accepted, served.answered)
     );
     assert!(report.first_byte.min_ns > report.handshake.min_ns && report.first_byte.p99_ns <= report.first_byte.max_ns);
-    assert_eq!(served.reset, 0);
+    assert_eq!((served.reset, served.closed), (0, served.accepted));
 }
 
 #[test]
@@ -92,7 +102,8 @@ fn connections_that_are_held_are_open_at_once_and_asked_once_more() {
 
 #[test]
 fn a_long_answer_comes_whole() {
-    let plan = Plan { response_bytes: 3_000_001, request_bytes: 9000, ..plan(address(3), 8) };
+    let plan =
+        Plan { objects: vec![Object { bytes: 3_000_001, weight: 1 }], request_bytes: 9000, ..plan(address(3), 8) };
     let (report, served) = served(&plan);
     assert_eq!((report.completed, report.body_bytes), (report.begun, served.body_bytes));
     assert_eq!(report.body_bytes, 3_000_001 * report.begun);
@@ -125,4 +136,44 @@ fn who_says_nothing_and_who_hangs_up_are_told_apart() {
     }
     let hung_up = carried_out(&Plan { first: 4000, ..plan(address(6), 20) });
     assert_eq!(hung_up.closed_early, hung_up.begun);
+}
+
+#[test]
+fn objects_come_by_their_weights_and_each_length_is_checked() {
+    let objects = [(100, 3), (70_000, 1)].map(|(bytes, weight)| Object { bytes, weight });
+    let (report, served) = served(&Plan { objects: objects.to_vec(), requests: 4, ..plan(address(7), 20) });
+    assert_eq!((report.completed, report.malformed), (report.begun, 0));
+    assert_eq!(report.body_bytes, report.begun * (3 * 100 + 70_000));
+    assert_eq!(served.body_bytes, report.body_bytes);
+}
+
+#[test]
+fn through_tls_both_ends_count_the_same_handshakes_and_bytes() {
+    for (version, text) in [(Version::Tls12, "TLS 1.2"), (Version::Tls13, "TLS 1.3")] {
+        let to = address(if version == Version::Tls12 { 8 } else { 9 });
+        let client = tls::Client::new(version, true, "192.0.2.1").unwrap();
+        let objects = vec![Object { bytes: 300_000, weight: 1 }];
+        let plan = Plan { tls: Some(client), requests: 2, rate_per_s: 50.0, objects, ..plan(to, 20) };
+        let (report, served) = served_with(&plan, Some(tls::Server::new(Version::Any, true).unwrap()));
+        assert_eq!((report.completed, report.transactions), (report.begun, 2 * report.begun), "{report:?}");
+        assert_eq!(report.body_bytes, served.body_bytes);
+        assert_eq!((report.tls.full, report.tls.resumed), (served.tls.full, served.tls.resumed));
+        assert_eq!(report.tls.full + report.tls.resumed, report.begun);
+        assert!(report.tls.resumed > 0, "{report:?}");
+        assert!(report.tls.agreed.keys().all(|of| of.starts_with(text)), "{report:?}");
+        assert_eq!(report.tls_handshake.count, report.begun);
+        assert_eq!((served.closed, served.reset), (served.accepted, 0));
+    }
+}
+
+#[test]
+fn ends_that_speak_no_common_version_or_no_tls_at_all_say_so() {
+    let tls_12 = Some(tls::Client::new(Version::Tls12, false, "192.0.2.1").unwrap());
+    let other = tls::Server::new(Version::Tls13, false).unwrap();
+    let (report, served) = served_with(&Plan { tls: tls_12.clone(), ..plan(address(10), 10) }, Some(other));
+    assert_eq!((report.tls_failed, served.tls_failed), (report.begun, served.accepted), "{report:?}");
+    assert!(report.tls.error.is_some() && served.tls.error.is_some());
+    // A server without TLS takes a ClientHello for the beginning of a request, and waits for the rest.
+    let (report, served) = served_with(&Plan { tls: tls_12, timeout: Nanos(500_000_000), ..plan(address(11), 10) }, None);
+    assert_eq!((report.tls_failed, report.established), (report.begun, served.accepted), "{report:?}");
 }

@@ -24,7 +24,7 @@ pub use ethernet::Mac;
 pub use extension::Extension;
 pub use frame::{FrameRepr, Layout};
 pub use probe::Probe;
-pub use seen::{Found, Seen};
+pub use seen::{Found, FourTuple, Seen};
 
 /// Reads two bytes, big-endian.
 fn u16_at(b: &[u8], at: usize) -> u16 {

@@ -17,10 +17,40 @@ pub struct Found {
     pub source: IpAddr,
     /// Source port, or ICMP identifier.
     pub source_port: u16,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port; 0 of ICMP.
+    pub destination_port: u16,
     /// Whether all checksums are right.
     pub intact: bool,
     /// The same for frames of the same addresses, ports and protocol, and with all likelihood another for others.
     pub flow: u64,
+}
+
+impl Found {
+    /// Who the frame claims to be from, and whom it is for.
+    #[must_use]
+    pub const fn four_tuple(&self) -> FourTuple {
+        FourTuple {
+            source: self.source,
+            destination: self.destination,
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+        }
+    }
+}
+
+/// Addresses and ports of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FourTuple {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
 }
 
 /// What a received frame is to us.
@@ -88,7 +118,8 @@ fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> 
         sum = sum.plus(pseudo_header(source, destination, protocol, u32::try_from(b.len()).ok()?));
     }
     let flow = flow(source, destination, [protocol.into(), source_port, destination_port]);
-    Some(Found { probe, source, source_port, intact: no_checksum || sum.intact(), flow })
+    let intact = no_checksum || sum.intact();
+    Some(Found { probe, source, source_port, destination, destination_port, intact, flow })
 }
 
 /// A number for a flow.
@@ -182,7 +213,9 @@ mod tests {
             repr.emit(&PROBE, &mut b).unwrap();
             let Seen::Probe(found) = Seen::parse(&b) else { panic!() };
             let flow = found.flow;
-            prop_assert_eq!(found, Found { probe: PROBE, source: ip(s), source_port, intact: true, flow });
+            let destination_port = if kind == 3 { 0 } else { destination_port };
+            let (source, destination) = (ip(s), ip(d));
+            prop_assert_eq!(found, Found { probe: PROBE, source, source_port, destination, destination_port, intact: true, flow });
             oracle(&b);
         }
 

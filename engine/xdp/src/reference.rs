@@ -3,7 +3,7 @@
 use crate::attach::Attached;
 use crate::error::{Why, XdpError};
 use crate::system;
-use aya::maps::{Map, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, PerCpuArray};
 use aya::programs::tc::TcAttachOptions;
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType, TestRun as _, Xdp};
 use aya::util::KernelVersion;
@@ -92,6 +92,15 @@ pub enum Wrong {
     Holds(u64),
     /// Flips a bit in the payload of every n-th frame.
     Corrupts(u64),
+    /// Translates addresses and ports, and lets back in what it knows.
+    Translates {
+        /// New connections a second.
+        per_s: u64,
+        /// New connections that may come at once.
+        depth: u32,
+        /// Connections that it knows at once.
+        most: u32,
+    },
 }
 
 /// A device between two interfaces of one network namespace, for UDP over IPv4. Dropping it removes it.
@@ -116,6 +125,7 @@ impl Device {
             Wrong::Polices { pps, depth } => (4, pps, depth),
             Wrong::Holds(ns) => (5, ns, 1),
             Wrong::Corrupts(n) => (6, n, 1),
+            Wrong::Translates { per_s, depth, .. } => (7, per_s, depth),
         };
         if KernelVersion::current().is_ok_and(|v| v < KernelVersion::new(6, 6, 0)) {
             return Err(XdpError::new(
@@ -124,21 +134,40 @@ impl Device {
                 Why::KernelTooOld { lacks: "links for tc", since: "6.6" },
             ));
         }
+        let most = if let Wrong::Translates { most, .. } = wrong { most } else { 0 };
+        let (back, public) = (system::Interface::find(from)?.index, public_address(to));
         let mut bpf = EbpfLoader::new()
             .override_global("kind", &kind, true)
             .override_global("out_ifindex", &out, true)
             .override_global("depth", &depth, true)
             .override_global("n", &n, true)
+            .override_global("most", &most, true)
+            .override_global("back_ifindex", &back, true)
+            .override_global("public_address", &public, true)
             .load(crate::objects::DEVICES)
             .map_err(|e| XdpError::load(from, "bpf(BPF_MAP_CREATE)", &e))?;
-        let program: &mut SchedClassifier =
-            bpf.program_mut("device").and_then(|p| p.try_into().ok()).expect("the object has it");
-        program.load().map_err(|e| XdpError::load(from, "bpf(BPF_PROG_LOAD)", &e))?;
-        let options = TcAttachOptions::TcxOrder(LinkOrder::default());
-        program
-            .attach_with_options(from, TcAttachType::Ingress, options)
-            .map_err(|e| XdpError::load(from, "bpf(BPF_LINK_CREATE)", &e))?;
+        attach(&mut bpf, "device", from)?;
+        if most > 0 {
+            attach(&mut bpf, "answer", to)?;
+        }
         Ok(Self { bpf })
+    }
+
+    /// Has a translator forget every connection; its bucket is full again.
+    ///
+    /// # Panics
+    /// When the object that was built in lacks its map.
+    pub fn forget(&mut self) {
+        let map = self.bpf.map_mut("connections").expect("the object has it");
+        let mut connections = HashMap::<_, [u32; 3], u32>::try_from(map).expect("a hash of connections");
+        let known: Vec<_> = connections.keys().flatten().collect();
+        for connection in known {
+            // One that is not there any more is forgotten.
+            let _ = connections.remove(&connection);
+        }
+        let map = self.bpf.map_mut("device_state").expect("the object has it");
+        let mut state = Array::<_, State>::try_from(map).expect("an array of states");
+        let _ = state.get(&0, 0).and_then(|s| state.set(0, [s[0], s[1], s[2], 0, 0, 0], 0));
     }
 
     /// Frames that came, and frames that were wronged.
@@ -147,10 +176,35 @@ impl Device {
     /// When the object that was built in lacks its program or map.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
-        // struct state: lock, held_len, seen, wronged, tokens, last_ns.
+        // struct state: lock, held_len, seen, wronged, tokens, last_ns, known.
         let map = self.bpf.map("device_state").expect("the object has it");
         let Map::Array(_) = map else { return (0, 0) };
-        let state = aya::maps::Array::<_, [u64; 5]>::try_from(map).and_then(|a| a.get(&0, 0));
+        let state = Array::<_, State>::try_from(map).and_then(|a| a.get(&0, 0));
         state.map_or((0, 0), |s| (s[1], s[2]))
     }
+}
+
+/// `struct state` of `devices.bpf.c`, word by word.
+type State = [u64; 6];
+
+/// Has a program see what enters an interface.
+fn attach(bpf: &mut Ebpf, name: &str, iface: &str) -> Result<(), XdpError> {
+    let program: &mut SchedClassifier =
+        bpf.program_mut(name).and_then(|p| p.try_into().ok()).expect("the object has it");
+    program.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
+    let options = TcAttachOptions::TcxOrder(LinkOrder::default());
+    program
+        .attach_with_options(iface, TcAttachType::Ingress, options)
+        .map_err(|e| XdpError::load(iface, "bpf(BPF_LINK_CREATE)", &e))?;
+    Ok(())
+}
+
+/// The first IPv4 address of an interface, as it is in a frame; 0 without one.
+fn public_address(iface: &str) -> u32 {
+    let addresses = dutlab_port::iface::Interface::read(iface).map(|read| read.addresses).unwrap_or_default();
+    let four = addresses.iter().find_map(|network| match network.address {
+        std::net::IpAddr::V4(address) => Some(u32::from_ne_bytes(address.octets())),
+        std::net::IpAddr::V6(_) => None,
+    });
+    four.unwrap_or(0)
 }

@@ -1,1 +1,1 @@
-"""What records mean: comparisons, factors, what limited a result. Pure: nothing here reads a file or a clock."""
+"""Verdicts on records: comparisons, factors, limits. Pure: nothing here reads a file or a clock."""

@@ -29,7 +29,7 @@ from dutlab.stats.summary import median
 
 
 class AnswerKind(enum.Enum):
-    """What may be said of a contest."""
+    """Kinds of answer about a contest."""
 
     FASTEST = "fastest"
     """One cell is proven better than every other one."""
@@ -73,7 +73,7 @@ class Contest:
     figure: str
     entrants: tuple[Entrant, ...]
     better: Better = ""
-    """Which values are the better ones; without one that of the figure's name, if it is known."""
+    """The better direction of values; by default that of the figure, if it is declared."""
     whole: bool = True
     """All links and directions of the cells together, not one of several."""
     stretches: frozenset[tuple[str, str]] = frozenset()
@@ -83,7 +83,7 @@ class Contest:
         object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
 
     def design(self, first: str, second: str) -> RunOrder:
-        """How two of its cells lie in time."""
+        """Return the order in time in which two of its cells were measured."""
         if max(len(e.runs) for e in self.entrants) > 1:
             return RunOrder.WITHIN_RUNS
         alone = {(first, second), (second, first)} & self.stretches
@@ -109,7 +109,7 @@ class RankedPair:
     better: str
     worse: str
     comparison: Comparison
-    """Of the two in the order of the contest."""
+    """Comparison of the two, in the order of the contest."""
     against: tuple[int, ...]
     """Runs, from 0, in which the medians lie the other way round."""
 
@@ -120,13 +120,13 @@ class RankedPair:
 
     @property
     def proven(self) -> bool:
-        """Whether the one is proven better."""
+        """True if the first is proven better."""
         return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
 
 
 @dataclass(frozen=True)
 class ContestResult:
-    """What may be said of a contest."""
+    """Answer about a contest."""
 
     contest: Contest
     kind: AnswerKind
@@ -142,7 +142,7 @@ class ContestResult:
 
     @property
     def could_prove(self) -> bool:
-        """Whether so many repeats could tell any pair apart at all."""
+        """True if so many repeats could prove a difference of any pair at all."""
         return any(pair.comparison.could_prove for pair in self.pairs)
 
     @property
@@ -183,7 +183,7 @@ class ContestResult:
         return found if found is None or order.index(first) < order.index(second) else turned(found)
 
     def among(self, labels: Collection[str]) -> ContestResult:
-        """What the same comparisons say of some of the cells."""
+        """Return the answer about some of the cells, from the same comparisons."""
         kept = tuple(e for e in self.contest.entrants if e.label in labels)
         pairs = tuple(pair for pair in self.pairs if pair.better in labels and pair.worse in labels)
         unranked = tuple(of for of in self.unranked if of[0] in labels and of[1] in labels)

@@ -1,9 +1,9 @@
-"""Which of versions in a row changed a figure: what is left is halved until two neighbours differ.
+"""Find which version in a row changed a figure: halve what is left until two neighbours differ.
 
-Counts put a version on one side for certain. A figure that has an error is measured in blocks of the first version and the one in
-question, until no change is so much likelier than the whole change, or less likely, that chance would seldom have made it so
-(dutlab.stats.sequential); that may be looked at after each run. A version that cannot be told, or that has no result, is passed over, and
-a neighbour is asked instead.
+A count decides for certain on which side a version is. A figure with an error is measured in blocks of the first version and the one in
+question, until "no change" is so much likelier or less likely than "the whole change" that chance would seldom explain it
+(dutlab.stats.sequential). That test may be read after each run. A version that stays undecided, or has no result, is skipped, and a
+neighbour is measured instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FEWEST_OF_ENDS = 24
 
 
 class VersionSide(enum.Enum):
-    """Which end of the row a version is like."""
+    """End of the row that a version equals."""
 
     FIRST = "as the first"
     LAST = "as the last"
@@ -57,23 +57,23 @@ class Bisection:
 
     @property
     def contradicts(self) -> bool:
-        """Whether a later version is as the first again: there is more than one change."""
+        """True if a later version equals the first again: there is more than one change."""
         _, high = self.bounds
         return any(side is VersionSide.FIRST and at > high for at, side in self.known.items())
 
 
 def most_steps(count: int) -> int:
-    """How many versions are asked at most where each can be told: the two ends, the halves, and the change by itself."""
+    """Return the most versions that are measured where each can be decided: both ends, the halves, and the change itself."""
     return ceil(log2(max(count - 1, 1))) + 2
 
 
 def side_of_count(value: float, first: float, last: float) -> VersionSide:
-    """Of counts, by the nearer end."""
+    """Return the nearer end for a count."""
     return VersionSide.LAST if abs(value - last) < abs(value - first) else VersionSide.FIRST
 
 
 def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> VersionSide:
-    """Of logarithms of ratios to the first version, one a block; `whole` is that of the last, and one error in so many steps is LEVEL."""
+    """Return the side by logarithms of ratios to the first version, one a block; `whole` is the last's. One error in `steps` is LEVEL."""
     for_last = likelier(changes, 0.0, whole)
     if abs(for_last) < log(steps / LEVEL):
         return VersionSide.UNKNOWN

@@ -48,7 +48,7 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
 
 
 def _of_counts(given: Pair, least: float) -> Comparison:
-    """Of figures that are counted and have no error: what is larger than the other by more than the least difference is."""
+    """Compare counts without error: one is larger than the other if it is so by more than the least difference."""
     m = TestedPair.of(replace(given, design=RunOrder.IN_TURN), least)
     if m.first is None or m.second is None:
         return _missing(m)

@@ -33,9 +33,9 @@ class Pair:
     whole: bool = True
     """All links and directions of the cell together, not one of several."""
     better: Better = ""
-    """Which values are the better ones; without one that of the figure's name, if it is known."""
+    """The better direction of values; by default that of the figure, if it is declared."""
     at_least: tuple[bool, bool] = (False, False)
-    """Whether the values of either side are bounds: the figure is so much or more."""
+    """True where the values of a side are lower bounds."""
     disturbed: tuple[int, int] = (0, 0)
     """Values of either side that other work disturbed."""
 
@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class SideLevel:
-    """What is shown of one side."""
+    """Level of one side as it is printed."""
 
     value: float
     """The median over repeats; with several runs a side the geometric mean over the medians of the runs."""
@@ -70,7 +70,7 @@ class Comparison:
     first: SideLevel | None
     second: SideLevel | None
     ratio: Ratio | None
-    """Of the two levels; None where there is none: a side is empty, or values are not above zero."""
+    """Ratio of the two levels; None where there is none: a side is empty, or values are not above zero."""
     p: float | None
     """Two-sided, of a change beyond the least that counts, adjusted for all comparisons."""
     test: RankTest | None
@@ -80,16 +80,16 @@ class Comparison:
     provable: float | None
     """The smallest relative change that these values would have proven four times in five; None for none, or where it is not known."""
     could_prove: bool = False
-    """Whether so many values can prove a difference at all, however large."""
+    """True if so many values can prove any difference at all."""
     reason: Reason | None = None
     """Why no difference is proven, where none is and both sides have values."""
     flags: tuple[str, ...] = ()
-    """What the repeats of either side look like."""
+    """Shape of the repeats of either side."""
     by_p: bool = False
     """The first of the grounds says what p is of."""
     kind: Procedure = Procedure.NONE
     would: str = ""
-    """What these values would have proven, where they could have; empty where they prove something, or are bounds."""
+    """Statement that these values would have proven, where they could have; empty where they prove something, or are bounds."""
 
     @property
     def clauses(self) -> tuple[str, ...]:
@@ -99,12 +99,12 @@ class Comparison:
 
     @property
     def why(self) -> str:
-        """The same in a sentence."""
+        """Reason in a sentence."""
         return "; ".join(self.clauses)
 
 
 def turned(c: Comparison) -> Comparison:
-    """The same comparison, of the first side against the second."""
+    """Return the comparison of the first side against the second."""
     of = c.pair
     pair = replace(
         of, first=of.second, second=of.first, first_at=of.second_at, second_at=of.first_at, at_least=of.at_least[::-1],

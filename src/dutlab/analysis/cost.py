@@ -1,4 +1,4 @@
-"""What a mode adds to each packet, in time and in cycles, against the barest mode."""
+"""Cost of a mode per packet, in time and in cycles, over the barest mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one mode. Nanoseconds are of the whole box: of one core only where one core does all the work."""
+    """Cost of one mode. Nanoseconds are of the whole box: of one core only where one core does all the work."""
 
     mode: str
     ns: float
@@ -19,7 +19,7 @@ class Cost:
     added_ns: float
     """`ns` less that of the barest mode."""
     interval: Interval | None
-    """Of `added_ns`, 95 %; None below four repeats a side, and for the barest mode itself."""
+    """95 % interval of `added_ns`; None below four repeats a side, and for the barest mode itself."""
     cycles: float | None
     """`added_ns` at the processor's frequency, where that is known."""
 

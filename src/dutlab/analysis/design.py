@@ -1,8 +1,8 @@
-"""How two sides were measured, and so what a difference between them can mean.
+"""Designs: the way two sides were measured, and what a difference between them can mean.
 
-The unit of independence is whatever was set up anew: the blocks of one run, in which every mode has its turn; or whole runs. What changes
-between two runs for reasons outside the box (a reboot, cabling, heat, a neighbour's load) is in no spread of one run's repeats. So each
-design has a least change that counts, and for two single runs it is an allowance for exactly that.
+The unit of independence is whatever was set up again: the blocks of one run, in which every mode has its turn, or whole runs. Changes
+between two runs that come from outside the box (a reboot, cabling, heat, a neighbour's load) do not show in the spread of one run's
+repeats. So each design has a least change that counts. For two single runs it is an allowance for exactly these changes.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from statistics import fmean
 from dutlab.stats.power import LEAST_IN_TURN
 
 LEVEL = 0.05
-"""Of significance, for all comparisons of one question together."""
+"""Level of significance, for all comparisons of one question together."""
 _MIXED = 0.4
 """Mean share of neighbours in time that are of different sides: blocks in random order have at least half, stretches 1/(2n - 1)."""
 
 
 class NotKnown(enum.Enum):
-    """What no number of repeats of a design tells."""
+    """Questions that no number of repeats of a design answers."""
 
     SET_UP = "whether another set-up of either side shows the same"
     """Each side was set up once; three runs a side or more tell."""
 
 
 class RunOrder(enum.Enum):
-    """How the two sides lie in time."""
+    """Order in time of the two sides."""
 
     IN_TURN = "in turn"
     """Blocks of one run: each has every mode once."""
     INTERLEAVED = "interleaved runs"
-    """Two runs whose blocks were measured in turn, in an order that nobody drew."""
+    """Two runs whose blocks were measured in turn, in a fixed order."""
     ROUNDS = "rounds of interleaved runs"
-    """The same, in an order that chance drew for each round: values at one place are of one round."""
+    """Two runs whose blocks were measured in turn, in an order drawn for each round: values at one place are of one round."""
     ONE_AFTER_THE_OTHER = "one after the other"
     """Two runs, or two stretches of one, without a change back."""
     RUNS = "several runs a side"
@@ -56,7 +56,7 @@ class RunOrder(enum.Enum):
 
     @property
     def not_known(self) -> tuple[NotKnown, ...]:
-        """What it leaves open, whatever is proven."""
+        """Questions that it leaves open, whatever is proven."""
         return (NotKnown.SET_UP,) if self.one_setup_a_side else ()
 
 
@@ -77,7 +77,7 @@ each cell has its own. 10 %: a machine that grows slower for minutes, as users o
 
 
 def in_turn(cells: Sequence[tuple[Sequence[datetime], Sequence[datetime]]]) -> bool:
-    """Whether the two sides took turns in time, over all cells; `cells` holds the moments of the first and second side of each."""
+    """Return whether the sides took turns in time, over all cells; `cells` holds the times of the first and second side of each."""
     shares = []
     for first, second in cells:
         if min(len(first), len(second)) < 2:  # noqa: PLR2004 - one repeat a side takes no turns

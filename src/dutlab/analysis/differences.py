@@ -1,4 +1,4 @@
-"""Where two nested mappings differ: what was configured or found differently beside two results."""
+"""Differences of two nested mappings: settings and facts that differ between two results."""
 
 from __future__ import annotations
 

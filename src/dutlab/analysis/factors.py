@@ -1,4 +1,4 @@
-"""What each factor does, from cells as they are: full, fractional or made by hand, with cells missing.
+"""Effects of factors, from cells as they are: full, fractional or made by hand, with cells missing.
 
 An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one answer a block, in which the level of the
 block cancels, however it moves from one to the next; cells are in random order inside a block, so answers of blocks are independent. The
@@ -44,14 +44,14 @@ class FactorCell:
 
 @dataclass(frozen=True)
 class Sureness:
-    """How sure a ratio is."""
+    """Confidence in a ratio."""
 
     interval: Interval | None
-    """95 %, of this ratio alone; None where nothing tells it."""
+    """95 %, of this ratio alone; None where there is no estimate of the error."""
     p: float | None
     """Two-sided, adjusted for everything that the analysis tests (Holm), or by the rule for answers for all pairs of the run."""
     verdict: Verdict | None = None
-    """By the rule for answers, of cells that it compares."""
+    """Verdict of the rule for answers, for cells that it compares."""
 
     @property
     def proven(self) -> bool:
@@ -72,11 +72,11 @@ class Effect:
     ratio: float
     sure: Sureness
     pairs: int
-    """Pairs of cells that differ in nothing else; 0 where the model of least squares told it."""
+    """Pairs of cells that differ in nothing else; 0 where the model of least squares estimated it."""
     only_at: tuple[str, ...] = ()
     """`mtu 9000`: levels of other factors that all pairs share, although the design has others."""
     mixed_with: tuple[str, ...] = ()
-    """Interactions that it cannot be told from: `a × b`."""
+    """Interactions that it cannot be separated from: `a × b`."""
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Interaction:
-    """How far one effect depends on another factor: its ratio after a change of the other over that before it."""
+    """Dependence of one effect on another factor: its ratio after a change of the other over that before it."""
 
     effect: str
     change: tuple[Levels, Levels]
@@ -112,11 +112,11 @@ class Analysis:
     left_out: tuple[str, ...]
     """Sentences on cells without a ratio: those with values that are not above zero."""
     rests_on: str
-    """What intervals and p come from, in words; why there are none."""
+    """Source of intervals and p, in words; or the reason why there are none."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One for each effect, then what cannot be told, then what was left out."""
+        """Sentences on each effect, then on what cannot be separated, then on what was left out."""
         out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
         out += [f"{' and '.join(group)} were only changed together: their effects cannot be separated" for group in self.together]
         return (*out, *self.unseparated, *self.left_out)
@@ -174,7 +174,7 @@ def _pairs_of(effect: Effect, cells: Sequence[FactorCell]) -> Iterator[tuple[Fac
 def analyse(cells: Sequence[FactorCell]) -> Analysis:
     """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one is a duplicate."""
     usable, left_out = _usable(cells)
-    if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing beside it
+    if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing to be compared with
         raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))
     factors = list(dict.fromkeys(name for c in usable for name in c.levels))
     if ragged := [f for f in factors if any(f not in c.levels for c in usable)]:
@@ -193,7 +193,10 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
         effects=tuple(replace(e, sure=_adjusted(e.sure, adjusted)) for e in effects),
         interactions=tuple(replace(i, sure=_adjusted(i.sure, adjusted)) for i in interactions),
         together=tuple(g for g in groups if len(g) > 1),
-        unseparated=(*unseparated, *(f"{_product(design, a)} cannot be told from {_product(design, b)}" for a, b in design.confused())),
+        unseparated=(
+            *unseparated,
+            *(f"{_product(design, a)} cannot be separated from {_product(design, b)}" for a, b in design.confused()),
+        ),
         constant=tuple(f for f in factors if f not in varied),
         left_out=left_out,
         rests_on=data.rests_on,
@@ -228,7 +231,7 @@ class _Data:
         both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
         for model, words in both:
             freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
-            if freedom >= 2:  # noqa: PLR2004 - one tells next to nothing
+            if freedom >= 2:  # noqa: PLR2004 - one degree of freedom says next to nothing
                 left = np.array(self.logs) - model @ (np.linalg.pinv(model) @ np.array(self.logs))
                 return float(left @ left) / freedom, freedom, words
         return 0.0, 0, ""
@@ -262,7 +265,7 @@ class _Data:
         return [sum(weights.of[n] * of[n] for n in weights.used) for of in whole] if len(whole) >= FEWEST_BLOCKS else []
 
     def _estimate(self, weights: Weights) -> tuple[float, float, int]:
-        """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where nothing tells the error."""
+        """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where the error is not known."""
         if found := self._answers(weights):
             return fmean(found), stdev(found) / sqrt(len(found)), len(found) - 1
         variance, freedom, _ = self.residual
@@ -309,7 +312,7 @@ def _effects(data: _Data) -> tuple[list[Effect], list[str]]:
 
 
 def _interactions(data: _Data) -> Iterator[Interaction]:
-    """Of every change of one group with every change of another, all else equal."""
+    """Yield the interaction of every change of one group with every change of another, all else equal."""
     groups = data.design.groups
     for a, b in combinations(range(len(groups)), 2):
         for change_a in _changes(data.design, a):
@@ -341,7 +344,7 @@ def _unseparated(design: CellDesign, group: int) -> str:
     ]
     always = sorted(set.intersection(*changed)) if changed else []
     with_ = f"{' and '.join(always)} changes too" if always else "something else changes too"
-    return f"{' + '.join(design.groups[group])} cannot be told apart: wherever it changes, {with_}"
+    return f"{' + '.join(design.groups[group])} cannot be separated: wherever it changes, {with_}"
 
 
 def _product(design: CellDesign, pair: tuple[int, int]) -> str:

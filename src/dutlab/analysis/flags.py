@@ -1,4 +1,4 @@
-"""What repeats look like beside their median: values far off, a drift, two heaps. Hints to look, never reasons to delete a value."""
+"""Shape of repeats around their median: values far off, a drift, two heaps. Hints to look, never reasons to delete a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dutlab.stats.summary import median
 from dutlab.units import si
 
 FEWEST = 5
-"""Below five repeats nothing can be told from chance."""
+"""With fewer than five repeats, chance explains any shape."""
 OUTLIER_MADS = 14.826
 """Ten standard deviations of a normal distribution in median absolute deviations, as hyperfine has it."""
 DRIFT_LEVEL = 0.05
@@ -46,13 +46,13 @@ class Heaps:
 
 @dataclass(frozen=True)
 class Flags:
-    """What was seen; `outliers` are indices in the order of time."""
+    """Shape of the values; `outliers` are indices in the order of time."""
 
     outliers: tuple[int, ...] = ()
     drift: Drift | None = None
     heaps: Heaps | None = None
     constant: bool = False
-    """All values are the same: either nothing varies, or nothing was measured anew."""
+    """All values are the same: either nothing varies, or nothing was measured again."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _trend_p(n: int, score: int) -> float:
 
 @lru_cache(maxsize=64)
 def _inversions(n: int) -> tuple[int, ...]:
-    """How many orders of n values have each number of inversions (Mahonian numbers)."""
+    """Return how many orders of n values have each number of inversions (Mahonian numbers)."""
     ways = [1]
     for k in range(2, n + 1):
         below = [0, *accumulate(ways)]

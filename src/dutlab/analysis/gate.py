@@ -1,4 +1,4 @@
-"""Whether a newer version is worse than an older one by more than is allowed. An alarm is raised when a second measurement shows it too.
+"""Verdict whether a newer version is worse than an older one by more than is allowed. An alarm needs a second measurement that confirms it.
 
 Counts need no test. Figures that have an error are measured in rounds of both versions, and looked at after each round: whether a cell is
 worse by what is allowed, or by the least that counts at most (Wald's test of two hypotheses, dutlab.stats.sequential), with its errors
@@ -21,12 +21,12 @@ from dutlab.measures import Better, is_exact
 from dutlab.stats.sequential import likelier, mean_reach
 
 EXACT_ALLOWED = 0.001
-"""What moves code and data in memory moves counts by less."""
+"""Share by which moved code and data change counts at most."""
 TIME_ALLOWED = 0.03
 ALLOWED_BY_LEAST = 3.0
-"""What is allowed, by the least change that counts. Between them either verdict may come."""
+"""Allowance over the least change that counts. Between them either verdict may come."""
 PASSED, SUSPICION, CONFIRMED = 0.025, 0.2, 0.05
-"""How often chance passes a result that is worse by what is allowed; suspects one that is worse by the least that counts; confirms it."""
+"""Probabilities: a result that is worse by the allowance passes; one that is worse by the least that counts is suspected; is confirmed."""
 
 CellName = tuple[str, str]
 """Label and figure."""
@@ -42,23 +42,23 @@ class GateCell:
     first: float | None
     second: float | None
     worse: float | None
-    """By so much, as a share of the first; below zero it is better. None where a side has no result."""
+    """Share of the first by which it is worse; below zero it is better. None where a side has no result."""
     at_most: float | None
     """It may be worse by so much; None where nothing is known."""
     rounds: int = 1
     again: int = 0
     """Rounds of the second measurement, which decided; 0 without one."""
     why: str = ""
-    """What is in the way of a verdict."""
+    """Reason for the absence of a verdict."""
 
     @property
     def name(self) -> CellName:
-        """What it is found by."""
+        """Name of the cell."""
         return (self.label, self.figure)
 
 
 Rounds = Callable[[Collection[CellName], Callable[[Sequence[Pair]], bool]], Sequence[Pair]]
-"""Measures rounds of these cells (of all, where there are none) until it is told that they are enough, or time is over."""
+"""Measures rounds of these cells (of all, where none is named) until the callback says that they are enough, or time is over."""
 Again = Callable[[Collection[CellName]], Sequence[Pair]]
 """Counts these cells again, in another way."""
 
@@ -74,7 +74,7 @@ def of_counts(pair: Pair, allowed: float) -> GateCell:
 
 
 def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = CONFIRMED) -> GateCell:
-    """What rounds say that have an error, of one of so many cells that are looked at together; chance makes `alarm` of alarms."""
+    """Judge rounds with an error, for one of so many cells that are judged together; chance makes `alarm` of alarms."""
     rounds = [of for of in rounds_of(pair).values() if min(of) > 0]
     if not rounds:
         return _missing(pair)
@@ -121,12 +121,12 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
 
 
 def again_by_rounds(measure: Rounds, names: Collection[CellName], allowed: float) -> Sequence[GateCell]:
-    """What a second measurement says of cells that are worse by another."""
+    """Judge cells that a first measurement called worse by a second one."""
     return _decided(measure(names, lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)
 
 
 def overall(cells: Sequence[GateCell]) -> CheckKind:
-    """The verdict of all together: one cell that is worse, or that cannot be told, is enough."""
+    """Return the verdict of all cells: one that is worse fails the whole; else one that is undecided makes it undecided."""
     kinds = {c.kind for c in cells}
     return next(
         (kind for kind in (CheckKind.FAIL, CheckKind.CANNOT_TELL) if kind in kinds), CheckKind.PASS if cells else CheckKind.CANNOT_TELL
@@ -186,10 +186,10 @@ def _missing(pair: Pair) -> GateCell:
 
 
 def _share(change: float, better: Better) -> float:
-    """Of a logarithm towards the worse: as a share of the first side."""
+    """Convert a logarithm towards the worse into a share of the first side."""
     return expm1(change) if better == "lower" else -expm1(-change)
 
 
 def _logarithm(share: float, better: Better) -> float:
-    """Of a share of the first side: the reverse."""
+    """Convert a share of the first side into a logarithm."""
     return log1p(share) if better == "lower" else -log1p(-share)

@@ -1,4 +1,4 @@
-"""The same figure over many runs: where its level or its spread changed, whether it drifts, and where the next run will lie.
+"""History of a figure over many runs: changes of its level and spread, drift, and the range of the next run.
 
 Each run counts once, by the median of its repeats: repeats share a run's set-up, so they say nothing of what changes from run to run.
 dutlab.analysis.level_steps finds the steps.
@@ -43,7 +43,7 @@ _ONE_IN_TWENTY = 1.645
 _OF_MEDIANS = pi / 2
 """The variance of a median of normal values, by that of their mean."""
 _REPEATS = 3
-"""Of each run, for a spread of them."""
+"""Repeats of a run that give a spread."""
 FEWEST_FOR_NEXT = 20
 """Runs, below which it is not known how they resemble one another, nor how many lie far off."""
 _CHOSEN = 2
@@ -53,7 +53,7 @@ _ENOUGH_TO_RANK = 39
 
 
 class Cause(enum.Enum):
-    """What a change of level is of."""
+    """Subject of a change of level."""
 
     DEVICE = "the device changed"
     """The rig, measured without it, did not change with it."""
@@ -64,7 +64,7 @@ class Cause(enum.Enum):
 
 
 class SpreadOf(enum.Enum):
-    """What spreads more or less."""
+    """Subject of a change of spread."""
 
     RUNS = "runs"
     """Medians, from run to run."""
@@ -79,7 +79,7 @@ class HistoryPoint:
     run: str
     values: tuple[float, ...]
     rig: float | None = None
-    """What the rig did without the device in place, where it was measured."""
+    """Rate of the rig without the device, where it was measured."""
 
     @property
     def median(self) -> float:
@@ -125,7 +125,7 @@ class SpreadChange:
 
 @dataclass(frozen=True)
 class LevelDrift:
-    """The figure moves little by little, beside its steps."""
+    """Slow movement of the figure between its steps."""
 
     ratio: float | None
     """From the first run to the last; None around 0."""
@@ -140,8 +140,8 @@ class History:
     levels: tuple[HistoryLevel, ...]
     changes: tuple[LevelChange, ...]
     apart: tuple[str, ...] = ()
-    """Runs that differ from those before and after them alike, by more than noise: no level of their own. If the newest is among them, one
-    more run will tell whether that is a change."""
+    """Runs that differ from those before and after by more than noise, but make no level. If the newest is among them, one more run
+    will show whether that is a change."""
     autocorrelation: float = 0.0
     """Correlation of one run with the next, as assumed by the analysis."""
     why: str = ""
@@ -151,7 +151,7 @@ class History:
     rig: tuple[LevelChange, ...] = ()
     """Changes of the rig, measured without the device."""
     next_run: Interval | None = None
-    """Where the median of one more run of the same experiment will lie, with 95 %, if nothing changes."""
+    """95 % range of the median of the next run of the same experiment, if nothing changes."""
 
 
 def history(points: Sequence[HistoryPoint]) -> History:
@@ -214,7 +214,7 @@ class _Model:
     """A run."""
     drift: LevelDrift | None
     left: Array
-    """What they leave of each run."""
+    """Remainder of each run."""
     next_run: Interval | None
 
     @property
@@ -266,7 +266,7 @@ def _next_run(series: LevelSeries, fitted: Array, line: float, of_level: int, co
 
 
 def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: LevelSeries, left: Array) -> Iterator[SpreadChange]:
-    """Where runs, or the repeats of each, begin to spread by another amount: steps of the roots of distances, which are about normal."""
+    """Find where runs, or the repeats of each, change their spread: steps of the roots of distances, which are about normal."""
     import numpy as np  # noqa: PLC0415 - as above
 
     found = [(SpreadOf.RUNS, np.abs(left))]
@@ -306,7 +306,7 @@ def _rig_changes(kept: Sequence[HistoryPoint]) -> tuple[LevelChange, ...]:
 
 
 def _without(values: Array, columns: Array) -> Array:
-    """What least squares leave."""
+    """Return the residuals of least squares."""
     import numpy as np  # noqa: PLC0415 - as above
 
     return np.asarray(values - columns @ np.linalg.lstsq(columns, values, rcond=None)[0])

@@ -1,4 +1,4 @@
-"""What changed in how iperf3 counts: results of two versions differ also by each change between them (esnet/iperf, RELNOTES.md)."""
+"""Changes in how iperf3 counts: results of two versions differ also by each change between them (esnet/iperf, RELNOTES.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CountChange:
     """The first version that has it."""
     measures: tuple[str, ...]
     words: str
-    """What it was before."""
+    """Behaviour before the change."""
     setting: str = ""
     """Only tests count whose setting of this name is above `least`; empty for all."""
     least: int = 0

@@ -1,4 +1,4 @@
-"""Where the level of a series of runs changed: steps that are proven beside everything else that runs do by themselves.
+"""Steps in the level of a series of runs, proven against everything that runs do without a change.
 
 - Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
   (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
@@ -37,11 +37,11 @@ AROUND = 7
 _CLIP = 2.5
 """Standard deviations from there, beyond which a value counts as so far off and no more."""
 _NEAR = 60
-"""Runs to either side within which a step is told from a curve."""
+"""Runs to either side within which a step is distinguished from a curve."""
 _MOST_BENDS, _RUNS_A_BEND = 8, 8
 """The highest degree of such a curve, and how many runs there are for each."""
 _AS_LIKELY = 3.0
-"""By so much more than the least criterion: e^(3 / 2), 4.5 times less likely."""
+"""Difference from the least criterion up to which a curve counts as likely: e^(3 / 2), 4.5 times less likely."""
 _KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
 """Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
 after outliers were taken out."""
@@ -61,7 +61,7 @@ class LevelSeries:
 
     y: Array
     near: Array
-    """The same with what lies far off moved to within what is usual around it."""
+    """Values with outliers moved to the usual range around them."""
     least: float
     phi: float
     apart: tuple[int, ...] = ()
@@ -83,7 +83,7 @@ class LevelSeries:
 
 
 def level_steps(of: LevelSeries, *, places: int, offset: int = 0) -> list[tuple[int, float]]:
-    """Where a level begins that differs from the one before, and p of that."""
+    """Return the places where a level begins that differs from the one before, and p of each."""
     if len(of.y) < FEWEST or not of.least:  # too few, or all are 0
         return []
     found = _proven(of, places)
@@ -109,9 +109,9 @@ def _proven(of: LevelSeries, places: int) -> tuple[int, float] | None:
 
 
 def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | None:
-    """The place at which a step explains most, its size, and p for all places; None where it is not proven.
+    """Return the place at which a step explains most, its size, and p for all places; None where it is not proven.
 
-    It is proven beside a line, and beside a curve of the runs around it.
+    It is tested against a line through all runs, and against a curve through the runs around it.
     """
     at, effect, p = _beside_curves(y, of, degrees=2)
     if p * places > LEVEL:
@@ -123,10 +123,10 @@ def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | 
 
 
 def _beside_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, float, float]:
-    """The place and size of a step beside the likeliest curve of a degree below `degrees`, and p.
+    """Return place and size of a step over the likeliest curve of a degree below `degrees`, and p.
 
-    p is the largest beside any curve that is nearly as likely. How likely one is, the values say that are moved near: by what it and a step
-    leave of them, and by what its numbers cost (G. Schwarz, Ann. Stat. 6, 1978).
+    p is the largest over any curve that is nearly as likely. The likelihood of a curve follows from the clipped values: from what it and a
+    step leave of them, and from the number of its parameters (G. Schwarz, Ann. Stat. 6, 1978).
     """
     curves = sorted((_cost(of, degree), degree) for degree in range(degrees))
     steps = []
@@ -199,7 +199,7 @@ class StepFit:
         return self._rest(alone((np.arange(self.n) >= at).astype(float), self.phi))
 
     def left(self, at: int) -> Array:
-        """What a step at a place leaves."""
+        """Return the residuals of a step at a place."""
         step = self._size_of(at)
         return self.z - (step @ self.z) / (step @ step) * step
 
@@ -217,14 +217,14 @@ class StepFit:
 
 
 def alone(y: Array, phi: float) -> Array:
-    """What is left of each value after the part that it shares with the one before it."""
+    """Remove from each value the part that it shares with the one before it."""
     import numpy as np  # noqa: PLC0415 - as above
 
     return np.concatenate([[sqrt(1 - phi**2) * y[0]], y[1:] - phi * y[:-1]])
 
 
 def _by_chance(of: LevelSeries, at: int, effect: float) -> float:
-    """How likely runs that lie far off by themselves make the shorter side of a step, by how many of the other side do."""
+    """Return the probability that outliers alone make the shorter side of a step, by their number on the other side."""
     import numpy as np  # noqa: PLC0415 - as above
 
     sides = of.y[:at], of.y[at:]
@@ -246,7 +246,7 @@ def _refined(y: Array, at: int) -> int:
 
 
 def autocorrelation(values: Array) -> float:
-    """Of neighbours, by AR1seg's robust estimate, raised by half a standard error."""
+    """Return the autocorrelation of neighbours, by AR1seg's robust estimate, raised by half a standard error."""
     one, two = (_spread(values[apart:] - values[:-apart], _KEPT_OF_SMOOTH) for apart in (1, 2))
     return _raised((two / one) ** 2 - 1, len(values)) if one > 0 else 0.0
 
@@ -273,7 +273,7 @@ def biased(found: float, runs: int, columns: int) -> float:
 
 
 def _raised(found: float, runs: int) -> float:
-    """By half a standard error, within what the model has."""
+    """Raise an estimate by half a standard error, within the limits of the model."""
     found = min(max(found, 0.0), _MOST)
     return min(found + sqrt((1 - found**2) / runs) / 2, _MOST)
 
@@ -288,7 +288,7 @@ def _apart(medians: Array, noise: float) -> tuple[int, ...]:
 
 
 def _medians(y: Array) -> Array:
-    """Of the runs around each."""
+    """Return the median of the runs around each run."""
     import numpy as np  # noqa: PLC0415 - as above
 
     width = 2 * AROUND + 1

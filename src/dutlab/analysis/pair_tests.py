@@ -28,40 +28,40 @@ def tested(pairs: Sequence[Pair], least: float | None) -> list[TestedPair]:
 
 
 def _least(pair: Pair) -> float:
-    """That of the design; a single run against a few has nothing that shows what a run by itself can be off by."""
+    """Return the least difference of the design. For a single run against a few, nothing shows the error of a single run."""
     few, many = sorted((len(pair.first), len(pair.second)))
     alone = pair.design is RunOrder.RUNS and few == 1 and many < ENOUGH_FOR_ONE
     return (RunOrder.ONE_AFTER_THE_OTHER if alone else pair.design).least
 
 
-def _of_one_box(found: Sequence[TestedPair]) -> list[TestedPair]:
-    """Where runs are the unit, with errors that are shared among the cells of the same runs."""
-    out = list(found)
+def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
+    """Judge pairs whose unit is the run, with errors that cells of the same runs share."""
+    out = list(pairs)
     same: dict[object, list[int]] = {}
-    for n, m in enumerate(found):
+    for n, m in enumerate(pairs):
         if m.runs is not None:
             within = m.pair.design is RunOrder.WITHIN_RUNS
             same.setdefault(m.runs.errors[0][1] if within else (m.pair.first_at, m.pair.second_at), []).append(n)
     for places in same.values():
-        shared = of_one_contest if found[places[0]].pair.design is RunOrder.WITHIN_RUNS else of_one_box
-        for n, runs in zip(places, shared([of for p in places if (of := found[p].runs) is not None]), strict=True):
-            out[n] = replace(found[n], runs=runs, ratio=runs.between, p=runs.p(found[n].least))
-        alone = [_one_and_others(found[n].pair) for n in places]
+        shared = of_one_contest if pairs[places[0]].pair.design is RunOrder.WITHIN_RUNS else of_one_box
+        for n, runs in zip(places, shared([of for p in places if (of := pairs[p].runs) is not None]), strict=True):
+            out[n] = replace(pairs[n], runs=runs, ratio=runs.between, p=runs.p(pairs[n].least))
+        alone = [_one_and_others(pairs[n].pair) for n in places]
         for n, share in zip(places, share_as_far([of for of in alone if of]), strict=False):
             out[n] = replace(out[n], p=max(out[n].p or 0.0, share))
     return out
 
 
-def _of_few(found: Sequence[TestedPair]) -> list[TestedPair]:
-    """Where the repeats of one run are too few for ranks among so many pairs: the levels by the spread of all cells of that figure."""
-    tests, out = sum(m.p is not None for m in found), list(found)
-    places = [n for n, m in enumerate(found) if _is_few(m, tests)]
-    for figure in {found[n].pair.figure for n in places}:
-        same = {n: found[n].pair for n in places if found[n].pair.figure == figure}
+def _of_few(pairs: Sequence[TestedPair]) -> list[TestedPair]:
+    """Judge pairs whose repeats are too few for ranks among so many pairs: levels by the spread of all cells of that figure."""
+    tests, out = sum(m.p is not None for m in pairs), list(pairs)
+    places = [n for n, m in enumerate(pairs) if _is_few(m, tests)]
+    for figure in {pairs[n].pair.figure for n in places}:
+        same = {n: pairs[n].pair for n in places if pairs[n].pair.figure == figure}
         spread = few.shared_spread([side for _, side in sorted({(p.label, side) for p in same.values() for side in (p.first, p.second)})])
         for n, pair in same.items():
             levels = spread.levels(pair.first, pair.second)
-            out[n] = replace(found[n], few=levels, ratio=_with_interval(found[n].ratio, levels), p=levels.p(found[n].least))
+            out[n] = replace(pairs[n], few=levels, ratio=_with_interval(pairs[n].ratio, levels), p=levels.p(pairs[n].least))
     return out
 
 
@@ -71,7 +71,7 @@ def _is_few(m: TestedPair, tests: int) -> bool:
 
 
 def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
-    """That of the medians with the interval of the levels, where the medians are too few for one of their own."""
+    """Return the ratio of the medians, with the interval of the levels where there are too few medians for an interval."""
     if ratio is None or ratio.interval is not None:
         return ratio
     inside = levels.interval
@@ -85,16 +85,16 @@ def _one_and_others(pair: Pair) -> tuple[tuple[float, ...], float] | None:
     return (sides[1], sides[0][0]) if pair.design is RunOrder.RUNS and len(sides[0]) == 1 else None
 
 
-def adjusted(found: Sequence[TestedPair]) -> list[float]:
-    """What p comes to for each, adjusted for all; rounds are judged together."""
-    rounds = {n: m for n, m in enumerate(found) if m.pair.design is RunOrder.ROUNDS}
+def adjusted(pairs: Sequence[TestedPair]) -> list[float]:
+    """Return p of each, adjusted for all; rounds are judged together."""
+    rounds = {n: m for n, m in enumerate(pairs) if m.pair.design is RunOrder.ROUNDS}
     of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max(m.least for m in rounds.values())) if rounds else ())
-    others = iter(holm([m.p for n, m in enumerate(found) if n not in rounds and m.p is not None]))
-    return [next(of_rounds) if n in rounds else next(others) for n in range(len(found))]
+    others = iter(holm([m.p for n, m in enumerate(pairs) if n not in rounds and m.p is not None]))
+    return [next(of_rounds) if n in rounds else next(others) for n in range(len(pairs))]
 
 
 def rounds_of(pair: Pair) -> dict[int, Round]:
-    """What both sides measured in each round that both have."""
+    """Return the values of both sides in each round that both have."""
     first, second = (dict(zip(at, of, strict=True)) for at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second)))
     return {number: (first[number], second[number]) for number in first if number in second}
 
@@ -121,7 +121,7 @@ class TestedPair:
     ratio: Ratio | None = None
     runs: RunLevels | None = None
     few: RunLevels | None = None
-    """By the spread of all cells, where repeats are too few for ranks."""
+    """Levels by the spread of all cells, where repeats are too few for ranks."""
     test: RankTest | None = None
     p: float | None = None
 
@@ -142,7 +142,7 @@ class TestedPair:
 
     @classmethod
     def _within_runs(cls, of: TestedPair) -> TestedPair:
-        """By the medians of either side in each run that has both; of values that have no logarithm by their signs."""
+        """Compare the medians of either side in each run that has both; for values without a logarithm by their signs."""
         if not (strata := strata_of(of.pair)):
             return of
         test = over_runs(strata, of.least)

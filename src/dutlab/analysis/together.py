@@ -1,4 +1,4 @@
-"""What all cells say at once.
+"""Statement of all cells at once.
 
 Cells of one block share its minutes, and cells of one run its set-up: they are not independent witnesses, however many there are. So each
 block (with several runs a side: each run) counts once, by the geometric mean of its cells, each relative to that cell's own level.
@@ -31,7 +31,7 @@ class Together:
     verdict: Verdict
     words: str
     ratio: float
-    """Of the blocks' medians (with few blocks, or several runs a side: of their geometric means); above 1 is better."""
+    """Ratio of the blocks' medians (with few blocks, or several runs a side: of their geometric means); above 1 is better."""
     p: float
     cells: int
     blocks: tuple[int, int]
@@ -52,13 +52,15 @@ class Together:
         return replace(self, verdict=verdict, words=words, ratio=1 / self.ratio, blocks=self.blocks[::-1], interval=interval)
 
 
-def together(found: Sequence[Comparison], tests: int = 1) -> Together | None:
+def together(comparisons: Sequence[Comparison], tests: int = 1) -> Together | None:
     """One test over all cells that have a ratio, as one of so many; None for fewer than two cells.
 
     Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
     of which less is better count the other way round, and cells with a bound do not count.
     """
-    cells = list({c.pair.label: c for c in reversed(found) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values())
+    cells = list(
+        {c.pair.label: c for c in reversed(comparisons) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values()
+    )
     if len(cells) < 2:  # noqa: PLR2004 - one cell is its own comparison
         return None
     sides = _scores(cells)
@@ -87,7 +89,7 @@ def together(found: Sequence[Comparison], tests: int = 1) -> Together | None:
 
 
 def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
-    """Of each two modes of a run, what all their cells say at once; p is adjusted (Holm) over all of them that have two cells or more."""
+    """Return the statement of all cells on each two modes of a run; p is adjusted (Holm) over all pairs of modes with two cells or more."""
     found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons, len(pairs))) is not None}
     return {modes: _adjusted(of, p) for (modes, of), p in zip(found.items(), holm([of.p for of in found.values()]), strict=True)}
 

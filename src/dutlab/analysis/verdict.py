@@ -6,7 +6,7 @@ import enum
 
 
 class Verdict(enum.Enum):
-    """What may be said. `better` of a figure of which less is better means less of it."""
+    """Verdicts on two sides. `better` of a figure of which less is better means less of it."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -28,7 +28,7 @@ class Reason(enum.Enum):
 
 
 class Procedure(enum.Enum):
-    """How two sides are compared; the words go into an answer."""
+    """Procedure that compares two sides; the words go into an answer."""
 
     NONE = "no test"
     """Counts have no error, and a side without a value has nothing to compare."""

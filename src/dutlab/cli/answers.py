@@ -1,4 +1,4 @@
-"""What a person types, waited for beside everything else: Ctrl-C and the connections to the hosts work meanwhile."""
+"""Wait for what a person types. Ctrl-C and the connections to the hosts keep working meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dutlab.cli.terminal import tell
 
 _rest = bytearray()
-"""Read already, and nobody's answer yet: answers may come through a pipe, several at once."""
+"""Read, but not yet used as an answer: a pipe may bring several answers at once."""
 
 
 async def answer_to(question: str) -> str | None:

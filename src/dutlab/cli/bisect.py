@@ -43,7 +43,7 @@ class BisectRequest:
 
     @property
     def sources(self) -> list[str]:
-        """Where versions come from: one, or the command is refused."""
+        """Return the sources of versions: one, or the command is refused."""
         return [what for what, of in (("files", self.versions), ("commits", self.commits), ("campaign", self.campaign_file)) if of]
 
     def row(self) -> tuple[VersionRow, list[Path]]:
@@ -89,9 +89,7 @@ class BisectRequest:
 @click.option("--commits", metavar="GOOD..BAD", help="Versions are commits of a repository, by first parents.")
 @click.option("--repository", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path(), help="Where these are.  [.]")
 @click.option("--file", "file", metavar="PATH", help="Of each commit: the rule set or kernel that is measured.")
-@click.option(
-    "--build", metavar="COMMAND", help="Makes that file, in a work tree of its own; kernel modules go to $DUTLAB_OUT/lib/modules."
-)
+@click.option("--build", metavar="COMMAND", help="Makes that file, in a separate work tree; kernel modules go to $DUTLAB_OUT/lib/modules.")
 @click.option("--campaign", "campaign_file", type=click.Path(path_type=Path, dir_okay=False, exists=True),
               help="Versions are those of a campaign file, measured by its first experiment.")  # fmt: skip
 @click.option("--time", "experiment", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="EXPERIMENT",
@@ -107,7 +105,7 @@ class BisectRequest:
 @NAME
 def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- the fields of BisectRequest
     """VERSIONs are files for nft or kernels, the oldest first. Instructions tell two apart for certain, so each is measured once; by time,
-    one is measured in turn with the first until it can be told, or passed over. The folder is that of a campaign; report.md has each step.
+    one is measured in turn with the first until its side is known, or skipped. The folder is that of a campaign; report.md has each step.
 
     Exit 0: found; 1: the last is as the first; 2: cannot tell.
 
@@ -168,7 +166,7 @@ def _short(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _base_of(path: Path) -> dict[str, Any]:
-    """What measures by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
+    """Return the measurement by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
     from dutlab.spec.loader import read_experiment
     from dutlab.spec.yaml_source import parse, read_file
 

@@ -50,7 +50,7 @@ from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, write_once
 
 BLOCKS, ASKS = 16, 4
-"""Of a run by time, and how many such runs a version is given at most."""
+"""Blocks of a run by time, and the most such runs of a version."""
 _TRIES = 2
 _ROW, _REPORT = "row.json", "report.md"
 _SAID_LINES = 5
@@ -65,26 +65,26 @@ class VersionRow(BaseModel):
     name: str
     kind: Literal["rules", "kernel", "commands", "commits", "levels"]
     names: tuple[str, ...]
-    """Of each version, the oldest first."""
+    """Names of the versions, the oldest first."""
     words: tuple[str, ...] = ()
-    """Of each: its path, its commands, or its commit."""
+    """Path, commands or commit of each version."""
     subjects: dict[str, str] = Field(default_factory=dict)
     modes: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     repository: str = ""
     file: str = ""
-    """Of a commit: what is measured of it."""
+    """File of a commit that is measured."""
     build: str = ""
     levels: dict[str, Any] = Field(default_factory=dict)
-    """By time: what each version of a campaign is set by."""
+    """Measured by time: the level of each version of a campaign."""
     experiment: dict[str, Any] | None = None
-    """By time: what is measured."""
+    """Measured by time: the experiment."""
     testbed: str = "guest"
 
     @property
     def by_time(self) -> bool:
-        """Whether figures have an error."""
+        """True if figures have an error."""
         return self.experiment is not None
 
 
@@ -191,7 +191,7 @@ class BisectRuns:
         return replace(found, **self._functions(place[0], low, high)) if found.exit_status == 0 else found
 
     def _functions(self, label: str, low: int, high: int) -> Mapping[str, Any]:
-        """Which functions take more or fewer in a version than in the one before it, by two runs of their own."""
+        """Return the functions that take more or fewer in a version than in the one before it, by two separate runs."""
         run = self._counts(high)
         if run is None or (found := place_of(run, label)) is None:
             return {}
@@ -318,7 +318,7 @@ class BisectRuns:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
 
     def _write_counted(self, at: int, path: Path, only: Cell | None = None) -> None:
-        """Of every cell, or of one alone, with the functions that take its instructions."""
+        """Write the experiment of every cell, or of one alone, with the functions that take its instructions."""
         with self._made(at) as version:
             of, row = path.parent, self.row
             modes, sizes, settings = row.modes, row.sizes, row.settings
@@ -404,7 +404,7 @@ def _build(repository: Path, commit: str, command: str, file: str, place: Path) 
 
 
 def _git(repository: Path, *words: str) -> bytes:
-    """What it prints. Raises NoVersion with what it complains of."""
+    """Return git's output. Raises NoVersion with its complaint."""
     try:
         done = run_bounded(["git", "-C", str(repository), *words], timeout_s=GIT_S, most_bytes=COMMIT_FILE.most_bytes)
     except FileNotFoundError:

@@ -58,7 +58,7 @@ def calibrate(
     duration: float,
     as_json: bool,
 ) -> None:
-    """What is found is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
+    """The result is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
 
     \b
     Example:
@@ -77,7 +77,7 @@ def calibrate(
     loads = [RigLoad(at_once, frame_mix(size), model) for model in _models(generators) for at_once in sets for size in sizes.split(",")]
     _refuse_unfit(loads)
     if testbed is None and rig is not None:
-        raise click.UsageError("--loop and --alone are for a testbed of your own; name it with --testbed")
+        raise click.UsageError("--loop and --alone are for your own testbed; name it with --testbed")
     if lab is not None and testbed is not None:
         raise click.UsageError("--lab and --testbed exclude one another")
     name, standing = lab_of(lab or DEFAULT_LAB) if testbed is None else ("", None)
@@ -119,7 +119,7 @@ def _models(named: Sequence[str]) -> list[GeneratorModel]:
 
 
 def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
-    """What a generator cannot send, before anything is built; a rig routes nothing, so that counts for nothing. Raises InputError."""
+    """Refuse loads that a generator cannot send, before anything is built; a rig does not route. Raises InputError."""
     from dutlab.spec.generators import GeneratorFeature, unfit
 
     for load in loads:

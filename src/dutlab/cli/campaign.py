@@ -160,7 +160,7 @@ def scheduler(*, listen: str, dashboard: int | None) -> None:
 @click.option("--testbed", "testbeds", required=True, multiple=True, metavar="NAME",
               help="A lab, or the name of a testbed file without its ending, that this machine measures; repeatable.")  # fmt: skip
 def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
-    """Carry out runs of campaigns on testbeds beside this machine, until Ctrl-C, which ends its runs in order.
+    """Carry out runs of campaigns on the testbeds of this machine until Ctrl-C, which ends the runs in order.
 
     \b
     Example:
@@ -231,7 +231,7 @@ async def _standings(folder: CampaignFolder) -> list[RunStanding]:
 
 
 def _keep(folder: CampaignFolder) -> bool:
-    """Whether every finished run is kept now."""
+    """Keep finished runs; return whether every one is kept now."""
     from dutlab.runner.fleet.keeping import RunKeeping
     from dutlab.store.fleet_database import fleet_database
 
@@ -269,7 +269,7 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
 
 
 def _is_missed(standing: RunStanding) -> bool:
-    """Whether the testbed could not be used when it was last tried."""
+    """Return whether the testbed could not be used at the last try."""
     return str(standing.state) != "done" and standing.exit_status == TestbedError.exit_status
 
 

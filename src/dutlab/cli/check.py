@@ -108,7 +108,7 @@ def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Che
 
 @dataclass(frozen=True)
 class _Baselines:
-    """What a run is checked against."""
+    """Baselines of a check."""
 
     paths: tuple[Path, ...]
     most: int

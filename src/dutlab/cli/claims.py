@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dutlab.cli.options import JSON
 from dutlab.cli.terminal import say, say_words
 from dutlab.printable import printable
 
 if TYPE_CHECKING:
+    from dutlab.publish.verified import VerifiedClaim
     from dutlab.report.questions.claims import ClaimCard
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
-def claims(*, run: Path, out: Path | None) -> None:
+@JSON
+def claims(*, run: Path, out: Path | None, as_json: bool) -> None:
     """\b
     Example:
       dutlab claims runs/2026-11-21T0801Z-firewall-modes-3f2a
@@ -26,35 +30,42 @@ def claims(*, run: Path, out: Path | None) -> None:
     from dutlab.store.manifest import DERIVED
     from dutlab.store.replace import file_name, folder_in, replace_file
 
-    folder = out or run / DERIVED
+    folder, written = out or run / DERIVED, list[str]()
     for name, card in cards(run, folder).items():
         stem, suffix = name.rsplit(".", 1)
         path = (out or folder_in(run, DERIVED)) / f"{file_name(stem)}.{suffix}"
-        say(replace_file(path, as_text(card).encode()))
+        written.append(str(replace_file(path, as_text(card).encode())))
+    say(json.dumps({"schema_version": 1, "written": written}) if as_json else "\n".join(written))
 
 
 @click.command("verify-claim")
 @click.argument("cards", metavar="CARD…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of the run.  [as the card says]")
+@JSON
 @click.pass_context
-def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | None) -> None:
+def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | None, as_json: bool) -> None:
     """\b
     Example:
       dutlab verify-claim runs/2026-11-21T0801Z-firewall-modes-3f2a/report/claim-1-iperf3-through-link-a.json
     """
-    from dutlab.report.questions.claims import read_card
-
-    read = [(read_card(card), card) for card in cards]
-    hold = [_holds(claim, run or card.parent / claim.folder) for claim, card in read]
-    ctx.exit(0 if all(hold) else 1)
-
-
-def _holds(claim: ClaimCard, folder: Path) -> bool:
-    """Whether its figures come out of the raw files again; says so, or what differs."""
     from dutlab.publish.verified import verified
+    from dutlab.report.questions.claims import read_card
     from dutlab.store.run_folder import RunFolder
 
-    found = verified(claim, RunFolder.open(folder))
+    read = [(read_card(card), card) for card in cards]
+    found = [(card, claim, verified(claim, RunFolder.open(run or card.parent / claim.folder))) for claim, card in read]
+    if as_json:
+        rows = [
+            {"card": str(card), "claim": claim.claim, "state": of.state, "differences": list(of.differences)} for card, claim, of in found
+        ]
+        say(json.dumps({"schema_version": 1, "claims": rows}, indent=1))
+    else:
+        for _, claim, of in found:
+            _say_result(claim, of)
+    ctx.exit(0 if all(of.state == "holds" for _, _, of in found) else 1)
+
+
+def _say_result(claim: ClaimCard, found: VerifiedClaim) -> None:
     say(printable(claim.claim))
     for line in found.differences:
         say_words(f"{found.state}: {line}")
@@ -63,4 +74,3 @@ def _holds(claim: ClaimCard, folder: Path) -> bool:
     if found.state == "holds":
         trials = {t for c in claim.cells for t in c.trials}
         say_words(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
-    return found.state == "holds"

@@ -101,24 +101,24 @@ def compare(
     by = None if per is None else per_of(per, opened)
     if by is not None:
         opened = [divided(run, amount, asked.better) for run, amount in zip(opened, by.amounts, strict=True)]
-    found = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
+    results = computed(lambda: [compare_runs(others, opened, asked)] if others else _all(opened, baseline, asked))
     if plot is not None:
         from dutlab.report.questions.ratio_rows import compared_plot
         from dutlab.report.write import write_image
 
-        drawn = compared_plot(found, _one_margin(margins))
+        drawn = compared_plot(results, _one_margin(margins))
         write_image(replace(drawn, source=" · ".join((*(path.resolve().name for path in (*against, *runs)), "dutlab"))), plot)
     if as_json:
         say(
             json.dumps(
-                {"schema_version": 1, "margin": list(margins), "per": by and asdict(by), "compared": [plain(p) for p in found]}, indent=1
+                {"schema_version": 1, "margin": list(margins), "per": by and asdict(by), "compared": [plain(p) for p in results]}, indent=1
             )
         )
         return
     if by is not None:
         said = ", ".join(f"{run.name} {amount:g}" for run, amount in zip(opened, by.amounts, strict=True))
         say(f"rates are per {printable(by.word)} ({printable(said)})")
-    for pair in found:
+    for pair in results:
         for line in lines_of(pair):
             say(line)
 
@@ -132,17 +132,17 @@ def _insist_alone(others: Mapping[str, object]) -> None:
 def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: bool) -> None:
     from dutlab.report.questions.ordered import method_words, order_rows, order_words, ordered
 
-    found = computed(lambda: ordered(runs, asked))
+    results = computed(lambda: ordered(runs, asked))
     if as_json:
         say(
             json.dumps(
-                {"schema_version": 1, "runs": [run.name for run in runs], "orders": [_plain_order(order) for order in found]}, indent=1
+                {"schema_version": 1, "runs": [run.name for run in runs], "orders": [_plain_order(order) for order in results]}, indent=1
             )
         )
         return
     for number, run in enumerate(runs, 1):
         say(f"run {number}: {printable(run.name)}")
-    for order in found:
+    for order in results:
         say()
         for line in wrapped(f"{printable(order.contest.label)}, {order.contest.figure}"):
             say(line)
@@ -152,7 +152,7 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
         for sentence in order_words(order):
             say_words(printable(sentence))
     say()
-    say_words(method_words(found))
+    say_words(method_words(results))
     for fault in (fault for run in runs for fault in run.faults):
         say_words(f"note: {printable(fault)}")
 
@@ -231,7 +231,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
     for words in compared_words(pair):
         yield from wrapped(words)
     if pair.differences:
-        yield "differences beside the results:"
+        yield "other differences:"
         shown = [(d.path, d.first[:60], d.second[:60]) for d in pair.differences[:_MOST_DIFFERENCES]]
         yield from table(("what", "first", "second"), shown, indent="  ")
         if (more := len(pair.differences) - _MOST_DIFFERENCES) > 0:
@@ -240,7 +240,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 
 def _table_of(pair: ComparedPair) -> Iterator[str]:
-    """Who is compared, and the figures."""
+    """Yield the sides, and the figures."""
     from dutlab.report.questions.compared_words import compared_rows
 
     yield from wrapped(f"{printable(pair.second)} against {printable(pair.first)}")

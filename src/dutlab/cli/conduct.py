@@ -27,7 +27,7 @@ from dutlab.tools.steps.account import StepDone
 
 @dataclass(frozen=True)
 class ConductRequest:
-    """What `conductor run` was asked for."""
+    """Request of `conductor run`."""
 
     file: Path
     work: StepsWorkload
@@ -102,7 +102,7 @@ def _rows(done: StepsTrial) -> TrialRows:
 
 
 def _row(done: StepDone) -> StepRow:
-    """As the original has it: a step that was spawned is not waited for, one that failed is told by its command."""
+    """Print as the original does: a spawned step is not waited for, a failed step is shown by its command."""
     started, ended = (datetime.fromtimestamp(s, UTC) for s in (done.started_s, done.started_s + done.seconds))
     if done.step.spawn is not None:
         code, message, ended = 0, SPAWNED, started

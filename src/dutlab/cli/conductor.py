@@ -167,9 +167,9 @@ def _wanted(test: Test, clients: Sequence[str]) -> list[str]:
     return [name for name in test.hosts if not clients or name in chosen]
 
 
-def _host_of(test: Test, said: str) -> str | None:
+def _host_of(test: Test, text: str) -> str | None:
     """The host that is called so in the file, or by us."""
-    return test.names.get(said.lower(), said if said in test.hosts else None)
+    return test.names.get(text.lower(), text if text in test.hosts else None)
 
 
 def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
@@ -193,7 +193,7 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
     names = {host: maps.get(host, host) for host in test.hosts}
     for name in names.values():
         if len(same := [host for host, called in names.items() if called == name]) > 1:
-            raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a host of its own")
+            raise InputError(f"{' and '.join(same)} are all mapped to {name}", remedy="map each to a different host")
     from dutlab.spec.known import LABS
 
     known = LABS[LAB].hosts

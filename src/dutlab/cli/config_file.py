@@ -28,7 +28,7 @@ from dutlab.outside import AtLink, UnfitFile
 RUNS_FOLDER = "runs_folder"
 COLOURS = ("auto", "always", "never")
 ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "force-port", "reset", "yes"})
-"""Options that lift a guard: each time is decided anew."""
+"""Options that lift a guard: they must be given each time."""
 _OF_TEST = ("test", "lab")
 """`dutlab test --lab` calls itself within the lab, where no lab may be asked for again."""
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
@@ -37,7 +37,7 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 @dataclass(frozen=True)
 class Config:
-    """The file as it was read. `lines` tells where each key is, from 1."""
+    """The file as it was read. `lines` has the line of each key, from 1."""
 
     path: Path
     data: Mapping[str, Any]
@@ -107,7 +107,7 @@ def colour_of(config: Config) -> str:
 
 
 def defaults_of(config: Config, name: str, command: click.Command) -> dict[str, Any]:
-    """What click takes as the defaults of `command` (its default_map). Raises SpecRefused with every fault of the command's table."""
+    """Return the defaults of `command` for click (its default_map). Raises SpecRefused with every fault of the command's table."""
     faults = list[Fault]()
     table = config.data.get(name, {})
     if not isinstance(table, Mapping):
@@ -136,7 +136,7 @@ def _of_command(
         made |= _value(config, (RUNS_FOLDER,), runs, config.data[RUNS_FOLDER], faults)
     for key, value in table.items():
         if key in ON_THE_COMMAND_LINE or (*at, key) == _OF_TEST:
-            faults.append(config.fault((*at, key), "belongs on the command line, each time anew", FaultKind.CONFLICT))
+            faults.append(config.fault((*at, key), "belongs on the command line, each time", FaultKind.CONFLICT))
         elif (option := options.get(key)) is None:
             faults.append(
                 config.fault(

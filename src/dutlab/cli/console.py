@@ -93,7 +93,7 @@ class Console:
     """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
 
     def __init__(self, name: str = "", *, also: Callable[[Event], None] | None = None) -> None:
-        """`name` begins every line: which of several runs it is about. `also` is told every event."""
+        """`name` begins every line: the run, where there are several. `also` is called with every event."""
         self._name, self._also = name, also
         self._renews = _renews()
         self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
@@ -184,7 +184,7 @@ class Console:
             return
         if shown:
             tell(f"{self._name}{text}"[: self._width], end="", renew=True)
-        with suppress(RuntimeError):  # nobody measures: there is no loop
+        with suppress(RuntimeError):  # no run is measured: there is no loop
             self._ticking = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _rest(self) -> None:
@@ -239,7 +239,7 @@ def shown_meanwhile(what: str) -> Iterator[None]:
 
 
 def _with_time(what: str, seconds: float, width: int) -> str:
-    """What goes on and for how long: where not all of it fits, the words are cut and not what moves."""
+    """Return the activity with its time: where it does not fit, the words are cut and not the moving part."""
     took = f", {duration_words(seconds)}"
     return f"{what if len(what) + len(took) <= width else f'{what[: width - len(took) - 1]}…'}{took}"
 

@@ -70,13 +70,13 @@ def doctor(
     proof = None if prove is None else _proof_of(prove)
     if lab is not None and standing is None:
         become_root()
-    found = run_in_order(_of_lab(name, standing) if lab is not None else _of_testbed(testbed) if testbed else _of_this_machine())
+    diagnosis = run_in_order(_of_lab(name, standing) if lab is not None else _of_testbed(testbed) if testbed else _of_this_machine())
     if prove is not None and proof is not None:
         from dutlab.analysis.doctor.proof import experiment_of, link_of
 
-        finding = next((f for f in found.findings if f.kind == prove), None)
+        finding = next((f for f in diagnosis.findings if f.kind == prove), None)
         if finding is None and proof.levels is None:
-            kinds = ", ".join(dict.fromkeys(f.kind for f in found.findings)) or "none"
+            kinds = ", ".join(dict.fromkeys(f.kind for f in diagnosis.findings)) or "none"
             raise InputError(f"{prove} was not found here", remedy=f"prove one that was: {kinds}")
         where = str(testbed.absolute()) if testbed is not None else {"lab": name}
         for line in list(finding_lines([finding]))[:-1] if finding is not None else ():
@@ -90,11 +90,11 @@ def doctor(
         _prove(prove, proof, data, settings, runs=runs, standing=standing, as_json=as_json)
         return
     if as_json:
-        say(json.dumps({"findings": [f.to_json() for f in found.findings]}, indent=2))
+        say(json.dumps({"findings": [f.to_json() for f in diagnosis.findings]}, indent=2))
     else:
-        for line in finding_lines(found.findings):
+        for line in finding_lines(diagnosis.findings):
             say(line)
-    click.get_current_context().exit(SOMETHING_FOUND if found.findings else 0)
+    click.get_current_context().exit(SOMETHING_FOUND if diagnosis.findings else 0)
 
 
 def _proof_of(kind: str) -> FindingProof:

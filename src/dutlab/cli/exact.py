@@ -28,11 +28,11 @@ def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...])
 @click.option("--size", "sizes", multiple=True, callback=listed, metavar="BYTES,…", help="Frame sizes with FCS, or mixes.  [64,1518]")
 @click.option(
     "--ruleset", "rulesets", multiple=True, type=click.Path(path_type=Path, dir_okay=False),
-    help="A file for nft, as a mode of its own behind those of --modes; repeatable.",
+    help="A file for nft, measured as a mode after those of --modes; repeatable.",
 )  # fmt: skip
 @click.option(
     "--xdp", "programs", multiple=True, metavar="FILE[:SECTION]",
-    help="An object file with an XDP program for the receiving port of a router, as a mode of its own; repeatable.  [section xdp]",
+    help="An object file with an XDP program for the receiving port of a router, measured as a mode; repeatable.  [section xdp]",
 )  # fmt: skip
 @click.option("--profile", is_flag=True, help="Say which functions take the instructions: a table and a flame graph in the report.")
 @click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
@@ -55,8 +55,9 @@ def exact(
     manner: Manner,
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
-    bridge, flowtable; two-routers, and with a tunnel between these ipsec, ipsec-cbc and the other suites, wireguard. KEY=VALUE is any other
-    setting of the workload: flows=1,1000, rules=0,100, routes=0,1000, mtu=9000, offload=gro, frames=20000.
+    bridge, flowtable, filter-default-flowtable, nat-flowtable; two-routers, and with a tunnel between these ipsec, ipsec-cbc and the other
+    suites, wireguard. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000,
+    tunnels=1,100, mtu=9000, offload=gro, frames=20000.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Where the ready experiments lie: in the source tree, or where the wheel puts them."""
+"""Folder of the ready experiments: in the source tree, or where the wheel puts them."""
 
 from __future__ import annotations
 

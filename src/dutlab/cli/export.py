@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sys
 import time
@@ -24,8 +25,9 @@ _METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "inf
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path),
               help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
-@click.option("--follow", is_flag=True, help="With metrics: write the file anew each second until the run ends.")
-def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool) -> None:
+@click.option("--follow", is_flag=True, help="With metrics: write the file again each second until the run ends.")
+@click.option("--json", "as_json", is_flag=True, help="With -o: print what was written, for programs.")
+def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool, as_json: bool) -> None:
     """KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
 
     \b
@@ -35,23 +37,32 @@ def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool)
     """
     if follow and (kind not in _METRICS or out is None):
         raise click.UsageError("--follow goes with metrics or openmetrics, and -o FILE")
+    if as_json and out is None:
+        raise click.UsageError("--json goes with -o")
     if kind in _METRICS:
         if len(runs) != 1:
             raise click.UsageError(f"{kind} is of one run")
         _metrics(runs[0], out, openmetrics=kind == "openmetrics", follow=follow)
-        return
+        words = ""
+    else:
+        words = _written(kind, runs, out)
+    if as_json:
+        say(json.dumps({"schema_version": 1, "written": [str(out)]}))
+    elif words:
+        say(words)
+
+
+def _written(kind: str, runs: tuple[Path, ...], out: Path | None) -> str:
+    """Write samples or files, and return what was written where; "" for standard output."""
+    from dutlab.interop.exports import influx_lines, samples_csv
     from dutlab.store.run_folder import RunFolder
 
     found = [RunFolder.open(path) for path in dict.fromkeys(p.resolve() for p in runs)]
     if kind in _FILES or kind == "parquet":
         if out is None:
             raise click.UsageError(f"{kind} needs -o {'FILE' if kind == 'parquet' else 'DIR'}")
-        _files(kind, found, out)
-        return
-    from dutlab.interop.exports import influx_lines, samples_csv
-
-    lines = samples_csv(found) if kind == "csv" else influx_lines(found)
-    _stream(lines, out)
+        return _files(kind, found, out)
+    return _stream(samples_csv(found) if kind == "csv" else influx_lines(found), out)
 
 
 def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) -> None:
@@ -71,14 +82,13 @@ def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) ->
         time.sleep(1)
 
 
-def _files(kind: str, runs: list[RunFolder], out: Path) -> None:
+def _files(kind: str, runs: list[RunFolder], out: Path) -> str:
     from dutlab.errors import InputError
     from dutlab.interop.exports import iperf3_files, loadtest_files, samples_parquet
     from dutlab.store.replace import file_name, replace_file
 
     if kind == "parquet":
-        say(f"{samples_parquet(runs, out)} samples: {out}")
-        return
+        return f"{samples_parquet(runs, out)} samples: {out}"
     files = iperf3_files if kind == "iperf3" else loadtest_files
     written = 0
     for run in runs:
@@ -88,14 +98,14 @@ def _files(kind: str, runs: list[RunFolder], out: Path) -> None:
             written += 1
     if not written:
         raise InputError(f"{', '.join(r.name for r in runs)}: no trial that such a file can hold", remedy="export parquet has every sample")
-    say(f"{written} files: {out}")
+    return f"{written} files: {out}"
 
 
-def _stream(lines: Iterator[str], out: Path | None) -> None:
+def _stream(lines: Iterator[str], out: Path | None) -> str:
     if out is None:
         for line in lines:
             sys.stdout.write(line)
-        return
+        return ""
     part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("x", encoding="utf-8", errors="backslashreplace") as f:
@@ -103,4 +113,4 @@ def _stream(lines: Iterator[str], out: Path | None) -> None:
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
-    say(out)
+    return str(out)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dutlab.cli.options import JSON
 from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
@@ -25,8 +26,9 @@ MOST_PORTS = 64
     "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file; HOST is one of its hosts.  [all of them]"
 )
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], as_json: bool) -> None:
+@click.option("--all", "every", is_flag=True, help="Every fact, a line each.  [the main ones]")
+@JSON
+def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
 
     \b
@@ -34,18 +36,28 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
       dutlab facts --port eth1
     """
     from dutlab.cli.loop import run_in_order
-    from dutlab.report.sections.facts import fact_rows
+    from dutlab.printable import printable
+    from dutlab.report.sections.facts import fact_rows, fact_summary
 
     hosts, links = hosts_named(wanted, testbed)
-    found = run_in_order(collect(hosts, ports, links))
+    facts_of_hosts = run_in_order(collect(hosts, ports, links))
     if as_json:
-        say(json.dumps(found, indent=2))
+        say(json.dumps(facts_of_hosts, indent=2))
         return
-    for row in fact_rows(found):
+    rows = fact_rows(facts_of_hosts)
+    if not every:
+        for host, of in facts_of_hosts.items():
+            if len(facts_of_hosts) > 1:
+                say(f"{printable(host)}:")
+            for name, words in fact_summary(of):
+                say(printable(f"{name}: {words}"))
+        say(f"--all prints all {len(rows)} facts, --json too")
+        return
+    for row in rows:
         values = dict.fromkeys(row.by_host.values())
         said = (
             next(iter(values))
-            if len(values) == 1 and len(row.by_host) == len(found)
+            if len(values) == 1 and len(row.by_host) == len(facts_of_hosts)
             else "; ".join(f"{h}: {v}" for h, v in row.by_host.items())
         )
         say(f"{row.name}: {said}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dutlab.spec.loader import LoadedExperiment
 
 MOST_ROUNDS = 1000
-"""Of a measurement by time; its budget ends it sooner."""
+"""Most rounds of a measurement by time; its budget ends it sooner."""
 AS = click.option("--as", "kind", type=click.Choice([str(kind) for kind in VersionKind]), help="What the versions are.  [as they look]")
 MODES = click.option("--modes", "--mode", "modes", multiple=True, callback=listed, metavar="MODE,…", help="Modes of kernels.  "
                      "[router,filter-default,nat]")  # fmt: skip

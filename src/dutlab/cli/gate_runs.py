@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dutlab.stats.functions import FunctionChange
 
 _AGAIN_FRAMES = 2
-"""What is worse is counted again with so many times the frames."""
+"""Factor of frames with which a worse cell is counted again."""
 Works = Sequence["Work"]
 
 
@@ -44,7 +44,7 @@ class GateRuns:
     """Label → functions that take more, of what was counted again."""
 
     def counted(self, works: Works) -> GatePart:
-        """By counts, which need one trial a cell. Raises as runner.run does."""
+        """Compare by counts, which need one trial a cell. Raises as runner.run does."""
         from dutlab.analysis.gate import gate_counts
 
         sides = self.sides(self._one_after_the_other(works))
@@ -52,7 +52,7 @@ class GateRuns:
         return self._part("instructions", cells, self.allowed, sides)
 
     def timed(self, works: Works) -> GatePart:
-        """By figures that have an error, in rounds. Raises as runner.run does."""
+        """Compare by figures that have an error, in rounds. Raises as runner.run does."""
         from dutlab.analysis.gate import gate_rounds
 
         measure = _Rounds(self, works)
@@ -60,7 +60,7 @@ class GateRuns:
         return self._part("time", cells, self.time_allowed, measure.first)
 
     def of_runs(self, paths: Sequence[Path]) -> list[GatePart]:
-        """Of two runs that are there; what is worse is measured again, by what they were to do. Raises as runner.run does."""
+        """Compare two existing runs; measure worse cells again, by their plans. Raises as runner.run does."""
         from dutlab.analysis.gate import gate_counts, gate_rounds
         from dutlab.measures import is_exact
         from dutlab.report.questions.sides import insist_different
@@ -80,7 +80,7 @@ class GateRuns:
         return parts
 
     def again(self, paths: Sequence[Path], least: Mapping[CellName, float]) -> dict[CellName, CheckKind]:
-        """What a second measurement says of results of two runs, each of which is worse by its least; nothing where it has no result."""
+        """Measure again results of two runs that are worse by their least, and return verdicts; none where there is no result."""
         from dutlab.analysis.gate import ALLOWED_BY_LEAST, again_by_rounds, of_counts
         from dutlab.measures import is_exact
         from dutlab.runner.repeat import to_repeat
@@ -98,7 +98,7 @@ class GateRuns:
         return found
 
     def options(self, budget_s: float | None = None) -> RunOptions:
-        """Of each run."""
+        """Return the options of each run."""
         from dutlab.runner.execution import RunOptions
 
         return RunOptions(self.runs, self.engine, ("dutlab", *sys.argv[1:]), unattended=True, budget_s=budget_s)
@@ -156,7 +156,7 @@ class GateRuns:
 
 
 def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], within_s: float, runs: Path) -> dict[CellName, CheckKind]:
-    """What a second measurement of an older and a newer run, kept in `runs`, says of results that seem worse by their least."""
+    """Measure an older and a newer run again, in `runs`, for results that seem worse by their least; return verdicts."""
     from dutlab.runner.recovery import builds_its_lab
     from dutlab.tools.engine.binary import find_engine
 
@@ -166,7 +166,7 @@ def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], withi
 
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:
-    """What the first measurement called each result of the second; the trials of both are in one order."""
+    """Return the first measurement's label for each result of the second; the trials of both are in one order."""
     from dutlab.runner.narrowed import keys_of
 
     old = {
@@ -186,7 +186,7 @@ class _Rounds:
         self._ends = time.monotonic() + of.budget_s
 
     def __call__(self, names: Collection[CellName], enough: Callable[[Sequence[Pair]], bool]) -> Sequence[Pair]:
-        """Of these cells, or of all."""
+        """Measure rounds of these cells, or of all."""
         from dutlab.report.questions.gated import called_as
         from dutlab.runner.narrowed import narrowed
 

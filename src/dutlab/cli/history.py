@@ -112,7 +112,7 @@ class _Second:
 
 
 def _measured_again(found: Sequence[CellHistory], folder: Path, within_s: float) -> list[_Second]:
-    """Whether the newest run is worse by as much, or by less than a third of that. Raises as runner.run does."""
+    """Return whether the newest run is worse by as much, or by less than a third of that. Raises as runner.run does."""
     from dutlab.analysis.gate import ALLOWED_BY_LEAST
     from dutlab.analysis.verdict import CheckKind
     from dutlab.cli.gate_runs import measured_again

@@ -38,7 +38,7 @@ MOST_WORDS = 20
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
 @click.pass_context
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
-    """The name of a file stands for the device.
+    """The device is called as its file.
 
     What of the files is in no figure, and units that they do not name, is printed and in the report.
 
@@ -77,7 +77,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
 
 
 def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """The files to read, and those that are in folders beside them and hold no results, as their names say."""
+    """Return the files to read, and those in the same folders that hold no results, as their names say."""
     named = [path for path in paths if not path.is_dir()]
     found = [path for folder in paths if folder.is_dir() for path in sorted(p for p in folder.rglob("*") if p.is_file())]
     others = [path for path in found if _NO_RESULTS.fullmatch(path.name)]

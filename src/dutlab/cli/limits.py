@@ -87,8 +87,10 @@ def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: 
     from dutlab.physics.ceilings.ethernet import tcp_ceilings
 
     trip = None if rtt is None else Seconds(rtt)
-    found = computed(lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip))
-    say_ceilings(found, as_json=as_json)
+    results = computed(
+        lambda: tcp_ceilings(BpsL1(speed), mtu=mtu, ip=_ip(ip_version), vlan_tags=vlan_tags, timestamps=timestamps, rtt=trip)
+    )
+    say_ceilings(results, as_json=as_json)
 
 
 @limits.command()
@@ -297,7 +299,7 @@ def _ip(version: str) -> Ip:
 
 
 def _rating(models: Path | None, model: str | None, *given: float | None) -> DriveRating:
-    """Of the table's row, and of what is given beside it. Raises InputError, SpecRefused."""
+    """Combine the row of the table with the other options. Raises InputError, SpecRefused."""
     from dutlab.physics.ceilings.storage import DriveRating
     from dutlab.spec.drive_models import model_file
 

@@ -1,4 +1,4 @@
-"""What `dutlab limits` prints: ceilings with their formulas and sources, and the ladder of them."""
+"""Output of `dutlab limits`: ceilings with their formulas and sources, and the ladder of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def computed(make: Callable[[], T]) -> T:
-    """What `make` computes; what it refuses becomes a fault of the command line."""
+    """Return the result of `make`; an error becomes a fault of the command line."""
     try:
         return make()
     except ValueError as error:
@@ -27,7 +27,7 @@ def computed(make: Callable[[], T]) -> T:
 
 
 def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
-    """As a table with its sources, or for programs."""
+    """Print ceilings as a table with its sources, or for programs."""
     if as_json:
         say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
         return

@@ -91,7 +91,7 @@ def loadtest(
 
 
 def _generator(server: str | None) -> str | dict[str, Any] | None:
-    """By its name; an address is that of a TRex server. Raises BadParameter for a word that is neither."""
+    """Return the generator of that name, or TRex at that address. Raises BadParameter for a word that is neither."""
     if server is None or server in GENERATORS:
         return server
     if not any(mark in server for mark in ".:") and server != "localhost":

@@ -48,6 +48,10 @@ SECTIONS = {
             "dutlab.cli.loadtest:loadtest",
             "Ramp the load up to find where the DUT saturates: warm-up, linear ramp, hold.",
         ),
+        "bloat": (
+            "dutlab.cli.bloat:bloat",
+            "Measure latency while TCP fills the queues, up, down and both at once: bufferbloat, in one sentence.",
+        ),
         "matrix": (
             "dutlab.cli.matrix:matrix",
             "Measure iperf3 between every two hosts, in both directions, one pair at a time: a table, shaded as a heat map.",
@@ -148,7 +152,7 @@ SECTIONS = {
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
-"""What a command is for → its name → module:function, and what its help begins with: the list of commands loads none of their modules."""
+"""Section of commands → name → module:function, and the beginning of its help: the list of commands loads none of their modules."""
 COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -168,10 +172,10 @@ def _command(name: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own."""
+    """A group whose commands are in separate modules."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does; `help COMMAND` is `COMMAND --help`."""
+        """Parse as click does; `help COMMAND` is `COMMAND --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
@@ -183,7 +187,7 @@ class LazyGroup(click.Group):
         return _command(cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, and of a mistyped command says which it may have been."""
+        """Resolve as click does, and suggest a command for a mistyped one."""
         if args and args[0] not in COMMANDS:
             from difflib import get_close_matches
 
@@ -195,7 +199,7 @@ class LazyGroup(click.Group):
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
-        """As click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
+        """Invoke as click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -226,7 +230,7 @@ def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
 
 
 def _drop_output() -> None:
-    """What standard output did not take is lost; otherwise Python fails once more with it when it ends."""
+    """Drop what standard output did not take; otherwise Python fails with it again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -237,7 +241,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 
 
 def _version() -> str:
-    """That of the installed package, as the name of its metadata has it: to read them takes a quarter of this command's CPU time."""
+    """Return the version of the installed package, from the name of its metadata: reading them takes a quarter of this command's time."""
     for folder in sys.path:
         for found in Path(folder).glob("dutlab-*.dist-info"):
             return found.name.removeprefix("dutlab-").removesuffix(".dist-info")
@@ -276,7 +280,7 @@ def _open_closed_streams() -> None:
 
 
 def _leave_garbage() -> None:
-    """To search all that is there for garbage once more takes a tenth of a short command's CPU time; DuckDB complains where nobody does."""
+    """Skip the last search for garbage, a tenth of a short command's CPU time. Keep it for DuckDB, which prints leaks without it."""
     if "duckdb" not in sys.modules:
         gc.freeze()
 
@@ -310,7 +314,7 @@ def main() -> None:
 
 
 def _failed(what: str, status: int, remedy: str = "") -> int:
-    """The exit status; a program that asked for JSON is told the same on standard output (contracts/error.schema.json)."""
+    """Return the exit status. With --json the fault is also printed on standard output (contracts/error.schema.json)."""
     if {"--json", "--json-lines"} & set(sys.argv[1:]):
         with suppress(OSError):
             say(json.dumps({"schema_version": 1, "error": what, "remedy": remedy, "exit_status": status}))

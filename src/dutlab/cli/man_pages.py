@@ -66,7 +66,7 @@ def _paragraphs(help_text: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """As groff prints it: backslashes, dashes of options, and a dot or quote that begins a line."""
+    """Escape text for groff: backslashes, dashes of options, and a dot or quote that begins a line."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("\n", " ")
     return f"\\&{escaped}" if escaped[:1] in {".", "'"} else escaped
 

@@ -1,4 +1,4 @@
-"""How a command measures, beside what it measures: whether it asks before hours, when it must end, and what it prints."""
+"""Options of how a command measures: whether it asks before it measures for hours, when it must end, and what it prints."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Form = Literal["text", "json", "json-lines"]
 LONG_S = 3600.0
 """A run that is expected to take longer is begun only when somebody at a terminal says so."""
 SHARE_OF_TRIALS = 0.7
-"""Of the budget; the rest is for the lab, the rig without the DUT, modes and the report."""
+"""Share of the budget for trials; the rest is for the lab, the rig without the DUT, modes and the report."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """What every command takes that measures."""
+    """Options that every measuring command takes."""
 
     yes: bool = False
     budget_s: float | None = None
@@ -44,7 +44,7 @@ class Manner:
     wait_quiet_s: float = 0.0
 
     def console(self, name: str = "") -> Console:
-        """Whoever is told what happens: a person on standard error, and a program on standard output if it asked."""
+        """Receivers of events: a person on standard error, and a program on standard output if it asked."""
         from dutlab.cli.console import Console
 
         return Console(name, also=_print_event if self.form == "json-lines" else None)
@@ -72,7 +72,7 @@ class Manner:
         return replace(options, budget_s=self.budget_s, wait_quiet_s=self.wait_quiet_s)
 
     def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
-        """The same of what is planned already."""
+        """Carry out planned work."""
         from dutlab.cli.loop import run_in_order
         from dutlab.runner.run import carry_out_work
 
@@ -80,7 +80,7 @@ class Manner:
         return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
 
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
-        """What `make` makes of the settings; a workload that has a budget a trial is given its share of the whole."""
+        """Return what `make` makes of the settings; a workload with a budget for each trial gets its share of the whole."""
         given = make(settings)
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
             return given
@@ -171,7 +171,7 @@ def form_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _with_manner(command: Callable[..., None], options: Sequence[Callable[..., Any]]) -> Callable[..., None]:
     @functools.wraps(command)
-    def with_manner(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+    def with_manner(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
         as_json, as_lines = given.pop("as_json"), given.pop("as_lines")
         if as_json and as_lines:
             raise click.UsageError("--json and --json-lines exclude one another")

@@ -31,7 +31,7 @@ SETTINGS = click.argument("settings", nargs=-1, metavar="[KEY=VALUE]…")
 
 @dataclass(frozen=True)
 class Where:
-    """What every command takes that measures without an experiment file."""
+    """Options of every command that measures without an experiment file."""
 
     links: tuple[str, ...]
     lab: str | None
@@ -52,7 +52,7 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
     """--link, --lab, --testbed, --mode, --repeats, --runs, --name and those of a Manner, given to `command` as one Where."""
 
     @functools.wraps(command)
-    def with_where(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+    def with_where(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
         where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name", "manner")))
         command(**given, where=where)
 
@@ -108,7 +108,7 @@ def measure_workload(
 
 
 def default_mode(lab: str, testbed: Path | None) -> str:
-    """What is measured where no --mode is given: the DUT as a router, or as it is found where nobody puts it into a mode."""
+    """Return the mode that is measured without --mode: `router`, or `as-found` where dutlab does not set modes."""
     from dutlab.spec.known import FAMILY_MODES
     from dutlab.spec.loader import load_testbed
     from dutlab.spec.shape import TestbedShape
@@ -118,23 +118,23 @@ def default_mode(lab: str, testbed: Path | None) -> str:
     return next(iter(known), "router") if "router" not in known else "router"
 
 
-def lab_of(said: str) -> tuple[str, str | None]:
+def lab_of(text: str) -> tuple[str, str | None]:
     """The name of the lab that `--lab` means, and its label if it exists. Raises InputError."""
     from dutlab import labs
 
     standing = {lab.label: lab.lab for lab in labs.standing()}
-    if said in standing:
-        return standing[said], said
-    labs.description(said)
-    return said, None
+    if text in standing:
+        return standing[text], text
+    labs.description(text)
+    return text, None
 
 
 def given_workload(
     data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
 ) -> LoadedExperiment:
-    """The experiment `data` with the one workload that the options and settings came to, and every fault of both at once.
+    """Return the experiment `data` with the workload of the options before its own ones; report all faults of both at once.
 
-    `file` is where it is to lie, if it is. A fault of an option has no line in any file of the user's, so only its key is told.
+    `file` is the path of the experiment, if it gets one. A fault of an option has no line in a file of the user, so only its key is named.
     Raises InputError; SpecRefused for a testbed file.
     """
     from dutlab.spec import overrides
@@ -145,7 +145,7 @@ def given_workload(
     insist_on_workload(kind)
     model, prefix, made = model_of(kind), f"workloads.0.{kind}.", file or Path(f"{kind}.yaml")
     written = {key: value for key, value in body.items() if value is not None}
-    source, faults = parse(as_yaml({**data, "workloads": [{kind: written}]}), str(made)), list[str]()
+    source, faults = parse(as_yaml({**data, "workloads": [{kind: written}, *data.get("workloads", ())]}), str(made)), list[str]()
     for word in settings:
         key, _, value = (part.strip() for part in word.partition("="))
         if key and value:
@@ -173,7 +173,7 @@ def insist_on_workload(kind: str) -> None:
 
 
 def _value(text: str, field: FieldInfo | None) -> str:
-    """As YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
+    """Read a value as YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
     from dutlab.spec.mixes import SIZES_OF
 
     if field is None or text[0] in "[{\"'" or text in SIZES_OF:

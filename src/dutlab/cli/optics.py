@@ -100,7 +100,7 @@ async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
 
 
 def _unread(facts: Mapping[str, Mapping[str, object]], name: str, port: str) -> dict[str, dict[str, object]]:
-    """The same facts with a module of which nothing is known."""
+    """Return the facts with a module of which nothing is known."""
     interfaces = facts[name].get("interfaces")
     card = interfaces.get(port, {}) if isinstance(interfaces, Mapping) else {}
     return {name: {"interfaces": {port: {**card, "optic": {"form": "unreadable"}}}}}

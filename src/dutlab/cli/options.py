@@ -22,6 +22,7 @@ NAME = click.option(
 )
 REPEATS = click.option("--repeats", type=click.IntRange(1, 1000), default=1, help="Trials of each cell.  [1]")
 RUNS = click.option("--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]")
+JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 LAB_WORDS = "An embedded lab: the label of one that runs, or the name of one to build."
 TESTBED_WORDS = "A testbed file, instead of a lab."
 LINK_WORDS = "Links to drive at once, as in a or a+b; repeatable."

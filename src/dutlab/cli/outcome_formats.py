@@ -1,4 +1,4 @@
-"""What CI systems read of a check or a gate: JUnit's XML, annotations of GitHub Actions, KTAP, Markdown, and OpenMetrics."""
+"""Formats of a check or a gate for CI systems: JUnit's XML, annotations of GitHub Actions, KTAP, Markdown, and OpenMetrics."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def github(of: CheckOutcome) -> str:
 
 
 def ktap(of: CheckOutcome) -> str:
-    """As the kernel's own tests print it (Documentation/dev-tools/ktap.rst, version 1)."""
+    """Return it as the kernel's own tests print (Documentation/dev-tools/ktap.rst, version 1)."""
     lines = ["KTAP version 1", f"1..{len(of.cases)}", *(f"# {printable(line)}" for line in of.lines)]
     for number, case in enumerate(of.cases, 1):
         result = "ok" if case.kind is CheckKind.PASS else "not ok"

@@ -1,4 +1,4 @@
-"""Where a host is that a file names: what `--map NAME=HOST` may say, and the hosts behind it."""
+"""Places of hosts that a file names: the values of `--map NAME=HOST`, and the hosts behind them."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ class TestPlace:
     """Name of an embedded lab that is built for it; `role` is then the host in it."""
     role: str = ""
     ssh: str | None = None
-    """Of a machine that is reached over ssh; neither this nor a lab is this machine."""
+    """Address of a machine that is reached over ssh; with neither this nor a lab it is this machine."""
     is_shared: bool = False
     """Other controllers may reach it too, so it is leased."""
 
 
-def read_place(said: str) -> TestPlace:
+def read_place(text: str) -> TestPlace:
     """Raises InputError; SpecRefused for a testbed file that is refused."""
-    kind, _, rest = said.partition(":")
-    if said == "local":
-        return TestPlace(said)
+    kind, _, rest = text.partition(":")
+    if text == "local":
+        return TestPlace(text)
     if kind == "ssh":
         if what := ssh_fault(rest):
-            raise InputError(f"{said}: {what}")
-        return TestPlace(said, ssh=rest, is_shared=True)
+            raise InputError(f"{text}: {what}")
+        return TestPlace(text, ssh=rest, is_shared=True)
     if kind == "lab" and rest.count("/") == 1:
         lab, _, role = rest.partition("/")
-        return TestPlace(said, lab=lab, role=role)
-    file, _, name = said.rpartition("/")
+        return TestPlace(text, lab=lab, role=role)
+    file, _, name = text.rpartition("/")
     if file.endswith(_FILES) and name:
-        return _of_testbed(said, Path(file), name)
-    raise InputError(f"{said}: no such kind of host", remedy=f"a host is {PLACES}")
+        return _of_testbed(text, Path(file), name)
+    raise InputError(f"{text}: no such kind of host", remedy=f"a host is {PLACES}")
 
 
-def _of_testbed(said: str, file: Path, name: str) -> TestPlace:
+def _of_testbed(text: str, file: Path, name: str) -> TestPlace:
     if not file.is_file():
-        raise InputError(f"{said}: there is no file {file}")
+        raise InputError(f"{text}: there is no file {file}")
     from dutlab.spec.loader import load_testbed
 
     testbed = load_testbed(file)
     if name not in testbed.hosts:
-        raise InputError(f"{said}: testbed {testbed.name} has no host {name}", remedy=f"it has {', '.join(testbed.hosts)}")
-    return TestPlace(said, ssh=testbed.hosts[name].ssh, is_shared=True)
+        raise InputError(f"{text}: testbed {testbed.name} has no host {name}", remedy=f"it has {', '.join(testbed.hosts)}")
+    return TestPlace(text, ssh=testbed.hosts[name].ssh, is_shared=True)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from math import prod
 
+from dutlab.doubts import DoubtKind
 from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.plan import Plan, Trial
 from dutlab.plan.proof import proof_words
@@ -14,6 +15,7 @@ from dutlab.report.model.words import SIZES, asked_words, duration_words, plural
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.untried import untried
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import apart
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -24,7 +26,7 @@ _NAMED = 4
 
 
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
-    """What would be done, how long it takes, and what the links allow at most; with `each`, every trial in its order."""
+    """Yield what would be done, its time, and what the links allow at most; with `each`, every trial in its order."""
     for words in _heads(plan, testbed):
         yield from textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False)
     yield ""
@@ -53,16 +55,20 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
         again = f"{plan.repeat_disturbed} times" if plan.repeat_disturbed > 1 else "once"
         yield f"disturbed trials are repeated, at most {again} each: about {duration_words(longest)} if all are"
     yield from _writes(plan, testbed)
+    if unknown := ", ".join(untried(testbed, plan.generators)):
+        yield f"untried: {unknown}: {DoubtKind.UNTRIED.text}; {DoubtKind.UNTRIED.remedy}"
     for link in testbed.links.values():
         if link.speed is None:
             yield f"link {link.name}: no speed known, so no ceiling"
         else:
             rates = ", ".join(f"{size} B {si(line_rate(link.speed, size), 'pps')}" for size in RFC2544_FRAME_SIZES)
             yield f"link {link.name}: {si(link.speed, 'b/s')} L1; at most {rates}"
+        if link.is_distant:
+            yield f"link {link.name}: {link.distance_words}, one way, before {' and '.join(map(str, link.distance_ports))}"
 
 
 def _factors(plan: Plan) -> Iterator[str]:
-    """The levels beside the mode, and how many of their combinations are measured."""
+    """Yield the levels of factors other than the mode, and how many of their combinations are measured."""
     combinations = {tuple(trial.cell.factors.items()) for trial in plan.trials}
     levels: dict[str, dict[str, None]] = {}
     for name, level in sorted(pair for of in combinations for pair in of):
@@ -70,7 +76,7 @@ def _factors(plan: Plan) -> Iterator[str]:
     all_ = prod(map(len, levels.values()))
     if words := "; ".join(f"{name}: {' / '.join(of)}" for name, of in levels.items() if name != MODE):
         left_out = "" if len(combinations) == all_ else f", {all_ - len(combinations)} of {all_} left out"
-        yield f"{plural(len(combinations), 'combination')} of levels{left_out}; beside the mode {words}"
+        yield f"{plural(len(combinations), 'combination')} of levels{left_out}; besides the mode: {words}"
 
 
 def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dutlab.errors import InputError
 @click.argument("host")
 @click.argument("action", type=click.Choice(["status", "on", "off", "cycle"]))
 @click.option("--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file.")
-@click.option("--lab", metavar="LABEL", help="A lab that stands, in place of a testbed file: its guests have a power of their own.")
+@click.option("--lab", metavar="LABEL", help="A lab that is up, in place of a testbed file: its guests can be switched.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     """The testbed file says what switches the host, and whether dutlab may. A guest of a lab may always be switched.

@@ -96,7 +96,7 @@ def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
 
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:
-    """What differs between the machines of the run and those here, as lines."""
+    """Return differences between the machines of the run and those here, as lines."""
     from dutlab.analysis.differences import differences
     from dutlab.store.run_folder import RunFolder
 

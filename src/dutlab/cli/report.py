@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,26 +10,31 @@ import click
 
 from dutlab.choices import FORMATS, STYLES
 from dutlab.cli.manner import print_answers
-from dutlab.cli.terminal import say, say_shaded, terminal
+from dutlab.cli.options import JSON
+from dutlab.cli.terminal import say, say_paged, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; beside the run without it.")
+_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; into the run's folder without it.")
 
 
 @click.command()
 @_RUNS
 @click.option("--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Repeatable.   [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
-@click.option("--print", "printed", is_flag=True, help="Print the tables here; write no file.")
+@click.option("--print", "printed", is_flag=True, help="Print the answer and its tables here; write no file.")
+@click.option("--verbose", is_flag=True, help="With --print: every table and note.")
+@click.option("--json", "as_json", is_flag=True, help="As --format json -o -: for programs.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
-              help="Where to write; - writes one format to standard output.  [beside the run]")  # fmt: skip
-def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, out: Path | None) -> None:
+              help="Where to write; - writes one format to standard output.  [the run's folder]")  # fmt: skip
+def report(
+    *, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, verbose: bool, as_json: bool, out: Path | None
+) -> None:
     """\b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
-      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format json -o - | jq .runs[].answer
+      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --json | jq .runs[].answer
     """
     from dutlab.report.write import (
         print_publication,
@@ -38,15 +44,22 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
         write_publication,
     )
 
+    if as_json:
+        if formats or out or style or printed:
+            raise click.UsageError("--json goes with no --format, --style, --print or -o")
+        formats, out = ("json",), Path("-")
+    if verbose and not printed:
+        raise click.UsageError("--verbose goes with --print")
     if printed:
         if formats or out:
             raise click.UsageError("--print goes with no --format or -o")
         width, colour = terminal()
         lines = (
-            print_publication(runs, style=style, width=width, colour=colour) if style else print_report(runs, width=width, colour=colour)
+            print_publication(runs, style=style, width=width, colour=colour)
+            if style
+            else print_report(runs, width=width, colour=colour, verbose=verbose)
         )
-        for line in lines:
-            say_shaded(line)
+        say_paged(list(lines))
         return
     wanted = formats or tuple(FORMATS)
     if out is not None and str(out) == "-":
@@ -68,7 +81,8 @@ def report(*, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | Non
 @click.option("--format", "image", type=click.Choice(["svg", "png"]), default="svg", help="[svg]")
 @click.option("--sample", "samples", metavar="NAME", multiple=True, help="Instead, a sample over time; repeatable.")
 @_OUT
-def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None) -> None:
+@JSON
+def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """\b
     Example:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
@@ -77,6 +91,9 @@ def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: P
     from dutlab.report.write import write_plots, write_sample_plots
 
     written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
+    if as_json:
+        say(json.dumps({"schema_version": 1, "written": [str(path) for path in written]}))
+        return
     if not written:
         say("no plots: the figures of these runs are not drawn; `dutlab report RUN --print` has their tables", err=True)
     for path in written:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import click
 from dutlab.cli.examples import example
 from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.one_workload import lab_of
-from dutlab.cli.options import LAB_WORDS, RUNS, TESTBED_WORDS
+from dutlab.cli.options import JSON, LAB_WORDS, RUNS, TESTBED_WORDS
 from dutlab.cli.terminal import say, table, tell, terminal
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
@@ -55,7 +55,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
     if quick and (job or lab != "three-node"):
         raise click.UsageError("--quick is for lab three-node; the others have one size")
     if job and lab != "three-node":
-        raise click.UsageError("storage has a lab of its own")
+        raise click.UsageError("storage has its own lab")
     become_root()
     path = example("firewall-modes") / ("quick.yaml" if quick else "demo.yaml")
     if lab != "three-node":
@@ -67,7 +67,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
 
 
 def _tell_theory() -> None:
-    """What each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
+    """Print what each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
     from dutlab import labs
     from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
 
@@ -136,7 +136,7 @@ def run(
     given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
     if standing is None and any(testbed_of(of).lab is not None for of in given):
         if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
-            raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts anew", remedy="save it in a file")
+            raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts again", remedy="save it in a file")
         become_root()
     options = _options(runs, unattended=unattended, lab=standing, take_over=take_over)
     if interleave:
@@ -206,7 +206,8 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
 @click.option("--reset", is_flag=True, help="Run the Reset phase of a conducted test that was killed before it.")
-def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
+@JSON
+def undo(*, run_folder: Path, trust: bool, reset: bool, as_json: bool) -> None:
     """\b
     Example:
       dutlab undo runs/2026-11-21T0801Z-firewall-modes-3f2a
@@ -222,6 +223,10 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
         ask_trust(error)
         trust = True
         done = run_in_order(recovery.undo(run_folder, trusted=True, run_reset=reset))
+    if as_json:
+        steps = [{"host": step.host, "command": step.argv[-1]} for step in done.unreset]
+        say(json.dumps({"schema_version": 1, **asdict(done), "unreset": steps}, indent=1))
+        return
     if done.unreset:
         say("Startup was begun and Reset was not run:")
         for step in done.unreset:
@@ -243,7 +248,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool) -> None:
 
 
 def ask_trust(error: NotOurs) -> None:
-    """Shows what would be carried out, and returns if a person wants it. Raises NotOurs where nobody can be asked, or says no."""
+    """Show what would be carried out, and return if a person agrees. Raises NotOurs where no person can be asked, or the answer is no."""
     from dutlab.runner.trust import as_lines
 
     for line in as_lines(error):

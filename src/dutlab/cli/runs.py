@@ -97,7 +97,8 @@ def runs(
 @FLEET
 @_REBUILD
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
-def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="As --format json.")
+def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str, as_json: bool) -> None:
     """Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
@@ -119,7 +120,7 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str)
             answer = ask(index, folder, question, note)
     for left_out in answer.notes:
         note(left_out)
-    if form == "json":
+    if as_json or form == "json":
         say(json.dumps([dict(zip(answer.columns, row, strict=True)) for row in answer.rows], indent=1, default=str))
     elif form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")

@@ -31,13 +31,27 @@ def wrapped(text: str) -> list[str]:
 
 
 def say_words(sentence: str, *, err: bool = False) -> None:
-    """As say(), wrapped()."""
+    """Print a sentence as say() does, wrapped."""
     say("\n".join(wrapped(printable(sentence))), err=err)
 
 
 def say_shaded(line: str) -> None:
     """To standard output, a line with colours (SGR, ECMA-48 section 8.3.117): those stay, and nothing else that a terminal would obey."""
-    click.echo("".join(part if _COLOUR.fullmatch(part) else printable(part) for part in _COLOUR.split(line)))
+    click.echo(_shaded(line))
+
+
+def say_paged(lines: Sequence[str]) -> None:
+    """Print as say_shaded(), through the user's pager where standard output is a terminal with fewer lines."""
+    if sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size((80, 24)).lines:
+        os.environ.setdefault("LESS", "-FRX")  # keep colours, and leave the text on the screen
+        click.echo_via_pager("".join(f"{_shaded(line)}\n" for line in lines))
+        return
+    for line in lines:
+        say_shaded(line)
+
+
+def _shaded(line: str) -> str:
+    return "".join(part if _COLOUR.fullmatch(part) else printable(part) for part in _COLOUR.split(line))
 
 
 def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
@@ -50,23 +64,23 @@ def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
 
 
 def answer(line: str) -> None:
-    """As say_shaded(), for a command whose exit status must not depend on who reads it."""
+    """Print as say_shaded(), for a command whose exit status must not depend on the reader."""
     with suppress(BrokenPipeError):
         say_shaded(line)
 
 
 def use_colour(choice: str) -> None:
-    """`always` and `never` as the user's config file says; `auto` goes by the terminal."""
+    """`always` and `never` as the user's config file says; `auto` asks the terminal."""
     _chosen["colour"] = choice
 
 
 def line_width() -> int | None:
-    """How long a line on standard output may be; None where that is a file or a program, which want a row on one line."""
+    """Return the longest line on standard output; None where that is a file or a program, which want a row on one line."""
     return terminal()[0] if sys.stdout.isatty() else None
 
 
 def terminal() -> tuple[int, bool]:
-    """How wide standard output is, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
+    """Return the width of standard output, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     coloured = {"always": True, "never": False}.get(_chosen["colour"], coloured)
     return shutil.get_terminal_size((80, 24)).columns, coloured

@@ -29,18 +29,20 @@ if TYPE_CHECKING:
 
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """IP version → lab."""
+_BRIDGE_LAB = "two-port-bridge"
 _HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
-_QUICK_TEST = "quick-test"
+_QUICK_TEST, _HOME = "quick-test", "bloat"
 
 
 @dataclass(frozen=True)
 class PortOptions:
-    """What can be said of two ports of this machine and of the box between them."""
+    """Options on two ports of this machine and the box between them."""
 
     gateways: tuple[str, ...]
     addresses: tuple[str, ...]
     forced: tuple[str, ...]
     cpus: tuple[int, ...]
+    bridged: bool
     version: int
 
     def refuse_alone(self, why: str) -> None:
@@ -50,16 +52,18 @@ class PortOptions:
 
 
 def port_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--gateway, --address, --force-port, --cpu and --ipv6, given to `command` as one PortOptions."""
+    """--gateway, --address, --force-port, --cpu, --bridge and --ipv6, given to `command` as one PortOptions."""
 
     @functools.wraps(command)
     def with_ports(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
-        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "version")))
+        options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "bridged", "version")))
         command(**given, options=options)
 
     for option in (
         click.option("-6", "--ipv6", "version", flag_value=6, type=int, default=4,
                      help="Use IPv6 where ports have both kinds of addresses."),
+        click.option("--bridge", "bridged", is_flag=True,
+                     help="The box is a bridge or a switch: both ports are in one network."),
         click.option("--cpu", "cpus", multiple=True, type=int, metavar="N",
                      help="Core that sends; given twice, also the one that receives.  [any]"),
         click.option("--force-port", "forced", multiple=True, metavar="PORT",
@@ -83,6 +87,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Path(path_type=Path, file_okay=False),
     help="Write testbed.yaml and experiment.yaml there.",
 )
+@click.option("--home", is_flag=True, help="As people feel it: TCP up and down, latency meanwhile, the largest packet.")
 @click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
 @click.option("--lab", is_flag=False, flag_value="", metavar="[NAME]", help=f"{LAB_WORDS}  [two-port; with -6 two-port-ipv6]")
 @port_options
@@ -96,6 +101,7 @@ def test(
     sizes: tuple[str, ...],
     scale: float | None,
     folder: Path | None,
+    home: bool,
     typed: str | None,
     lab: str | None,
     options: PortOptions,
@@ -104,26 +110,37 @@ def test(
     runs: Path,
     manner: Manner,
 ) -> None:
-    """KEY=VALUE is any other setting of the workload quick-test.
+    """KEY=VALUE is any other setting of the workload quick-test, with --home of bloat.
 
     \b
     Example:
       dutlab test eth1 eth2
+      dutlab test --home eth1 eth2
       dutlab test --lab
     """
     from dutlab.cli.loop import run_in_order
 
-    settings, names = split_words(words, _QUICK_TEST)
+    settings, names = split_words(words, _HOME if home else _QUICK_TEST)
+    if home and (sizes or scale is not None or folder is not None):
+        raise click.UsageError("--home has no frame sizes, scale or files; leave --size, --scale and --write out")
     if lab is not None:
         if names:
             raise click.UsageError("--lab brings its own box and ports; leave ports out")
         options.refuse_alone("--lab brings its own box and ports; leave their options out")
-        built, label = lab_of(lab or _LABS[options.version])
+        built, label = lab_of(lab or (_BRIDGE_LAB if options.bridged else _LABS[options.version]))
         if label is None:
             become_root()
         click.get_current_context().exit(run_in_order(_in_lab(built, label, lab)))
     body = {"frame_sizes": [number_or_text(size) for size in sizes] or None, "scale": scale}
     typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
+    if home:
+        from dutlab.cli.bloat import tell_home
+
+        measure_ports(
+            _HOME, {}, settings, names, options, also=({"path-mtu": {}},),
+            runs=runs, typed=typed_words, repeats=repeats, name=name or "home", manner=manner, then=tell_home,
+        )  # fmt: skip
+        return
     measure_ports(
         _QUICK_TEST, body, settings, names, options,
         runs=runs, folder=folder, typed=typed_words, repeats=repeats, name=name, manner=manner, then=_tell,
@@ -131,7 +148,7 @@ def test(
 
 
 def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What of a command's words are settings, and what are names of ports. Raises InputError for the name of a setting without a value."""
+    """Split a command's words into settings and names of ports. Raises InputError for the name of a setting without a value."""
     from dutlab.spec.workloads import model_of
 
     settings, names = tuple(w for w in words if "=" in w), tuple(w for w in words if "=" not in w)
@@ -147,6 +164,7 @@ def measure_ports(
     names: Sequence[str],
     options: PortOptions,
     *,
+    also: Sequence[Mapping[str, Any]] = (),
     runs: Path,
     folder: Path | None = None,
     typed: Sequence[str] | None = None,
@@ -157,11 +175,15 @@ def measure_ports(
 ) -> None:
     """Measures a workload between two ports, and ends the command with the run's exit status. What is None in `body` was not given.
 
-    `folder` is where the two files go, if they are to stay. Raises as measure_workload() does, and PortRefused.
+    `also` has further workloads, after this one. `folder` is where the two files go, if they are to stay. Raises as
+    measure_workload() does, and PortRefused.
     """
     from dutlab.cli.loop import run_in_order
+    from dutlab.hosts.local import LocalHost
     from dutlab.runner.execution import RunOptions
+    from dutlab.runner.far_port import FarPort
     from dutlab.runner.two_ports import EXPERIMENT_FILE, TESTBED_FILE, TwoPortRequest
+    from dutlab.spec.workloads import Need, model_of
     from dutlab.tools.engine.binary import find_engine
 
     if len(names) != 2:  # noqa: PLR2004 -- in and out
@@ -170,25 +192,41 @@ def measure_ports(
         raise TestbedError("sending frames from a port needs root", remedy="use sudo; `dutlab test --lab` works without")
     login = os.environ.get("SSH_CONNECTION", "")
     ask = TwoPortRequest(
-        (names[0], names[1]), options.addresses, options.gateways, frozenset(options.forced), options.version, options.cpus, login, repeats
+        (names[0], names[1]),
+        options.addresses,
+        options.gateways,
+        frozenset(options.forced),
+        options.bridged,
+        options.version,
+        options.cpus,
+        login,
+        repeats,
     )
-    found = run_in_order(_find(ask))
+    box = run_in_order(_find(ask))
     with ExitStack() as undo:
         if folder is None:
             folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="dutlab-")))
         files = folder / TESTBED_FILE, folder / EXPERIMENT_FILE
         if there := [str(path) for path in files if path.exists()]:
             raise InputError(f"{' and '.join(there)} would be overwritten", remedy="name another folder with --write")
+        testbed = box.testbed
+        if model_of(kind).needs & {Need.IPERF3, Need.PING}:
+            near, far = box.ends
+            apart = FarPort(LocalHost("here"), near, far)
+            undo.callback(apart.put_back)
+            run_in_order(apart.set_apart())
+            sink = {**testbed["hosts"]["sink"], "netns": apart.namespace}
+            testbed = {**testbed, "hosts": {**testbed["hosts"], "sink": sink}}
         folder.mkdir(parents=True, exist_ok=True)
-        files[0].write_bytes(_HEAD + as_yaml(found.testbed))
-        usual = {"frame_sizes": found.sizes} if kind == _QUICK_TEST else {}
+        files[0].write_bytes(_HEAD + as_yaml(testbed))
+        usual = {"frame_sizes": box.sizes} if kind == _QUICK_TEST else {}
         asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
         name = name or ("test" if kind == _QUICK_TEST else kind)
-        data = {**found.experiment, "experiment": name, "repeats": repeats}
+        data = {**box.experiment, "experiment": name, "repeats": repeats, "workloads": also}
         given = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
         files[1].write_bytes(_HEAD + given.text)
         command = ("dutlab", *(typed or sys.argv[1:]))
-        run_options = RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=found.unknown)
+        run_options = RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=box.unknown)
         result = manner.carry_out(given, run_options)
     if manner.form == "text":
         then(result.folder)
@@ -210,26 +248,27 @@ def _tell(run: Path) -> None:
         say_words(line)
 
 
-async def _in_lab(name: str, standing: str | None, said: str) -> int:
-    """The same command in the tester's namespace of a lab, its threads on the lab's cores. Returns its exit status.
+async def _in_lab(name: str, standing: str | None, text: str) -> int:
+    """Run this command in the tester's namespace of a lab, its threads on the lab's cores. Return its exit status.
 
-    `standing` is the label of a lab that stands already, `said` what was given to --lab.
+    `standing` is the label of a lab that is up already, `text` the value of --lab.
     """
     from dutlab import labs
 
     async with labs.used(name, standing) as lab:
         link = lab.testbed.links["a"]
-        rest = _without_lab(sys.argv[1:], said)
+        rest = _without_lab(sys.argv[1:], text)
+        rest += ["--bridge"] if link.is_transparent and "--bridge" not in rest else []
         pinned = [word for end in link.ends for word in ("--cpu", str(lab.cpus[end][0]))]
         inside = [*lab.inside(link.source.host), sys.executable, "-m", "dutlab"]
         command = [*inside, *rest, "--typed", shlex.join(sys.argv[1:]), link.source.interface, link.sink.interface, *pinned]
         return await _wait_for(command)
 
 
-def _without_lab(words: Sequence[str], said: str) -> list[str]:
+def _without_lab(words: Sequence[str], text: str) -> list[str]:
     """The words of a command without `--lab` and what followed it."""
     at = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--lab")
-    return [*words[:at], *words[at + 1 + (bool(said) and "=" not in words[at]) :]]
+    return [*words[:at], *words[at + 1 + (bool(text) and "=" not in words[at]) :]]
 
 
 async def _wait_for(command: list[str]) -> int:

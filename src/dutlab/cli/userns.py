@@ -1,4 +1,4 @@
-"""Without root: the same command again inside a user namespace of its own, where it may build network namespaces."""
+"""Without root: start the command again in a new user namespace, where it may build network namespaces."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def become_root() -> None:
     if trial.returncode:
         raise TestbedError(f"not root, and this system allows no user namespace: {trial.stderr.strip()}", remedy=_REFUSED_REMEDY)
     say(
-        "not root: the lab is built in a user namespace. As root the DUT's packet threads would get a CPU core of their own, "
+        "not root: the lab is built in a user namespace. As root the DUT's packet threads would get their own CPU core, "
         "and labs would outlive the command.",
         err=True,
     )
-    # iproute2 and the lab keep their state below /run, which only root may write: the namespace gets a /run of its own.
+    # iproute2 and the lab keep their state below /run, which only root may write: the namespace gets its own /run.
     inner = 'mount -t tmpfs tmpfs /run && mkdir -p /run/netns && exec "$@"'
     os.execvp(_UNSHARE[0], [*_UNSHARE, "sh", "-c", inner, "dutlab", sys.executable, *sys.argv])  # noqa: S606 -- no shell is wanted

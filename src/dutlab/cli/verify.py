@@ -31,14 +31,14 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
     type=click.Choice(_LABS),
     default=_LABS[0],
     show_default=True,
-    help="uml-truth: queues of a router on user-mode Linux; two minutes.",
+    help="uml-truth: queues of a router on user-mode Linux; four minutes.",
 )
 @click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
-    """Takes about three minutes.
+    """Takes about four minutes.
 
-    Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold and police frames by rule.
+    Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold, police and translate frames by rule.
     With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower. With --lab uml-truth: a router on
     user-mode Linux whose queue delays, drops, doubles, reorders, damages or polices (netem, tbf), held against the queue's own counters.
 
@@ -54,7 +54,7 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
 
     queues = lab != _LABS[0]
     if storage and queues:
-        raise click.UsageError("--storage cannot be combined with --lab: it has a lab of its own")
+        raise click.UsageError("--storage cannot be combined with --lab: it has its own lab")
     if (storage or queues) and (methods or quick):
         which = "--storage" if storage else f"--lab {lab}"
         raise click.UsageError(f"{which} cannot be combined with --method or --quick: it tries all that it has")
@@ -63,16 +63,16 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
     if not cases:
         raise click.UsageError("none of these methods is quick; leave --quick out")
     tell: Callable[[Known], None] = (lambda _: None) if as_json else _tell
-    found = run_in_order(_verify_storage(tell) if storage else _verify_queues(tell) if queues else _verify(cases, tell))
+    figures = run_in_order(_verify_storage(tell) if storage else _verify_queues(tell) if queues else _verify(cases, tell))
     if as_json:
-        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in found], indent=2))
+        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in figures], indent=2))
     elif storage or queues:
-        for line in table(_SET_HEAD, [_set_row(k) for k in found], right=range(3, 7)):
+        for line in table(_SET_HEAD, [_set_row(k) for k in figures], right=range(3, 7)):
             say(line)
     else:
-        for line in table(_HEAD, [_row(k) for k in found], right=range(3, 7)):
+        for line in table(_HEAD, [_row(k) for k in figures], right=range(3, 7)):
             say(line)
-    click.get_current_context().exit(0 if all(k.holds for k in found) else 1)
+    click.get_current_context().exit(0 if all(k.holds for k in figures) else 1)
 
 
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dutlab.spec.loader import LoadedExperiment
 
 EXACT_MODES = ("router", "filter-default", "nat")
-"""What a guest is measured as where nothing else is asked."""
+"""Modes that a guest is measured in by default."""
 _MAGIC_AT, _MAGIC = 0x202, b"HdrS"
 _ELF, _MACHINE, _BPF = b"\x7fELF", slice(0x12, 0x14), (247).to_bytes(2, "little")
 """e_machine of an ELF file, and EM_BPF (elf.h)."""
 
 
 class VersionKind(StrEnum):
-    """What a version is."""
+    """Kind of a version."""
 
     RULES = "rules"
     """A file for nft."""
@@ -51,7 +51,7 @@ class Version:
 
     kind: VersionKind
     word: str
-    """As it was given."""
+    """Word of the command line."""
     text: str = ""
     """The rules or the commands."""
     program: bytes = b""
@@ -59,7 +59,7 @@ class Version:
 
     @property
     def path(self) -> Path:
-        """Of a kernel, an experiment or a run."""
+        """Path of a kernel, an experiment or a run."""
         return Path(self.word)
 
     @property
@@ -76,7 +76,7 @@ class Version:
 
 
 def version_of(word: str, kind: VersionKind | None) -> Version:
-    """Of the kind that is given, or that the file looks like. Raises InputError."""
+    """Return the version of the given kind, or of the kind that the file looks like. Raises InputError."""
     if kind is VersionKind.COMMANDS:
         return Version(kind, word, word)
     path = Path(word)
@@ -115,11 +115,14 @@ def rules_mode(text: str) -> Mapping[str, Any]:
 
 def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
     """A mode of a router whose receiving port has an XDP program. The sink's port takes frames that the program sends there itself."""
+    from dutlab.dut.linux_xdp import attach_words
+
     packed = b64encode(gzip.compress(program, mtime=0)).decode()
+    path = "/tmp/xdp.o"  # noqa: S108 -- of a guest that nobody else is in
     apply = [
         "ip netns exec sink ethtool -K v3 gro on",
-        f"base64 -d <<'end' | gunzip >/tmp/xdp.o\n{packed}\nend",
-        f"ip link set dev v1 xdp obj /tmp/xdp.o sec {shlex.quote(section)}",
+        f"base64 -d <<'end' | gunzip >{path}\n{packed}\nend",
+        attach_words("v1", path, shlex.quote(section)),
     ]
     return {"apply": apply, "restore": ["true"]}
 
@@ -170,7 +173,7 @@ def given_of(
             folder, name=name, modes=chosen, own={}, sizes=sizes, settings=settings, kernel=version.path, modules=modules_of(version.path)
         )
     if modes:
-        raise InputError(f"{version.kind} are a mode of their own", remedy="leave --modes out")
+        raise InputError(f"{version.kind} are a mode themselves", remedy="leave --modes out")
     return given_in_guest(folder, name=name, modes=(), own=version.own_modes, sizes=sizes, settings=settings)
 
 

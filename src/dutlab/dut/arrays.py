@@ -1,4 +1,4 @@
-"""What every engine of arrays shares: the mode that makes one of all drives of a host, and how the array that it made is told.
+"""Common part of every engine of arrays: the mode that makes one of all drives of a host, and how that array is recognised.
 
 An engine is three shell scripts (`ArrayEngine`). What a script makes is called `dutlab`, and undo takes away nothing that has another name.
 How to put back is journalled before anything is made, and needs nothing but the drives' names.
@@ -20,7 +20,7 @@ from dutlab.systems.modes import SETS, ModeArray
 SYNCS_S = 86_400.0
 """The longest that an array may be synchronised before it is measured."""
 # `dev` finds a drive by the name that stays; `unused` says why one may not be written to.
-# `moves` ends the script when what it was told the last time, of a synchronisation, has been the same for too long.
+# `moves` ends the script when the progress of a synchronisation has been the same for too long.
 COMMON = r"""
 still_s=120 was= since=
 die() { echo "$1" >&2; exit 1; }
@@ -49,7 +49,7 @@ unused() {
 
 @dataclass(frozen=True)
 class ArrayEngine:
-    """What makes arrays. Each script ends with 1 and says why where it cannot."""
+    """Engine of arrays. Each script ends with 1 and says why where it cannot."""
 
     programs: tuple[Program, ...]
     undo: str
@@ -63,19 +63,19 @@ class ArrayEngine:
 
 @dataclass(frozen=True)
 class ArrayState:
-    """What the kernel says of the array."""
+    """State of the array in the kernel."""
 
     path: str
     size_bytes: int
     facts: Mapping[str, str]
     sets: tuple[tuple[int, str], ...]
-    """Of each set that can lose a drive, how many it lacks, and what is done about it: `idle`, `recover`, `resync`."""
+    """Missing drives of each set that can lose one, and the action: `idle`, `recover`, `resync`."""
     is_file: bool = False
     """It is a file of the file system that the drives make, which its mode takes away."""
 
     @property
     def words(self) -> str:
-        """As a check found it."""
+        """Words as a check found it."""
         lost = sum(degraded for degraded, _ in self.sets)
         doing = ", ".join(dict.fromkeys(action for _, action in self.sets)) or "no redundancy"
         level = "+".join(value for key, value in self.facts.items() if key.endswith("_level"))
@@ -126,12 +126,12 @@ class ArrayMode(OfRecord):
             raise HostError(f"array {self.name} cannot be made: {done.complaint}", host=dut.name, remedy="see /proc/mdstat there")
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """What the kernel says of it."""
+        """Return the kernel's state of it."""
         del prober
         return await self.checks_of_state(dut, testbed)
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Level, number of drives, and whether one is missing or being rebuilt; a rebuild that ended within a trial is told by this."""
+        """Level, number of drives, and whether one is missing or being rebuilt; this shows a rebuild that ended within a trial."""
         array, found = self.array, await told_by(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
         if array.set_level:

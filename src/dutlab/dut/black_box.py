@@ -1,4 +1,4 @@
-"""Family `black-box`: a device that nobody logs into. It has one mode, the state that it is found in."""
+"""Family `black-box`: a device without a login. It has one mode, the state in which it is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AsFound(Unset, OfRecord):
     """Nothing is changed; frames show whether it forwards at all, and whether it translates addresses."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """A flow from source to sink must pass on every link. What comes of one the other way is told, whatever it is."""
+        """A flow from source to sink must pass on every link. The result of one the other way is reported, whatever it is."""
         del dut
         there, back = await passed(prober, testbed.links), await prober.probe(list(testbed.links), reverse=True)
         return [c for (name, link), to, fro in zip(testbed.links.items(), there, back, strict=True) for c in _of_link(name, link, to, fro)]

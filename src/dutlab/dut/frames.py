@@ -1,8 +1,8 @@
-"""What real frames must show when a mode is in force, whatever system the DUT runs."""
+"""Proof by real frames that a mode is in force, whatever system the DUT runs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Mapping
 
 from dutlab.dut.mode import Check, Prober, SeenProbe, UdpFlow
 from dutlab.spec.links import Link
@@ -10,7 +10,11 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems.modes import Behaviour
 
 Tracked = Callable[[UdpFlow], Awaitable[bool | None]]
-"""Whether the DUT tracks this flow, whatever else it tracks; None when nothing can look. Raises HostError."""
+"""Answer whether the DUT tracks this flow, whatever else it tracks; None when it cannot be read. Raises HostError."""
+
+
+_MOST_AGAIN = 20
+"""At a loss of 10 % a third of all flows of ten frames lose none."""
 
 
 async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
@@ -28,10 +32,16 @@ async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, t
     return [check for of, name, seen in zip(checks, links, back, strict=True) for check in (*of, _unsolicited(name, seen, behaviour))]
 
 
-async def passed(prober: Prober, links: Collection[str], *, reverse: bool = False) -> list[SeenProbe]:
-    """Probes that should pass, sent once more where frames are missing: the first may have waited for a neighbour to answer."""
+async def passed(prober: Prober, links: Mapping[str, Link], *, reverse: bool = False) -> list[SeenProbe]:
+    """Probes that should pass, sent once more where frames are missing: the first may have waited for a neighbour to answer.
+
+    On a link that is to lose some of its packets they are sent until all of a flow came through.
+    """
     seen = dict(zip(links, await prober.probe(list(links), reverse=reverse), strict=True))
-    if short := [link for link in links if not everything_came(seen[link])]:
+    for again in range(_MOST_AGAIN):
+        short = [name for name, of in seen.items() if not everything_came(of) and (not again or (links[name].loss and of.received))]
+        if not short:
+            break
         seen |= zip(short, await prober.probe(short, reverse=reverse), strict=True)
     return list(seen.values())
 
@@ -72,12 +82,12 @@ def _unsolicited(name: str, seen: SeenProbe, behaviour: Behaviour) -> Check:
 
 
 def arrived(what: str, seen: SeenProbe) -> Check:
-    """Whether all of a probe came through."""
+    """Return whether all of a probe came through."""
     return Check(what, everything_came(seen), words_of(seen), by_ping=seen.flow is None)
 
 
 def words_of(seen: SeenProbe) -> str:
-    """What became of it, and the level of proof where that is not frames."""
+    """Return the probe's result, and the level of proof where that is not frames."""
     if seen.flow is None:
         return f"{'answered' if seen.received else 'not answered'} (proof: ping, since an end of the link does not run the engine)"
     return f"{seen.received} of {seen.sent} probe frames arrived"

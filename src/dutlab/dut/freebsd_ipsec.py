@@ -52,7 +52,7 @@ class SetkeyEnd:
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As setkey tells."""
+        """Return the state as setkey prints it."""
         root = await Root.on(host)
         associations, policies = (await root.run(["setkey", "-D"])).text, (await root.run(["setkey", "-DP"])).text
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))

@@ -10,23 +10,23 @@ strongswan.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite
-from dutlab.dut.mode import Check, Mode, NeedsPrograms, OfRecord, Prober, UndoStep
+from dutlab.dut.ipsec_rules import SUITES, LinkTunnel, Suite, spi_in
+from dutlab.dut.mode import Check, Mode, NeedsPrograms, Prober, UndoStep
+from dutlab.dut.tunnelled import SOURCE, Router, TunnelledMode, pinged, tunnels_of
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import PING, Program
 from dutlab.spec.testbed import Testbed
-
-SOURCE = "source"
+from dutlab.spec.tunnels import inner_network
 
 
 @dataclass(frozen=True)
 class TunnelEndState:
-    """What an end says that it holds."""
+    """State that an end reports."""
 
     bytes_by_spi: Mapping[int, int]
     """SPI of each association → what it carried, in bytes."""
@@ -38,12 +38,12 @@ class TunnelEnd(Protocol):
 
     @property
     def programs(self) -> Sequence[Program]:
-        """What it takes that a system of the family may lack."""
+        """Programs that it needs and that a system of the family may lack."""
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """How to take the tunnels away. Changes nothing.
+        """Return how to take the tunnels away. Changes nothing.
 
-        Raises HostError when the end has tunnels of its own, whose keys could not be put back, or cannot encrypt.
+        Raises HostError when the end has other tunnels, whose keys could not be put back, or cannot encrypt.
         """
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
@@ -53,7 +53,7 @@ class TunnelEnd(Protocol):
         """Raises CommandFailed, HostError."""
 
     def policies(self, testbed: Testbed) -> int:
-        """How many it holds once the tunnels are there."""
+        """Return its number of policies once the tunnels are there."""
 
 
 @runtime_checkable
@@ -69,7 +69,7 @@ class Negotiates(Protocol):
     """An end that agrees with the other on what protects a tunnel, and can say on what."""
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:
-        """Whether it is what the mode is called after. Raises CommandFailed, HostError."""
+        """Check that it is what the mode is called after. Raises CommandFailed, HostError."""
 
 
 @runtime_checkable
@@ -77,27 +77,7 @@ class Requires(Protocol):
     """An end that takes from the networks of its tunnels, for itself too, nothing but what came out of one."""
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
-        """Whether it drops what the tunnels have no networks for, too. Raises HostError."""
-
-
-class Router(Mode, Protocol):
-    """The mode that the DUT is in but for its tunnels."""
-
-    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """What the DUT says of itself, without a frame."""
-
-
-@dataclass(frozen=True)
-class TunnelledMode(OfRecord):
-    """The router that a DUT is but for its tunnels, and the host at their other end."""
-
-    router: Router
-    source: Host | None
-
-    def _source(self) -> Host:
-        if self.source is None:
-            raise HostError("a tunnel has two ends, and only one is reached", host=SOURCE)
-        return self.source
+        """Check that it also drops what the tunnels have no networks for. Raises HostError."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +100,17 @@ class IpsecMode(TunnelledMode):
                 await end.insist(host, testbed)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when either end has tunnels of its own, whose keys could not be put back, or cannot encrypt."""
+        """Raises HostError when either end has other tunnels, whose keys could not be put back, or cannot encrypt."""
         source = self._source()
         ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]
-        return [*ends, *await self.router.undo(dut, testbed)]
+        return [*ends, *self.undo_extras(testbed), *await self.router.undo(dut, testbed)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         source = self._source()
-        tunnels = LinkTunnel.all_of(testbed, self.suite)
+        tunnels = LinkTunnel.all_of(testbed, self.suite, self.count)
         await self.router.apply(dut, testbed)
+        await self.apply_extras(testbed)
         await self.dut_end.apply(dut, tunnels)
         await self.source_end.apply(source, tunnels)
 
@@ -143,12 +124,14 @@ class IpsecMode(TunnelledMode):
         before = [await end.held(host) for host, end in ends]
         checks = await self.router.checks_of_state(dut, testbed)
         for (host, end), held in zip(ends, before, strict=True):
-            checks += _of_end(host.name, held, testbed, end.policies(testbed))
+            checks += self._of_end(host.name, held, testbed, end)
         checks += [await end.agreed(host, testbed) for host, end in ends if isinstance(end, Negotiates)]
-        far = {name: link.sink_address if self.suite.between == "networks" else link.dut_in_address for name, link in testbed.links.items()}
-        checks += [await pinged(source, name, str(address.ip)) for name, address in far.items()]
+        if self.suite.between == "networks":
+            checks += await self.pings(testbed)
+        else:
+            checks += [await pinged(source, name, str(link.dut_in_address.ip)) for name, link in testbed.links.items()]
         for (host, end), held in zip(ends, before, strict=True):
-            checks.append(_used(host.name, held, await end.held(host)))
+            checks.append(self._used(host.name, held, await end.held(host), testbed))
         if self.suite.between == "hosts":
             return checks
         if isinstance(self.dut_end, Requires):
@@ -159,38 +142,44 @@ class IpsecMode(TunnelledMode):
         """The router, and how many associations and policies both ends hold."""
         checks = await self.router.checks_of_state(dut, testbed)
         for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
-            checks += _of_end(host.name, await end.held(host), testbed, end.policies(testbed))
+            checks += self._of_end(host.name, await end.held(host), testbed, end)
         return checks
 
+    def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
+        """Also addresses of the source, and the DUT's way to them, which its policies catch."""
+        yield from super()._extras(testbed)
+        for t in tunnels_of(testbed, self.loaded[1:]):
+            yield t.link.source.host, f"addr add {t.inside}/32 dev lo"  # on its port no address may be of another network
+        for place, link in enumerate(testbed.links.values()) if self.count > 1 else ():
+            route = f"route add {inner_network(place)} via {link.source_address.ip} dev {link.dut_in.interface}"
+            yield link.forwarders[0], route
 
-def _of_end(host: str, held: TunnelEndState, testbed: Testbed, policies: int) -> list[Check]:
-    found, links = len(held.bytes_by_spi), len(testbed.links)
-    return [
-        Check(f"{host}: two associations a link", found == 2 * links, f"{found} for {links} links"),
-        Check(f"{host}: {policies} policies", held.policies == policies, f"{held.policies}"),
-    ]
+    def _of_end(self, host: str, held: TunnelEndState, testbed: Testbed, end: TunnelEnd) -> list[Check]:
+        found, links, policies = len(held.bytes_by_spi), len(testbed.links), self.count * end.policies(testbed)
+        wanted = 2 * self.count * links
+        return [
+            Check(
+                f"{host}: {'two' if self.count == 1 else 2 * self.count} associations a link", found == wanted, f"{found} for {links} links"
+            ),
+            Check(f"{host}: {policies} policies", held.policies == policies, f"{held.policies}"),
+        ]
 
-
-async def pinged(source: Host, name: str, address: str) -> Check:
-    """That three packets of the source's own kernel reach the far end and are answered."""
-    done = await source.run(["ping", "-n", "-c", "3", "-W", "1", address], check=False)
-    said = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
-    return Check(f"link {name}: the source's own packets pass", done.status == 0, said)
+    def _used(self, host: str, before: TunnelEndState, now: TunnelEndState, testbed: Testbed) -> Check:
+        known = [spi_in(t.place, t.number, self.count) for t in tunnels_of(testbed, self.loaded)] if self.count > 1 else []
+        wanted = [spi for at in known for spi in (at, at + 1)] or sorted(now.bytes_by_spi)  # IKE chooses its own
+        idle = [f"{spi:#x}" for spi in wanted if now.bytes_by_spi.get(spi, 0) <= before.bytes_by_spi.get(spi, 0)]
+        which = "every association" if self.count == len(self.loaded) else f"{len(wanted)} of the associations"
+        return Check(f"{host}: they pass through {which}", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
-    """That frames of ours do not arrive, which nothing encrypts. Pings of a kernel that encrypts them show nothing."""
+    """Check that our unencrypted frames do not arrive. Pings of a kernel that encrypts them show nothing."""
     checks = []
     for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
         dropped = seen.sent > 0 and seen.received == 0 and seen.flow is not None
         found = f"{seen.received} of {seen.sent} probe frames arrived" if seen.flow else "no proof: its ends send pings, not frames"
         checks.append(Check(f"link {name}: what is not encrypted is dropped", dropped, found))
     return checks
-
-
-def _used(host: str, before: TunnelEndState, now: TunnelEndState) -> Check:
-    idle = [f"{spi:#x}" for spi, amount in sorted(now.bytes_by_spi.items()) if amount <= before.bytes_by_spi.get(spi, 0)]
-    return Check(f"{host}: they pass through every association", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 MakeEnd = Callable[[Suite], TunnelEnd]
@@ -203,8 +192,9 @@ def ipsec_modes(
     source_end: MakeEnd,
     suites: Sequence[Suite] = SUITES,
 ) -> dict[str, Mode]:
-    """The modes of a family, which need the source beside the DUT."""
-    return {s.mode.name: IpsecMode(s.mode, router, hosts.get(SOURCE), s, dut_end(s), source_end(s)) for s in suites}
+    """The modes of a family, which need the source as well as the DUT."""
+    source = hosts.get(SOURCE)
+    return {s.mode.name: IpsecMode(s.mode, router, source, s, dut_end(s), source_end(s), hosts=hosts) for s in suites}
 
 
 def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
@@ -214,12 +204,14 @@ def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
 
 
 def own_ipsec(host: Host, remedy: str) -> HostError:
-    """What an end says that is in use already."""
-    return HostError("it has IPsec of its own, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})")
+    """Return the error for an end that has tunnels already."""
+    return HostError(
+        "it has other IPsec tunnels, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})"
+    )
 
 
 def fed(command: str) -> str:
-    """For `sh -c`: runs `command`, in which `$f` is a file that holds the standard input, nobody else can read and that is gone afterwards.
+    """For `sh -c`: runs `command`, in which `$f` is a private file that holds the standard input and is removed afterwards.
 
     For programs that take keys from a file only.
     """

@@ -1,6 +1,6 @@
 """The ESP tunnels of a testbed, one a link between source and DUT, and what protects them. Pure.
 
-Keys are made anew for each application and travel through standard input, so no record, journal or list of processes holds one.
+Keys are new for each application and travel through standard input, so no record, journal or list of processes holds one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Self
 from dutlab.dut.mode import network_pairs
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.tunnels import inner_source
 from dutlab.systems.modes import IKEV2, IKEV2_HOST, IPSEC_REQUIRE, XFRM, Between, DeclaredMode
 
 _FIRST_SPI = 0x1000
@@ -23,7 +24,7 @@ _GCM, _CBC, _NULL, _3DES_MD5, _CBC_SHA1, _CBC_SHA512, _GCM_256, _CHACHA20 = XFRM
 
 @dataclass(frozen=True)
 class Suite:
-    """What protects a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
+    """Protection of a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
 
     mode: DeclaredMode
     key_bytes: tuple[int, ...]
@@ -36,11 +37,11 @@ class Suite:
     ike: tuple[str, str] = ("", "")
     """Encryption and hash, as VyOS and swanctl.conf(5) call them; no hash where the cipher needs none."""
     agreed: str = ""
-    """What `swanctl --list-sas` says that both ends agreed on."""
+    """Cipher that both ends agreed on, in the words of `swanctl --list-sas`."""
 
     @property
     def between(self) -> Between:
-        """What the mode's tunnel is between."""
+        """Ends of the mode's tunnel."""
         return self.mode.tunnel.between if self.mode.tunnel else "networks"
 
 
@@ -96,10 +97,15 @@ XFRM_SUITES = (
 )  # fmt: skip
 """Those of ip-xfrm(8); a kernel may lack the cipher."""
 IKE_SUITES = tuple(replace(suite, mode=mode) for suite, mode in zip(XFRM_SUITES, IKEV2, strict=True))
-"""The same where both ends agree on their keys."""
+"""Suites whose ends agree on their keys."""
 IKE_BETWEEN_HOSTS = replace(AES_GCM, mode=IKEV2_HOST)
 REQUIRED = replace(AES_GCM, mode=IPSEC_REQUIRE)
-"""Of a DUT that takes nothing else from the source."""
+"""Suite of a DUT that takes nothing else from the source."""
+
+
+def spi_in(place: int, number: int, count: int) -> int:
+    """SPI of packets from the source, in a tunnel of the link at this place, which has so many; the other direction has the next."""
+    return _FIRST_SPI + 2 * (place * count + number)
 
 
 @dataclass(frozen=True)
@@ -122,18 +128,19 @@ class LinkTunnel:
     """The networks behind the DUT, or its address."""
 
     @classmethod
-    def all_of(cls, testbed: Testbed, suite: Suite) -> list[Self]:
-        """With keys of their own."""
+    def all_of(cls, testbed: Testbed, suite: Suite, count: int = 1) -> list[Self]:
+        """Return so many for each link, each with separate keys."""
         made = []
-        for number, (name, link) in enumerate(testbed.links.items()):
+        for place, (name, link) in enumerate(testbed.links.items()):
             if suite.between == "networks":
                 near = str(link.source_address.network)
                 far = tuple(str(outer.sink_address.network) for inner, outer in network_pairs(testbed) if inner is link)
             else:
                 near, far = str(link.source_address.ip), (str(link.dut_in_address.ip),)
-            spi = _FIRST_SPI + 2 * number
-            keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
-            made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), near, far))
+            for number in range(count):
+                spi, inside = spi_in(place, number, count), f"{inner_source(link, place, number)}/32" if number else near
+                keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
+                made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), inside, far))
         return made
 
     @property
@@ -149,12 +156,12 @@ class LinkTunnel:
 
 
 def lines(*parts: Sequence[str]) -> str:
-    """As text, each line ended."""
+    """Return text, each line ended."""
     return "".join(f"{line}\n" for part in parts for line in part)
 
 
 def hidden(text: str, tunnels: Sequence[LinkTunnel]) -> str:
-    """`text` without the keys that a program may repeat of what it was told."""
+    """Return `text` without the keys that a program may repeat from its input."""
     for t in tunnels:
         for key in (t.secret, *t.keys_in, *t.keys_out):
             text = text.replace(key, "KEY")

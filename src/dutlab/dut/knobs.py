@@ -31,7 +31,7 @@ class KnobSetting:
     in_files: bool = False
 
     def holds(self, value: str) -> bool:
-        """Whether what was read is what was asked for. ethtool says more in brackets."""
+        """Return whether the value that was read is the asked one. ethtool prints more in brackets."""
         if self.in_files:
             return bool(value) and all(word.rpartition("=")[2] == self.wanted for word in value.split())
         return self.wanted is None or value == self.wanted or value.startswith(f"{self.wanted} [")
@@ -118,7 +118,7 @@ def _line_of_coalescing(name: str) -> str:
 
 
 def _files(what: str, glob: str, level: str, remedy: str, *, shown: str = "cat", called: str = "") -> KnobSetting:
-    """The same value in each file that `glob` names, which the shell of the host looks up."""
+    """Yield the same value in each file that `glob` names, which the shell of the host looks up."""
     read = (
         f'n=0; for f in {glob}; do [ -e "$f" ] || continue; n=1; v=$({shown} "$f") || exit 1; printf "%s=%s " "$f" "$v"; done; '
         f'[ "$n" = 1 ] || {{ echo "there is no {called or glob}"; exit 1; }}'
@@ -141,7 +141,7 @@ def _rps(port: str, level: str) -> Iterator[KnobSetting]:
 def _irq_affinity(port: str, level: str) -> Iterator[KnobSetting]:
     glob = f"$(ls /sys/class/net/{port}/device/msi_irqs 2>/dev/null | sed 's|.*|/proc/irq/&/smp_affinity_list|')"
     remedy = "a virtual port has none; leave irq-affinity out there"
-    yield _files(f"cores of the interrupts of {port}", glob, _ranges(_cores(level)), remedy, called="interrupt of its own")
+    yield _files(f"cores of the interrupts of {port}", glob, _ranges(_cores(level)), remedy, called="separate interrupt")
 
 
 def _governor(level: str) -> KnobSetting:

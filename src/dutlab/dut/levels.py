@@ -1,4 +1,4 @@
-"""What sets a level of a factor on the hosts, sees that it is set, and puts back what was there: commands of the user's own, or a knob."""
+"""Levels of factors on the hosts: set, verified and put back, by the user's own commands or by a knob."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from dutlab.dut.mode import Check, UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.reboot import NotBack, insist_on_rebootable, reboot
-from dutlab.spec.factors import MTU
+from dutlab.spec.factors import MTU, TUNNELS
 from dutlab.spec.testbed import Testbed
 
 Hosts = Mapping[str, Host]
 Revived = Callable[[Host, str], Awaitable[bool]]
-"""Whether a host that did not come back from its reboot was brought back otherwise; takes why it is thought to be away."""
+"""Function that tries to bring back a host that did not return from its reboot; it takes the assumed reason."""
 
 
 async def nobody_revives(_host: Host, _why: str) -> bool:
-    """Where nothing switches hosts."""
+    """Do not switch any host."""
     return False
 
 
 _HEAD = 300
-"""Characters of what was said that go into a message: the first value that cannot be set tells why; the others mostly repeat it."""
+"""Characters of what was said that go into a message: the first value that cannot be set gives the reason; the others mostly repeat it."""
 
 
 class Level(Protocol):
     """A level of a factor. What it raises names the host and the command or what was to be set."""
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """How to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
+        """Return how to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
         """Sets it, from any other level. Raises HostError."""
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
-        """What the hosts say. Raises HostError."""
+        """Return the hosts' answers. Raises HostError."""
 
 
 class CommandsOnHost(CommandSet, Protocol):
-    """What the experiment file says of a level for one host; None is the DUT."""
+    """Commands of a level in the experiment file for one host; None is the DUT."""
 
     @property
     def host(self) -> str | None: ...
@@ -63,7 +63,7 @@ class CommandLevel:
 
     @property
     def reboots(self) -> bool:
-        """Whether a host takes it only when it boots."""
+        """True if a host takes it only when it boots."""
         return any(of.reboot for of in self.commands)
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
@@ -113,7 +113,7 @@ class CommandLevel:
 
 @dataclass(frozen=True)
 class KnobLevel:
-    """What dutlab sets by itself: it reads what is there first, and again once it is set."""
+    """Level that dutlab sets by itself: it reads the old value first, and the new one once it is set."""
 
     title: str
     settings: Mapping[str, Sequence[KnobSetting]]
@@ -121,7 +121,7 @@ class KnobLevel:
     reboots: ClassVar[bool] = False
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """What each value is now."""
+        """Return the present values."""
         steps = []
         for name, settings in self.settings.items():
             read = await _values(hosts[name], settings)
@@ -154,7 +154,7 @@ class KnobLevel:
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
-        """What no kernel or driver there can be set to, before anything is: with host, what was said, and what to do."""
+        """Return values that no kernel or driver there can be set to, before anything is: with host, its message, and what to do."""
         return [
             fault for name, settings in self.settings.items() for fault in _unable(name, settings, await _values(hosts[name], settings))
         ]
@@ -163,13 +163,14 @@ class KnobLevel:
 def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, testbed: Testbed, hosts: Hosts) -> CommandLevel | KnobLevel:
     """A level of a factor, both by name; without `commands` it is a knob's.
 
-    The MTU is of both ends of each cable, so of every host on the links; any other knob is the DUT's.
+    The MTU is of both ends of each cable, so of every host on the links; tunnels are made by the mode; any other knob is the DUT's.
     """
     name, level = title
     words, dut = f"{name} {level}", testbed.dut or ""
     if commands is not None:
         return CommandLevel(words, commands, dut)
-    on = dict.fromkeys(port.host for link in testbed.links.values() for port in link.ports) if name == MTU else (dut,)
+    of_links = dict.fromkeys(port.host for link in testbed.links.values() for port in link.ports)
+    on = {MTU: tuple(of_links), TUNNELS: ()}.get(name, (dut,))
     return KnobLevel(words, {host: settings_of(name, level, testbed.ports_of(host)) for host in on if host in hosts})
 
 
@@ -184,9 +185,9 @@ def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[boo
 
 
 async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[bool, str]]:
-    """Of each whether it could be read, and what was said. Raises HostError."""
+    """Return for each whether it could be read, and the output. Raises HostError."""
     done = await host.run(["sh", "-c", script_to_read(settings)])
     lines = [line.partition(" ") for line in done.text.splitlines()]
     if len(lines) != len(settings):
-        raise HostError(f"of {len(settings)} values it told {len(lines)}: {done.reason}", host=host.name)
+        raise HostError(f"of {len(settings)} values it printed {len(lines)}: {done.reason}", host=host.name)
     return [(status == "0", said) for status, _, said in lines]

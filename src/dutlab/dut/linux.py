@@ -14,13 +14,19 @@ from dutlab.dut import nft_rules
 from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.ipsec_rules import IKE_BETWEEN_HOSTS, IKE_SUITES, REQUIRED, XFRM_SUITES
+from dutlab.dut.linux_bridge import bridge_modes
 from dutlab.dut.linux_ike import IkeEnd
 from dutlab.dut.linux_ipsec import RequiringEnd, XfrmEnd
+from dutlab.dut.linux_openvpn import openvpn_modes
 from dutlab.dut.linux_reset import RESETS
 from dutlab.dut.linux_tracking import ASKS_KERNEL, forget_flows, is_tracked, limit_check
 from dutlab.dut.linux_tunnels import tunnel_modes
 from dutlab.dut.linux_wireguard import wireguard_modes
+from dutlab.dut.linux_xdp import detach_ours, xdp_modes
 from dutlab.dut.mode import Check, Family, Mode, OfFlows, Prober, UndoStep
+from dutlab.dut.ovs import OpenVswitch
+from dutlab.dut.testpmd import Testpmd
+from dutlab.dut.user_space import ForwardingProgram, modes_of_programs
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import NFT, SYSCTL, Program
@@ -50,6 +56,7 @@ class LinuxMode(OfFlows):
         if self.keeps_own:
             await _insist_on_own(dut, self.name)
         await state.forward_and_filter(dut, self.ruleset(testbed))
+        await detach_ours(dut, testbed)
         if self.keeps_own:
             chains = (await dut.run(["nft", "list", "chains"])).text
             await dut.run(["nft", "-f", "-"], stdin=nft_rules.passes(testbed, nft_rules.forward_chains(chains)).encode())
@@ -62,7 +69,7 @@ class LinuxMode(OfFlows):
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Forwarding, nothing that filters beside nftables, and how many flows connection tracking takes where the mode tracks."""
+        """Forwarding, no filter other than nftables, and how many flows connection tracking takes where the mode tracks."""
         del testbed
         on = await state.forwards(dut)
         tables = await state.legacy_tables(dut)
@@ -74,9 +81,9 @@ class LinuxMode(OfFlows):
 
 
 async def _insist_on_own(dut: Host, mode: str) -> None:
-    """Raises HostError when the system has no ruleset of its own."""
+    """Raises HostError when the system has no ruleset."""
     if (await dut.run(["test", "-r", nft_rules.OWN], check=False)).status:
-        raise HostError(f"it has no ruleset of its own in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
+        raise HostError(f"it has no ruleset in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
 
 
 _MODES = (
@@ -91,18 +98,32 @@ _MODES = (
 )
 
 
+_PROGRAMS: Mapping[modes.DeclaredMode, ForwardingProgram] = {
+    modes.OVS_SWITCH: OpenVswitch("switch"),
+    modes.OVS_ROUTER: OpenVswitch("route"),
+    modes.OVS_ROUTER_POLLING: OpenVswitch("route", polls=True),
+    modes.OVS_FILTER: OpenVswitch("filter"),
+    modes.TESTPMD_IO: Testpmd("io"),
+    modes.TESTPMD_MAC: Testpmd("mac"),
+}
+
+
 def ruleset_of(mode: str, testbed: Testbed) -> str:
-    """Of one of the modes that are a ruleset."""
+    """Return the ruleset of one of the modes that are a ruleset."""
     return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
 
 
-def _tunnels(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
+    """Return modes that a run makes: with tunnels, whose other end is another host, bridges, XDP, and those that are programs."""
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
-    return encrypted | agreed | required | host_to_host | tunnel_modes(_MODES[0], hosts) | wireguard_modes(_MODES[0], hosts)
+    made = encrypted | agreed | required | host_to_host
+    for make in (tunnel_modes, wireguard_modes, openvpn_modes):
+        made |= make(_MODES[0], hosts)
+    return made | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
 
 
-FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _tunnels)
+FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _other_modes)

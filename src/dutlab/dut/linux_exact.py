@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dutlab.dut import nft_rules
 from dutlab.dut.linux import ruleset_of
-from dutlab.dut.linux_exact_tunnels import GATEWAYS
+from dutlab.dut.linux_exact_tunnels import gateway
 from dutlab.dut.linux_exact_words import SINK_IP, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
 from dutlab.dut.mode import Check, Family, OfRecord, Prober, Unset
 from dutlab.hosts.host import Host
 from dutlab.spec.known import EXACT, FAMILY_MODES
+from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
+from dutlab.systems.modes import FAST_PATHS
 
 GUEST = Testbed.model_validate(
     {
@@ -36,28 +39,27 @@ _ROUTER = (
     f"ip neigh add {SOURCE_IP} lladdr {SOURCE_MAC} dev v1 nud permanent",
     "echo 1 >/proc/sys/net/ipv4/ip_forward",
 )
-# The sink's question tells the bridge where the sink is.
+# The sink's ARP question shows the bridge where the sink is.
 _BRIDGE = (
     "ip link add br0 type bridge",
     *(f"ip link set {port} master br0" for port in ("v1", "v2")),
     "ip link set br0 up",
     f"ip netns exec sink sh -c 'ip addr add {SINK_IP}/16 dev v3; ping -c 1 -W 1 10.1.0.9 || true'",
 )
-_FLOWTABLE = """table inet dutlab {
-  flowtable fast { hook ingress priority 0; devices = { v1, v2 }; }
-  chain forward { type filter hook forward priority filter; policy accept; meta l4proto udp flow add @fast; }
-}"""
+_FAST_PATHS = {fast.name: of.name for of, fast in FAST_PATHS.items()}
 
 
-def in_words(mode: str, own: Sequence[str] | None) -> GuestWords:
+def in_words(mode: str, own: Sequence[str] | None, tunnels: int = 1) -> GuestWords:
     """`own` are the commands of a mode of the experiment's own, which come behind those that make a router."""
     if own is not None:
         return GuestWords((*_ROUTER, *own))
     if mode == "bridge":
         return GuestWords(_BRIDGE, SINK_MAC, modules={"bridge": "BRIDGE"})
-    if mode == "flowtable":
-        return GuestWords((*_ROUTER, nft_words(_FLOWTABLE)), modules={"nft_flow_offload": "NFT_FLOW_OFFLOAD"})
-    return GATEWAYS.get(mode) or GuestWords((*_ROUTER, nft_words(ruleset_of(mode, GUEST))))
+    if mode in _FAST_PATHS:
+        rules = ruleset_of(_FAST_PATHS[mode], GUEST)
+        fast = nft_rules.fast_path(GUEST.ports_of(DUT), rules, hardware=False)
+        return GuestWords((*_ROUTER, nft_words(rules + fast)), modules={"nft_flow_offload": "NFT_FLOW_OFFLOAD"})
+    return gateway(mode, tunnels) or GuestWords((*_ROUTER, nft_words(ruleset_of(mode, GUEST))))
 
 
 def nft_words(ruleset: str) -> str:
@@ -67,7 +69,7 @@ def nft_words(ruleset: str) -> str:
 
 @dataclass(frozen=True)
 class GuestMode(Unset, OfRecord):
-    """Of the guest: each trial applies it to a guest of its own, and its frames show whether it holds."""
+    """A mode of the guest: each trial applies it to a new guest, and its frames show whether it holds."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """The trial does it."""

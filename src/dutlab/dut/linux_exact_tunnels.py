@@ -8,17 +8,15 @@ they have nothing to do (SCHED_IDLE), so that a frame is carried to its end befo
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 from dutlab.dut.ipsec_rules import XFRM_SUITES, Suite
 from dutlab.dut.linux_exact_words import OUT_MAC, SINK_MAC, SOURCE_IP, SOURCE_MAC, GuestWords
 from dutlab.hosts.programs import CHRT, WG
 from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
 
-_NEAR, _FAR, _NEAR_INSIDE, _FAR_INSIDE = "10.2.0.1", "10.2.0.2", "10.4.0.1", "10.4.0.2"
+_NEAR, _FAR = "10.2.0.1", "10.2.0.2"
 _SOURCES, _SINKS = "10.0.0.0/24", "10.1.0.0/16"
 _AROUND_BYTES = 200
-"""By so much the frames between the gateways may be longer: more than any tunnel here adds."""
+"""Room of frames between the gateways: more than any tunnel here adds."""
 _PORT = 51820
 _FAR_MAC, _BEYOND_MAC = "02:00:00:00:00:11", "02:00:00:00:00:12"
 _OUTSIDE = (
@@ -63,46 +61,57 @@ CIPHERS = (
 """Modules of ciphers, as far as the kernel has them."""
 
 
-def _ipsec(suite: Suite) -> GuestWords:
-    keys = (bytes(range(1, n + 1)).hex() for n in suite.key_bytes)
-    state = f"xfrm state add src {_NEAR} dst {_FAR} proto esp spi 0x1000 reqid 1 mode tunnel {suite.xfrm.format(*keys)}"
-    selector = f"xfrm policy add src {_SOURCES} dst {_SINKS}"
-    template = f"tmpl src {_NEAR} dst {_FAR} proto esp reqid 1 mode tunnel"
-    ends = {"ip": ("out",), "ip -n far": ("in", "fwd")}
-    batches = (
-        f"{ip} -batch - <<'end'\n{state}\n" + "".join(f"{selector} dir {way} {template}\n" for way in ways) + "end"
-        for ip, ways in ends.items()
-    )
+def gateway(mode: str, tunnels: int = 1) -> GuestWords | None:
+    """Both ends of a mode with so many tunnels, each for a separate destination; None of a mode without them."""
+    if mode == TWO_ROUTERS.name:
+        return GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
+    if mode == WIREGUARD.name:
+        return _wireguard(tunnels)
+    return next((_ipsec(suite, tunnels) for suite in XFRM_SUITES if suite.mode.name == mode), None)
+
+
+def _each(tunnels: int, lines: str) -> str:
+    """Shell commands for each tunnel, of number `$n` and for the networks `$sinks`: a script of all of them would not fit a guest."""
+    sinks = _SINKS if tunnels == 1 else "10.1.$((16 + n / 256)).$((n % 256))/32"
+    return f"n=0; while [ $n -lt {tunnels} ]; do\nsinks={sinks}\n{lines}\nn=$((n + 1))\ndone"
+
+
+def _ipsec(suite: Suite, tunnels: int) -> GuestWords:
+    keys = [bytes(range(1, n + 1)).hex() for n in suite.key_bytes]
+    protected = f"src {_NEAR} dst {_FAR} proto esp"
+    state = f"xfrm state add {protected} spi $((4096 + n)) reqid $((n + 1)) mode tunnel {suite.xfrm.format(*keys)}".replace('"', '\\"')
+    ends: dict[str, tuple[str, ...]] = {"ip": ("out",), "ip -n far": ("in", "fwd")}
+    batches = []
+    for ip, ways in ends.items():
+        policies = (f"xfrm policy add src {_SOURCES} dst $sinks dir {way} tmpl {protected} reqid $((n + 1)) mode tunnel" for way in ways)
+        batches.append(_each(tunnels, "\n".join(f'echo "{line}"' for line in (state, *policies))) + f" | {ip} -batch -")
     commands = (*_GATEWAY, f"ip route add {_SINKS} via {_FAR}", "modprobe -a xfrm_user esp4", _LOADED, *batches)
     return GuestWords(commands, outside=_OUTSIDE, hop=f"via {_FAR}", modules={"xfrm_user": "XFRM_USER", "esp4": "INET_ESP"})
 
 
-def _wireguard() -> GuestWords:
-    commands = [*_GATEWAY, _LOADED]
-    for number in (1, 2):  # clamped as RFC 7748 section 5 has it, so that what wg shows is what it was given
-        key = bytes([8 * number, *[number] * 30, 64])
-        commands.append(f"echo {b64encode(key).decode()} >/tmp/key{number}")
-    ends = (
-        ("", 1, 2, _NEAR_INSIDE, _FAR_INSIDE, f"{_FAR_INSIDE}/32,{_SINKS}", _FAR),
-        ("ip netns exec far ", 2, 1, _FAR_INSIDE, _NEAR_INSIDE, f"{_NEAR_INSIDE}/32,{_SOURCES}", _NEAR),
-    )
-    for inside, own, other, address, beyond, allowed, endpoint in ends:
-        peer = f"peer $(wg pubkey </tmp/key{other}) allowed-ips {allowed} endpoint {endpoint}:{_PORT}"
-        commands += [
-            f"{inside}ip link add wg0 type wireguard",
-            f"{inside}wg set wg0 listen-port {_PORT} private-key /tmp/key{own} {peer}",
-            f"{inside}ip link set wg0 mtu $(cat /sys/class/net/v1/mtu) up",
-            f"{inside}ip addr add {address} peer {beyond} dev wg0",
-        ]
-    commands += [
+def _wireguard(tunnels: int) -> GuestWords:
+    """The near gateway has one port with a peer for each tunnel, the far one a port for each."""
+    # A key is text that RFC 7748 section 5 would leave as it is: `0` ends with three bits 0, and `A` begins with 01.
+    key = "printf 0%030dA {} | base64 | "
+    given = f"listen-port $(({_PORT} + n)) private-key /proc/self/fd/0 peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
+    peer = f"[Peer]\nPublicKey = $(far wg show wg$n public-key)\nAllowedIPs = $sinks\nEndpoint = {_FAR}:$(({_PORT} + n))"
+    commands = [
+        *_GATEWAY, _LOADED, "mtu=$(cat /sys/class/net/v1/mtu)", 'far() { ip netns exec far "$@"; }',
+        f"ip link add wg0 type wireguard; {key.format(1)}wg set wg0 listen-port {_PORT} private-key /proc/self/fd/0",
+        "ip link set wg0 mtu $mtu up",
+        "near=$(wg show wg0 public-key)",
+        _each(tunnels, 'echo "link add wg$n mtu $mtu type wireguard"') + " | ip -n far -batch -",
+        _each(tunnels, key.format("$((n + 2))") + f"far wg set wg$n {given}"),
+        _each(tunnels, 'echo "link set wg$n up"') + " | ip -n far -batch -",  # before, each would take any port that is free
+        _each(tunnels, f'echo "{peer}\nPersistentKeepalive = 1"') + " >/tmp/peers",
+        "wg addconf wg0 /tmp/peers",
         f"ip route add {_SINKS} dev wg0",
-        f"ip netns exec far ip route replace {_SOURCES} dev wg0",
-        f"ping -c 1 -W 5 {_FAR_INSIDE} || {{ echo 'the ends do not agree on keys'; exit 1; }}",
+        f"ip -n far route replace {_SOURCES} dev wg0",
+        # A peer that is to be kept alive agrees on keys at once.
+        f"tries=300; until [ $(wg show wg0 latest-handshakes | grep -vc '\t0$') = {tunnels} ]; do",
+        "  tries=$((tries - 1)); [ $tries -gt 0 ] || { echo 'the ends do not agree on keys'; exit 1; }; sleep 0.1",
+        "done",
+        "sed -i 's/^PersistentKeepalive.*/PersistentKeepalive = off/' /tmp/peers; wg addconf wg0 /tmp/peers",
         "chrt -i -p 0 $(pidof kpktgend_0)",
-    ]
+    ]  # fmt: skip
     return GuestWords(tuple(commands), outside=_OUTSIDE, hop="dev wg0", modules={"wireguard": "WIREGUARD"}, programs=(CHRT, WG))
-
-
-_CLEAR = GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
-GATEWAYS = {TWO_ROUTERS.name: _CLEAR, **{suite.mode.name: _ipsec(suite) for suite in XFRM_SUITES}, WIREGUARD.name: _wireguard()}
-"""By mode."""

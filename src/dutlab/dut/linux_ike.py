@@ -1,4 +1,4 @@
-"""Linux as the end of ESP tunnels whose keys both ends agree on by IKEv2, through a strongSwan of their own: modes `ikev2…`.
+"""Linux as the end of ESP tunnels whose keys both ends agree on by IKEv2, each through a separate strongSwan: modes `ikev2…`.
 
 Each end starts a daemon (charon-systemd) for the mode and ends it with the mode. Its configuration, its socket and what it says are in a
 folder named after its network namespace, which only root can read; so the system's own strongSwan, its secrets and its logs are left alone,
@@ -24,8 +24,8 @@ from dutlab.spec.testbed import Testbed
 
 _OURS = "d=/run/dutlab-ike-$(stat -L -c %i /proc/self/ns/net); export STRONGSWAN_CONF=$d/strongswan.conf\n"
 _DAEMON = ("sh", "-c", f'{_OURS}exec "$@"', "ike")
-"""What runs a program of strongSwan for the daemon that is ours."""
-# Routes of its own would lead around what the mode sets, and a policy for the local network past it.
+"""Prefix that runs a program of strongSwan for our daemon."""
+# Its routes would lead around what the mode sets, and a policy for the local network past it.
 _CONFIGURE = """umask 077
 mkdir "$d" && cat >"$d/strongswan.conf" <<END
 charon-systemd {
@@ -48,7 +48,7 @@ until swanctl --stats >/dev/null 2>&1; do
   sleep 0.1
 done
 """
-# One that was asked to end takes its associations along and tells the other end; one that hangs is killed.
+# One that was asked to end takes its associations along and informs the other end; one that hangs is killed.
 _STOP = """p=$(cat "$d/pid" 2>/dev/null) && is() { [ "$(cat /proc/$p/comm 2>/dev/null)" = charon-systemd ]; } && is && kill $p
 tries=50
 while [ -n "$p" ] && is; do
@@ -59,7 +59,7 @@ done
 rm -rf "$d"
 """
 _AWAY = "ip xfrm policy flush && ip xfrm state flush\n"
-# One of a session of its own outlasts the command; one that is only asked ends with it, also when the command is killed.
+# One in a new session outlasts the command; one that is only asked ends with it, also when the command is killed.
 _START = f"{_CONFIGURE}setsid -f {_CHARON}{_AWAIT}"
 _TRY = f"""d=$(mktemp -d)/ike; export STRONGSWAN_CONF=$d/strongswan.conf
 trap '{{ {_STOP}rmdir "${{d%/ike}}"
@@ -93,7 +93,7 @@ class IkeEnd:
         await self.ask_daemon(host, testbed)
 
     async def ask_daemon(self, host: Host, testbed: Testbed) -> None:
-        """Whether one takes the mode's connections, in a network namespace that is gone with the command. Raises HostError in its words."""
+        """Check that one takes the mode's connections, in a network namespace that ends with the command. Raises HostError."""
         asked = configuration(LinkTunnel.all_of(testbed, self.suite), self.suite, self.is_)
         script = f'{_TRY}cat >"$d/asked" && swanctl --load-conns --file "$d/asked"'
         done = await host.run(["unshare", "--net", "sh", "-c", script], stdin=asked.encode(), timeout_s=_STARTS_S, check=False)
@@ -114,7 +114,7 @@ class IkeEnd:
             await initiate(host, tunnels, daemon=_DAEMON)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel tells."""
+        """Return the state as the kernel lists it."""
         return await held(host)
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:

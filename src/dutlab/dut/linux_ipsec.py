@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import ClassVar, Literal
 
-from dutlab.dut.ipsec import TunnelEndState, carried, pinged, refuse_own
+from dutlab.dut.ipsec import TunnelEndState, carried, refuse_own
 from dutlab.dut.ipsec_rules import LinkTunnel, Suite, lines
 from dutlab.dut.linux_state import Runs
 from dutlab.dut.mode import Check, UndoStep, network_pairs
+from dutlab.dut.tunnelled import SET_S, pinged
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import IP, UNSHARE, Program
@@ -52,10 +53,10 @@ class XfrmEnd:
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Raises CommandFailed, HostError."""
         text = lines(_NONE, *(tuple(self.words(t)) for t in tunnels))
-        await host.run(["ip", "-batch", "-"], stdin=text.encode())
+        await host.run(["ip", "-batch", "-"], stdin=text.encode(), timeout_s=SET_S)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel tells."""
+        """Return the state as the kernel lists it."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
@@ -95,7 +96,7 @@ class RequiringEnd(XfrmEnd):
         if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
             raise HostError(
                 f"its login comes from {client}, and mode {self.suite.mode.name} drops what comes from there unprotected", host=host.name,
-                remedy="reach it by a network of its own",
+                remedy="reach it by another network",
             )  # fmt: skip
         await super().insist(host, testbed)
 
@@ -110,7 +111,7 @@ class RequiringEnd(XfrmEnd):
             yield f"xfrm policy add src {t.near} dst 0.0.0.0/0 dir {direction} action block priority {_LAST}"
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
-        """That the DUT answers no ping that nothing protects: its own address is behind no tunnel."""
+        """Check that the DUT answers no unprotected ping: its own address is behind no tunnel."""
         checks = []
         for name, link in testbed.links.items():
             seen = await pinged(source, name, str(link.dut_in_address.ip))
@@ -124,7 +125,7 @@ def away(host: Host) -> UndoStep:
 
 
 async def held(runs: Runs) -> TunnelEndState:
-    """What a Linux kernel holds; keys are not asked for."""
+    """Return the state of a Linux kernel; keys are not asked for."""
     associations = (await runs.run(["ip", "-s", "xfrm", "state", "list", "nokeys"])).text
     return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall((await runs.run(["ip", "xfrm", "policy"])).text)))
 
@@ -138,7 +139,7 @@ async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
         done = await host.run(["unshare", "--net", "ip", "-batch", "-"], stdin=asked.encode(), check=False)
         if done.status == NO_SUCH_PROGRAM:
             raise ToolMissing(
-                "unshare is not there, so nothing tells whether its kernel has ESP", tool="unshare", host=host.name,
+                "unshare is not there, so it is not known whether its kernel has ESP", tool="unshare", host=host.name,
                 remedy="install util-linux on it",
             )  # fmt: skip
         if done.status != 0:

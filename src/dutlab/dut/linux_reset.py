@@ -1,4 +1,4 @@
-"""How a Linux DUT is reset by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
+"""Reset of a Linux DUT by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
 
 The second half of a reset is a script that carries all it needs, so that a later process can put back what a reset left that was cut.
 """
@@ -25,7 +25,7 @@ _STOP = f"echo 0 > /proc/sys/{state.IP_FORWARD}"
 
 
 class ProcessReset:
-    """Forwarding off and on: the kernel drops what it knows of routes in use, and tells every port."""
+    """Forwarding off and on: the kernel drops what it knows of routes in use, and informs every port."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
         """Forwarding as it is."""
@@ -98,7 +98,7 @@ def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iter
 
 
 def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip route show`: all that do not come with an address of their own accord."""
+    """Return the lines of `ip route show` except those that come with an address."""
     for line in found:
         words = route_words(line)
         pairs = set(pairwise(words))
@@ -107,7 +107,7 @@ def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
 
 
 def neighbour_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
+    """Yield the lines of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
     for line in found:
         address, _, port, *rest = line.split()
         if port in ports and rest[:1] == ["lladdr"]:

@@ -25,12 +25,15 @@ cd /proc/sys && for f in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/ip
 net/ipv6/conf/*/forwarding; do [ -r "$f" ] && printf '%s=%s\\n' "$f" "$(cat "$f")"; done; true
 """
 _READ_LEGACY = "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null; true"
+COUNT_FORWARDED = """awk '$1 == "Ip:" && !n { for (n = NF; $n != "ForwDatagrams"; n--); next } $1 == "Ip:" { print $n }' /proc/net/snmp"""
+"""Prints how many packets of IPv4 were forwarded."""
+_COUNT_FORWARDED_6 = """[ ! -r /proc/net/snmp6 ] || awk '$1 == "Ip6OutForwDatagrams" { print $2 }' /proc/net/snmp6"""
 # A kernel without IPv6 has no such key, and nothing to forward.
 _FORWARD = f"sysctl -q -w {IP_FORWARD}=1 && {{ [ ! -e /proc/sys/{IP6_FORWARD} ] || sysctl -q -w {IP6_FORWARD}=1; }}"
 
 
 class Runs(Protocol):
-    """What runs commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
+    """Runner of commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
 
     async def run(self, argv: Sequence[str], *, check: bool = True) -> Done:
         """Raises CommandFailed on a status other than 0 if `check`, HostError."""
@@ -68,7 +71,7 @@ async def read_ruleset(dut: Host) -> str:
 
 
 async def read_forwarding(dut: Host) -> list[str]:
-    """What forwards, as arguments of `sysctl -w` in the order in which they have to be written."""
+    """Return the settings that forward, as arguments of `sysctl -w` in the order in which they have to be written."""
     return [line for line in (await dut.run(["sh", "-c", _READ_FORWARDING])).text.split("\n") if "=" in line]
 
 
@@ -79,10 +82,15 @@ async def forward_and_filter(dut: Host, ruleset: str) -> None:
 
 
 async def forwards(dut: Runs) -> bool:
-    """Whether net.ipv4.ip_forward is on."""
+    """Return whether net.ipv4.ip_forward is on."""
     return (await dut.run(["cat", f"/proc/sys/{IP_FORWARD}"])).text.strip() == "1"
 
 
 async def legacy_tables(dut: Host) -> list[str]:
     """Tables of iptables-legacy, which nft does not see but packets pass."""
     return (await dut.run(["sh", "-c", _READ_LEGACY])).text.split()
+
+
+async def forwarded(dut: Runs) -> int:
+    """Packets that the IP stack has forwarded so far, of both versions. Raises CommandFailed, HostError."""
+    return sum(int(word) for word in (await dut.run(["sh", "-c", f"{COUNT_FORWARDED}\n{_COUNT_FORWARDED_6}"])).text.split())

@@ -45,6 +45,7 @@ else echo {_UNREADABLE}; fi"""
 _LIST = ("cat", "/proc/net/nf_conntrack")
 # No counter: connection tracking is not loaded. `conntrack -L` ends with 0 whether it finds anything or not.
 _ANY = 'n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] || exit 0'
+_LISTED = "cat /proc/net/nf_conntrack 2>/dev/null || conntrack -L -p udp -f {family} 2>/dev/null"
 _READ = f"""{_ANY}
 command -v conntrack >/dev/null && exec conntrack -L -p udp -f {{family}} 2>/dev/null
 {_ASK}"""
@@ -53,11 +54,17 @@ command -v conntrack >/dev/null && exec conntrack -F
 {_ASK}"""
 
 
+async def listed(dut: Runs, flow: UdpFlow) -> str | None:
+    """The kernel's line of this flow with its marks; empty where it tracks none, None where nothing lists them. Raises HostError."""
+    done = await dut.run(["sh", "-c", _LISTED.format(family=f"ipv{flow.source.version}")], check=False)
+    return None if done.status else next((line for line in done.text.splitlines() if _is_of(line, flow)), "")
+
+
 async def is_tracked(dut: Runs, flow: UdpFlow) -> bool | None:
-    """Whether the kernel tracks this flow; None when nothing can look. Raises HostError."""
-    listed = await dut.run(_LIST, check=False)
-    if listed.status == 0:
-        return _holds(listed.text, flow)
+    """Return whether the kernel tracks this flow; None when it cannot be read. Raises HostError."""
+    done = await dut.run(_LIST, check=False)
+    if done.status == 0:
+        return _holds(done.text, flow)
     message = _message(_GET, _REQUEST, _AF[flow.source.version], _tuple(flow))
     said = (await dut.run(["sh", "-c", _READ.format(family=f"ipv{flow.source.version}"), "sh", message.hex()])).text
     if said.strip().isdigit():
@@ -76,7 +83,7 @@ async def forget_flows(dut: Runs) -> None:
 
 
 async def most_flows(dut: Runs) -> int | None:
-    """How many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
+    """Return how many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
     said = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
     return int(said) if said.isdigit() else None
 
@@ -90,8 +97,12 @@ async def limit_check(dut: Runs, flows: int) -> Check:
 
 def _holds(listing: str, flow: UdpFlow) -> bool:
     """An entry begins with the first packet's direction: `udp … src=SOURCE dst=SINK sport=… dport=…` (ct_seq_show(), conntrack(8))."""
+    return any(_is_of(line, flow) for line in listing.splitlines())
+
+
+def _is_of(line: str, flow: UdpFlow) -> bool:
     ends = (str(flow.source), str(flow.destination), str(flow.source_port), str(flow.destination_port))
-    return any("udp" in line.split() and _first_direction(line) == ends for line in listing.splitlines())
+    return "udp" in line.split() and _first_direction(line) == ends
 
 
 def _first_direction(line: str) -> tuple[str, ...]:

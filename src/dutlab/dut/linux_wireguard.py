@@ -1,100 +1,171 @@
-"""Mode `wireguard` of Linux: a router that ends a WireGuard tunnel from the source of each link, by ip-link(8) and wg(8).
+"""Modes `wireguard` and `wireguard-go` of Linux: a router that ends WireGuard tunnels from the source of each link, by ip-link(8), wg(8).
 
 Each end makes its private key itself, and hands it to its kernel; only the public one leaves the host. What comes from the sink is
 routed into the tunnel by a rule on the port that it comes in by, so that the tunnel's own packets to the same source stay outside.
+
+Of several tunnels a link each is a peer of the DUT's one port, as at a concentrator. The source has a port, and a key, for each that
+carries traffic. The keys of the other peers are numbers that nobody has the private half of.
+
+In mode `wireguard-go` a process is the DUT's end (dut/wireguard_by.py), and the source's where its kernel has no WireGuard.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.dut.ipsec import Router
-from dutlab.dut.linux_tunnels import TunnelMode, named_tunnels
-from dutlab.dut.mode import Mode, UndoStep
+from dutlab.dut import tunnel_processes
+from dutlab.dut.ipsec_rules import lines
+from dutlab.dut.linux_tunnels import GROUP, OnePortMode, kernel_refuses, lead_back, lead_into
+from dutlab.dut.mode import Check, Mode, Prober
+from dutlab.dut.tunnelled import SET_S, SOURCE, Router, Tunnel
+from dutlab.dut.wireguard_by import BY_FAR_PROCESS, BY_KERNEL, BY_PROCESS, WireGuardBy
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
-from dutlab.hosts.programs import WG, Program
-from dutlab.spec.links import Link
+from dutlab.hosts.programs import WG, WIREGUARD_GO, Program, insist, missing_on
 from dutlab.spec.testbed import Testbed
-from dutlab.systems.modes import WIREGUARD
+from dutlab.spec.tunnels import inner_network, inner_source
+from dutlab.systems import modes
 
-_KERNEL_OPTION = "CONFIG_WIREGUARD (module wireguard)"
+_KERNEL_OPTION = f"CONFIG_WIREGUARD (module wireguard), take mode {modes.WIREGUARD_GO.name}"
 _PORT = 51820
-"""UDP port of the first link's tunnel, as wg-quick's examples have it; those of further links count up."""
-_TABLE = 51820
-"""Routing table of the first link's tunnel on the DUT; those of further links count up."""
-_PRIORITY = 1000
-"""Of the rule that leads there: before the main table (32766, ip-rule(8))."""
+"""UDP port of the first link's tunnels, as wg-quick's examples have it; those of further links count up."""
 _AROUND_BYTES = 60
 """IPv4 20, UDP 8, type 4, index 4, counter 8, tag 16: what WireGuard puts around a packet (physics/ceilings/tunnel.py)."""
+_KEY_BYTES = 32
 # The shell's own input is its script, so a key cannot come that way.
-_MAKE = """ip link add name {name} type wireguard
-wg genkey | wg set {name} listen-port {port} private-key /proc/self/fd/0
-ip link set dev {name} mtu {mtu}
+_MAKE = """wg genkey | wg set {name} listen-port {port} private-key /proc/self/fd/0
+ip link set dev {name} mtu {mtu} group {group}
 wg show {name} public-key
 """
 
 
 @dataclass(frozen=True)
-class WireGuardMode(TunnelMode):
-    """A tunnel of one peer at each end of every link."""
+class WireGuardMode(OnePortMode):
+    """Peers of the DUT at the source of every link."""
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
         """On both ends."""
         return {host: (*programs, WG) for host, programs in super().needs().items()}
 
-    async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when a kernel has no WireGuard, or a port has the name of one of ours."""
-        script = "".join(f"ip rule del {_rule(at, link)} 2>/dev/null || true\n" for at, _, link in _numbered(testbed))
-        return [*await super().undo(dut, testbed), UndoStep(dut.name, ("sh",), script, "no rule for a tunnel, as it was found")]
-
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Raises CommandFailed, HostError."""
         await self.router.apply(dut, testbed)
+        await self.apply_extras(testbed)
         source = self._source()
-        of_dut, of_source = await self._made(dut, testbed), await self._made(source, testbed)
-        for host, keys in ((dut, of_source), (source, of_dut)):
-            pairs = zip(_numbered(testbed), keys, strict=True)
-            text = "".join(_peer(at, name, link, key, is_dut=host is dut) for (at, name, link), key in pairs)
-            await host.run(["sh", "-e"], stdin=text.encode())
+        of_dut, of_source = await self._made(dut, testbed, is_dut=True), await self._made(source, testbed, is_dut=False)
+        # Those whose UDP port is set are up before others take any that is free.
+        first_tunnels_first = sorted(self._ports(testbed, is_dut=False), key=lambda t: t.number)
+        scripts = {
+            dut: "".join(self._peers_of_dut(t, of_source) for t in self._ports(testbed, is_dut=True)),
+            source: "".join(_peer_of_source(t, of_dut[t.place, 0]) for t in first_tunnels_first),
+        }
+        for host, script in scripts.items():
+            by = await self._by(host, is_dut=host is dut)
+            await host.run(by.shell, stdin=script.encode(), timeout_s=SET_S)
 
-    async def _made(self, host: Host, testbed: Testbed) -> list[str]:
-        """The public keys of its tunnels, which are not up yet."""
+    async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
+        """Also that so many peers received and sent, by what wg(8) counts."""
+        checks = list(await super().verify(dut, testbed, prober))
+        by = await self._by(dut, is_dut=True)
+        for t in self._ports(testbed, is_dut=True):
+            rows = [row.split() for row in (await dut.run([*by.command, "wg", "show", t.name, "transfer"])).text.splitlines()]
+            used = sum(int(received) > 0 and int(sent) > 0 for _, received, sent in rows)
+            what = f"{dut.name}: as many peers of {t.name} received and sent as have an end at the source"
+            checks.append(Check(what, used == len(self.loaded), f"{used} of {len(rows)} peers by `wg show`, {len(self.loaded)} ends"))
+        return checks
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """Also the peers of the DUT."""
+        checks = await super().checks_of_state(dut, testbed)
+        by = await self._by(dut, is_dut=True)
+        for t in self._ports(testbed, is_dut=True):
+            peers = len((await dut.run([*by.command, "wg", "show", t.name, "peers"])).text.split())
+            checks.append(Check(f"{dut.name}: {self.count} peers of {t.name}", peers == self.count, str(peers)))
+        return checks
+
+    async def _by(self, host: Host, *, is_dut: bool) -> WireGuardBy:
+        """What WireGuard is on a host. Raises HostError, ToolMissing."""
+        del host, is_dut
+        return BY_KERNEL
+
+    async def _made(self, host: Host, testbed: Testbed, *, is_dut: bool) -> dict[tuple[int, int], str]:
+        """Place of a link and number of a tunnel → public key of its port, which is not up yet."""
+        by, ports = await self._by(host, is_dut=is_dut), self._ports(testbed, is_dut=is_dut)
         mtus = {port["ifname"]: int(port["mtu"]) for port in json.loads((await host.run(["ip", "-j", "link"])).text)}
-        script = ""
-        for at, name, link in _numbered(testbed):
-            port = link.source if host.name == link.source.host else link.dut_in
-            script += _MAKE.format(name=name, port=_PORT + at, mtu=mtus[port.interface] - _AROUND_BYTES)
-        keys = (await host.run(["sh", "-e"], stdin=script.encode())).text.split()
-        if len(keys) != len(testbed.links):
-            raise HostError(f"wg showed {len(keys)} public keys for {len(testbed.links)} tunnels", host=host.name)
-        return keys
+        script = by.begin([t.name for t in ports])
+        for t in ports:
+            below = t.link.dut_in if is_dut else t.link.source
+            port = 0 if t.number else _PORT + t.place  # 0: any that is free
+            script += _MAKE.format(name=t.name, port=port, mtu=mtus[below.interface] - _AROUND_BYTES, group=GROUP)
+        keys = (await host.run(by.shell, stdin=script.encode(), timeout_s=SET_S)).text.split()
+        if len(keys) != len(ports):
+            raise HostError(f"wg showed {len(keys)} public keys for {len(ports)} tunnels", host=host.name)
+        return {(t.place, t.number): key for t, key in zip(ports, keys, strict=True)}
 
-    def _kind(self, number: int, own: str, other: str) -> list[str]:
-        del number, own, other
-        return ["type", self.name]
+    def _peers_of_dut(self, t: Tunnel, keys: Mapping[tuple[int, int], str]) -> str:
+        peers = []
+        for number in range(self.count):
+            key = keys.get((t.place, number)) or b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+            peers += ["[Peer]", f"PublicKey = {key}", f"AllowedIPs = {inner_source(t.link, t.place, number)}/32"]
+            peers += [] if number else [f"Endpoint = {t.link.source_address.ip}:{_PORT + t.place}"]
+        text = f"wg addconf {t.name} /proc/self/fd/0 <<'end'\n{lines(peers)}end\nip link set dev {t.name} up\n"
+        text += lead_back(t)
+        return text + (f"ip route add {inner_network(t.place)} dev {t.name}\n" if self.count > 1 else "")
 
-
-def _peer(at: int, name: str, link: Link, key: str, *, is_dut: bool) -> str:
-    near, far, sink = link.source_address.ip, link.dut_in_address.ip, link.sink_address.ip
-    beyond, end = (near, near) if is_dut else (sink, far)
-    text = f"wg set {name} peer {key} allowed-ips {beyond}/32 endpoint {end}:{_PORT + at}\nip link set dev {name} up\n"
-    if not is_dut:
-        return f"{text}ip route add {sink}/32 dev {name} src {near}\n"
-    return f"{text}ip route add {near}/32 dev {name} table {_TABLE + at}\nip rule add {_rule(at, link)}\n"
-
-
-def _rule(at: int, link: Link) -> str:
-    return f"iif {link.dut_out.interface} to {link.source_address.ip}/32 lookup {_TABLE + at} priority {_PRIORITY + at}"
+    def _kind(self, own: str, other: str, number: int = 1) -> list[str]:
+        del own, other, number
+        return ["type", modes.WIREGUARD.name]
 
 
-def _numbered(testbed: Testbed) -> Iterator[tuple[int, str, Link]]:
-    """Number, name and link of each tunnel."""
-    return ((at, name, link) for at, (name, link) in enumerate(named_tunnels(testbed)))
+@dataclass(frozen=True)
+class WireGuardGoMode(WireGuardMode):
+    """The same by a process on the DUT, and on a source whose kernel has no WireGuard."""
+
+    @property
+    def program_names(self) -> Sequence[str]:
+        """Of the DUT, as `ps -o comm` prints them."""
+        return (WIREGUARD_GO.name,)
+
+    def needs(self) -> Mapping[str, Sequence[Program]]:
+        """On the DUT the process too; on the source it depends on the kernel."""
+        of = super().needs()
+        return {**of, "dut": (*of["dut"], WIREGUARD_GO)}
+
+    async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
+        """Also what WireGuard is at each end."""
+        checks = await super().checks_of_state(dut, testbed)
+        for host in (dut, self._source()):
+            by = await self._by(host, is_dut=host is dut)
+            version = (await host.run(by.version)).text.strip().splitlines()
+            checks.append(Check(f"{host.name}: WireGuard is {by.title}", bool(version), version[0] if version else "no version"))
+        return checks
+
+    async def _insist_on_kind(self, host: Host, *, is_dut: bool) -> None:
+        if await self._by(host, is_dut=is_dut) is not BY_KERNEL:
+            insist(await missing_on(host, [WIREGUARD_GO]))
+
+    @property
+    def delete(self) -> str:
+        """Ends the processes first."""
+        return tunnel_processes.end(WIREGUARD_GO.name) + super().delete
+
+    async def _by(self, host: Host, *, is_dut: bool) -> WireGuardBy:
+        if is_dut:
+            return BY_PROCESS
+        return BY_KERNEL if await kernel_refuses(host, self._kind("", "")) is None else BY_FAR_PROCESS
+
+
+def _peer_of_source(t: Tunnel, key: str) -> str:
+    endpoint = f"{t.link.dut_in_address.ip}:{_PORT + t.place}"
+    text = f"wg set {t.name} peer {key} allowed-ips {t.link.sink_address.ip}/32 endpoint {endpoint}\nip link set dev {t.name} up\n"
+    return text + "".join(f"ip {line}\n" for line in lead_into(t))
 
 
 def wireguard_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The mode, which needs the source beside the DUT."""
-    return {WIREGUARD.name: WireGuardMode(WIREGUARD, router, hosts.get("source"), _KERNEL_OPTION)}
+    """The modes, which need the source as well as the DUT."""
+    kinds = {modes.WIREGUARD: WireGuardMode, modes.WIREGUARD_GO: WireGuardGoMode}
+    return {mode.name: made(mode, router, hosts.get(SOURCE), _KERNEL_OPTION, hosts=hosts) for mode, made in kinds.items()}

@@ -1,4 +1,4 @@
-"""Arrays of LVM: one logical volume `dutlab/array` of type raid0, raid1, raid5 or raid6 (lvmraid(7)), told by lvs and the table of dm-raid.
+"""Arrays of LVM: a logical volume `dutlab/array` of type raid0, raid1, raid5 or raid6 (lvmraid(7)), read from lvs and dm-raid's table.
 
 A drive is lost by erasing its label while the volume is inactive: LVM has no command that fails one. It is then given back as a new
 physical volume, and `lvconvert --repair` puts it in the place of the missing one.

@@ -53,6 +53,6 @@ FAMILY = Family(NAME, {mode.name: mode for mode in _MODES})
 
 
 def question(name: str, level: str) -> str:
-    """What to ask a person of a factor and its level; a mode of this family says what it means."""
+    """Return the question to a person about a factor and its level; a mode of this family says what it means."""
     mode = FAMILY.modes.get(level) if name == "mode" else None
     return f"set {name} to {level}" + (f" ({mode.means})" if isinstance(mode, ManualMode) else "")

@@ -1,4 +1,4 @@
-"""Family `mdraid`: one array of all drives of a host; here those that mdadm makes and fails, and /sys/block/md*/md tells.
+"""Family `mdraid`: one array of all drives of a host; made and failed by mdadm, and read from /sys/block/md*/md.
 
 The array is called `dutlab`, its sets `dutlab-1` and `dutlab-2`: what has another name is never stopped, and a drive whose superblock
 names another array is never erased.
@@ -173,7 +173,7 @@ ENGINES: Mapping[str, ArrayEngine] = {
     BTRFS: btrfs.ENGINE,
     ZFS: zfs.ENGINE,
 }
-"""By name."""
+"""Engines by name."""
 
 
 async def array_of(host: Host, array: ModeArray) -> ArrayState:

@@ -1,4 +1,4 @@
-"""What a DUT family is: a set of modes, each of which can be undone, applied and verified."""
+"""A DUT family: a set of modes, each of which can be undone, applied and verified."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class UndoStep:
     stdin: str = ""
     why: str = ""
     back_within_s: float = 0.0
-    """Where it is not 0, the host is booted anew in place of a command, and is back within so long."""
+    """If not 0, the host is rebooted in place of a command, and is back within so long."""
     switch: str = ""
-    """Where it is not empty, what switches the host on in place of a command, as JSON of a testbed's `power:`."""
+    """If not empty, the switch that turns the host on in place of a command, as JSON of a testbed's `power:`."""
 
 
 Announce = Callable[[str, Sequence[UndoStep]], None]
@@ -42,7 +42,7 @@ class Check:
     passed: bool
     found: str
     by_ping: bool = False
-    """Whether pings showed it: a lower level of proof than frames of ours."""
+    """True if pings showed it: a lower level of proof than frames of ours."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class UdpFlow:
 
 @dataclass(frozen=True)
 class SeenProbe:
-    """What became of a few probe frames: how many were sent and arrived, and the source address that the receiver saw."""
+    """Result of a few probe frames: how many were sent and arrived, and the source address that the receiver saw."""
 
     sent: int
     received: int
@@ -82,13 +82,13 @@ class Mode(Protocol):
     @property
     def name(self) -> str: ...
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """How to put back what apply() will change, read from the DUT as it is now. Changes nothing."""
+        """Return how to put back what apply() will change, read from the DUT as it is now. Changes nothing."""
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Puts the DUT into the mode, from any other. Raises CommandFailed."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """What real frames show. A mode with a check that did not pass measures nothing."""
+        """Return what real frames show. A mode with a check that did not pass measures nothing."""
 
 
 @runtime_checkable
@@ -112,7 +112,35 @@ class TellsState(Protocol):
     """A mode of a DUT that can be asked what it is in, without a frame: quick enough to do after each trial."""
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """What the DUT says of itself. Raises CommandFailed, HostError."""
+        """Return checks of the DUT's own state. Raises CommandFailed, HostError."""
+
+
+@runtime_checkable
+class ForwardsInPrograms(Protocol):
+    """A mode in which processes of the DUT forward, in whose time frames are counted too."""
+
+    @property
+    def program_names(self) -> Sequence[str]:
+        """Names of the programs that run, as `ps -o comm` prints them; none before apply()."""
+
+
+@runtime_checkable
+class StartsPrograms(ForwardsInPrograms, Protocol):
+    """A mode whose device is programs that dutlab starts with it and ends with it."""
+
+    async def program_ended(self) -> str:
+        """Waits until one of them ends; returns how it did, with its last lines."""
+
+    async def device_counters(self, dut: Host) -> Mapping[str, float]:
+        """Return what the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
+
+
+@runtime_checkable
+class TunnelsByNumber(Protocol):
+    """A mode of tunnels, of which a link may have several."""
+
+    def with_tunnels(self, count: int) -> Mode:
+        """The same with so many a link."""
 
 
 class Reset(Protocol):
@@ -132,9 +160,9 @@ class Family:
     name: str
     modes: Mapping[str, Mode]
     resets: Mapping[str, Reset] = field(default_factory=dict)
-    """By the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
+    """Resets, by the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
     beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
-    """The modes that need hosts beside the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
+    """The modes that need other hosts than the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
 
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """All of them."""
@@ -149,7 +177,7 @@ class OfRecord:
 
     @property
     def name(self) -> str:
-        """As in the experiment."""
+        """Name in the experiment."""
         return self.declared.name
 
 
@@ -161,7 +189,7 @@ class OfFlows(OfRecord):
     """The most that an experiment has at once."""
 
     def sized_for(self, flows: int) -> Self:
-        """The same for another experiment."""
+        """Return the family for another experiment."""
         return replace(self, flows=flows)
 
 
@@ -188,7 +216,7 @@ def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
     for inner in testbed.links.values():
         for outer in testbed.links.values():
             pair = inner.source_address.network, outer.sink_address.network
-            if inner.dut_in_address.version == outer.dut_out_address.version and pair not in seen:
+            if inner.source_address.version == outer.sink_address.version and pair not in seen:
                 seen.add(pair)
                 yield inner, outer
 

@@ -15,7 +15,9 @@ from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
 OWN = "/etc/nftables.conf"
-"""What nftables.service loads (Debian and its like)."""
+"""File that nftables.service loads (Debian and its like)."""
+FAST_PATH = "counter flow add @fast"
+"""Statement of the rule that hands flows to the flowtable."""
 _FAMILY = {4: "ip", 6: "ip6"}
 """Version of IP → nft's word for it."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
@@ -41,14 +43,23 @@ def filters(testbed: Testbed, count: int) -> str:
     All but the last are about an address that no test frame has; the last one of each pair of networks permits it in both directions. The
     section wants what is not permitted dropped, so that is the policy. Filters are of the links' version of IP (RFC 5180 section 6.2).
     """
+    return _ruleset(_forward("drop", _address_filters(testbed, count)))
+
+
+def bridge_filters(testbed: Testbed, count: int) -> str:
+    """The same in the bridge, for every frame that passes it; behind them neighbours may ask for one another."""
+    asks = ["ether type arp accept", "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"]
+    return f"flush ruleset\n{_table(_forward('drop', [*_address_filters(testbed, count), *asks]), family='bridge')}"
+
+
+def _address_filters(testbed: Testbed, count: int) -> list[str]:
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
     unmatched = [
         f"{_FAMILY[version]} saddr {ELSEWHERE[version] + i} {_FAMILY[version]} daddr {ELSEWHERE[version]} accept"
         for version in versions
         for i in range(1, count)
     ]
-    permitted = [f"{rule} accept" for _, rule in _permitted_networks(testbed)]
-    return _ruleset(_forward("drop", [*unmatched, *permitted]))
+    return [*unmatched, *(f"{rule} accept" for _, rule in _permitted_networks(testbed))]
 
 
 def filter_default(testbed: Testbed) -> str:
@@ -81,7 +92,7 @@ def forward_chains(listing: str) -> list[tuple[str, str, str]]:
 
 
 def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:
-    """What somebody's chains lack for test traffic: at the end of each a stateful pass for each pair of networks in each direction.
+    """Return what existing chains lack for test traffic: at the end of each a stateful pass for each pair of networks in each direction.
 
     A ruleset without such a chain gets one of ours, which accepts.
     """
@@ -106,13 +117,25 @@ def nat_open(testbed: Testbed) -> str:
     return _ruleset(_LOOKED_AT, _masquerade(testbed))
 
 
+def fast_path(ports: Iterable[str], ruleset: str, *, hardware: bool) -> str:
+    """A flowtable of these ports beside `ruleset`, and a rule before all others that hands each flow to it once it is known.
+
+    A flow that it has passes no chain any more, so the rule's counter has what still goes the slow way.
+    """
+    body = ["flowtable fast {", "\thook ingress priority filter", f"\tdevices = {{ {', '.join(map(_quoted, ports))} }}"]
+    body += ["\tflags offload", "}"] if hardware else ["}"]
+    return (
+        _table(body if "chain forward" in ruleset else [*body, *_forward("accept", [])]) + f"insert rule inet {TABLE} forward {FAST_PATH}\n"
+    )
+
+
 def _ruleset(*chains: Iterable[str]) -> str:
     return f"flush ruleset\n{_table(*chains)}"
 
 
-def _table(*chains: Iterable[str]) -> str:
+def _table(*chains: Iterable[str], family: str = "inet") -> str:
     body = [f"\t{line}" for chain in chains for line in chain]
-    return "\n".join([f"table inet {TABLE} {{", *body, "}", ""])
+    return "\n".join([f"table {family} {TABLE} {{", *body, "}", ""])
 
 
 def _forward(policy: str, rules: Iterable[str]) -> list[str]:
@@ -141,7 +164,7 @@ def _pass_rules(testbed: Testbed) -> list[str]:
 
 
 def _permitted_networks(testbed: Testbed) -> list[tuple[int, str]]:
-    """What matches a set of pairs, one a version of IP, so that every packet meets the same number of rules."""
+    """Return matches of sets of pairs, one a version of IP, so that every packet meets the same number of rules."""
     pairs = permitted_networks(testbed)
     rules = []
     for version, family in _FAMILY.items():

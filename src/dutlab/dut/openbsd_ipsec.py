@@ -48,7 +48,7 @@ class IpsecctlEnd:
         await root.run(["ipsecctl", "-f", "-"], stdin=lines(*(tuple(_words(t)) for t in tunnels)))
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As ipsecctl tells, which shows keys only when it is asked for them (`-k`)."""
+        """Return the state as ipsecctl lists it, which shows keys only when it is asked for them (`-k`)."""
         root = await Root.on(host)
         associations, flows = (await root.run(["ipsecctl", "-v", "-s", "sa"])).text, (await root.run(["ipsecctl", "-s", "flow"])).text
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_FLOW.findall(flows)))

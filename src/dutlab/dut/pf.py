@@ -1,4 +1,4 @@
-"""What the systems with pf(4) share: a router is pf switched off, every other mode a ruleset loaded with `pfctl -F all -f -`.
+"""Common part of systems with pf(4): a router is pf switched off, every other mode a ruleset loaded with `pfctl -F all -f -`.
 
 Read in the sources of FreeBSD 14 (pfctl, sysctl), OpenBSD 7.6 and pfSense 2.7.2, tried against transcripts that follow them; never run on a
 machine.
@@ -49,7 +49,7 @@ class PfSystem:
     """In what the systems differ."""
 
     sections: tuple[str, ...]
-    """What `pfctl -s` calls the parts of the ruleset, in the order in which they are written."""
+    """Names of the parts of the ruleset for `pfctl -s`, in the order in which they are written."""
     nat: Callable[[Testbed], str]
     nat_open: Callable[[Testbed], str]
     head: tuple[str, ...] = ()
@@ -64,10 +64,10 @@ class PfSystem:
     own: str = OWN
     """The file with the ruleset that the system loads by itself."""
     afterwards: Callable[[Root], Awaitable[list[UndoStep]]] = nothing_more
-    """What is put back after the ruleset, read now."""
+    """Returns what is put back after the ruleset, read now."""
 
     async def present(self, root: Root) -> bool:
-        """Whether the kernel has pf."""
+        """Return whether the kernel has pf."""
         return not self.is_module or (await root.run(["kldstat", "-q", "-m", "pf"], check=False)).status == 0
 
     async def values(self, root: Root) -> dict[str, str]:
@@ -141,19 +141,19 @@ class PfMode(OfRecord):
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
-        """Raises HostError when the system has no ruleset of its own."""
+        """Raises HostError when the system has no ruleset."""
         text = "" if self.ruleset is None else self.ruleset(testbed)
         if not self.keeps_own:
             return text
         try:
             own = (await root.run(["cat", self.system.own])).text
         except CommandFailed as e:
-            what = f"it has no ruleset of its own in {self.system.own}: {reason_in(e.stderr_tail)}"
+            what = f"it has no ruleset in {self.system.own}: {reason_in(e.stderr_tail)}"
             raise HostError(what, host=root.dut.name, remedy=f"leave mode {self.name} out") from e
         return f"{own.rstrip()}\n{text}"
 
     async def _expected(self, root: Root, testbed: Testbed) -> RuleCounts:
-        """Of a ruleset of somebody's, with its lists and macros, as many as pfctl makes of it."""
+        """Return the number of rules that pfctl makes of an existing ruleset, with its lists and macros."""
         text = await self._text(root, testbed)
         return RuleCounts.of((await root.run(["pfctl", "-n", "-v", "-f", "-"], stdin=text)).text if self.keeps_own else text)
 

@@ -4,7 +4,7 @@ They are those of the published review of the E302-9D: a stateful `pass in quick
 translation for each outer port. Words of the language: pf.conf(5) of FreeBSD and OpenBSD, which differ in translation only.
 
 A rule is about test ports alone, so whoever administers the DUT through another port stays able to reach it, and a ping to the DUT's own
-address on a port is answered. pfctl(8) is told to load the rules as they are: by default it would merge six and more into a table.
+address on a port is answered. pfctl(8) loads the rules as they are: by default it would merge six and more into a table.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ", "no scrub ")
 
 @dataclass(frozen=True)
 class RuleCounts:
-    """How many rules there are of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
+    """Number of rules of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
 
     filters: int
     translations: int
 
     @classmethod
     def of(cls, text: str) -> RuleCounts:
-        """Of a ruleset, as written or as pfctl lists it."""
+        """Count a ruleset, as written or as pfctl lists it."""
         lines = [line.strip() + " " for line in text.splitlines()]
         return cls(sum(line.startswith(_FILTERS) for line in lines), sum(line.startswith(_TRANSLATIONS) for line in lines))
 
@@ -73,7 +73,7 @@ def filters(testbed: Testbed, count: int) -> str:
 
 
 def passes(testbed: Testbed) -> str:
-    """What a ruleset of somebody's lacks for test traffic: a stateful pass for each pair of networks in each direction."""
+    """Return what an existing ruleset lacks for test traffic: a stateful pass for each pair of networks in each direction."""
     nets = {link.source_address.network: link.dut_in.interface for link in testbed.links.values()}
     nets |= {link.sink_address.network: link.dut_out.interface for link in testbed.links.values()}
     rules = [f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed)]
@@ -83,7 +83,7 @@ def passes(testbed: Testbed) -> str:
 
 
 def nat(testbed: Testbed) -> str:
-    """FreeBSD: as `filter_default`, and translation to the outer port's address, in a section of its own before the filter."""
+    """FreeBSD: as `filter_default`, and translation to the outer port's address, in a separate section before the filter."""
     rules = [
         f"nat on {_port(outer.dut_out.interface)} {_translated(inner)} -> {outer.dut_out_address.ip}"
         for inner, outer in network_pairs(testbed)
@@ -106,7 +106,7 @@ def nat_open(testbed: Testbed) -> str:
 
 
 def nat_to_open(testbed: Testbed) -> str:
-    """OpenBSD: likewise."""
+    """OpenBSD: as `filter_default`, and translation to the outer port's address."""
     return _open(testbed, nat_to(testbed))
 
 

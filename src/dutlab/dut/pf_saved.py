@@ -1,4 +1,4 @@
-"""What pf(4) holds now, as text that `pfctl -f -` takes back: options, tables, translation and filter rules. Changes nothing.
+"""State of pf(4), as text that `pfctl -f -` takes back: options, tables, translation and filter rules. Changes nothing.
 
 Anchors keep their rules while the main ruleset is exchanged, so they need no saving. States are not saved: they belong to connections.
 What pfctl(8) prints but does not take back (queues, rules about Ethernet, adaptive syncookies) is refused before anything is flushed. What
@@ -27,12 +27,12 @@ _LOGGED = re.compile(r"^Interface Stats for (\S+)", re.MULTILINE)
 
 
 async def enabled(root: Root) -> bool:
-    """Whether pf filters. Raises CommandFailed where there is no pf at all."""
+    """Return whether pf filters. Raises CommandFailed where there is no pf at all."""
     return "Status: Enabled" in (await root.run(["pfctl", "-s", "info"])).text
 
 
 async def state_limit(root: Root) -> int | None:
-    """How many states pf takes."""
+    """Return how many states pf takes."""
     found = _HARD_LIMIT.search((await root.run(["pfctl", "-s", "memory"])).text)
     return int(found[1]) if found else None
 

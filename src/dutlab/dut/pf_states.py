@@ -1,4 +1,4 @@
-"""Whether `pfctl -s states` lists a flow. Pure.
+"""Look for a flow in `pfctl -s states`. Pure.
 
     all udp 172.16.10.2:7 <- 172.16.0.2:4321       NO_TRAFFIC:SINGLE              came in
     all udp 172.16.10.1:60123 (172.16.0.2:4321) -> 172.16.10.2:7       SINGLE:NO_TRAFFIC   went out, translated
@@ -18,7 +18,7 @@ _End = tuple[IPv4Address | IPv6Address, int]
 
 
 def has_state(states: str, flow: UdpFlow) -> bool:
-    """Whether a state is of this flow, translated or not."""
+    """Return whether a state is of this flow, translated or not."""
     return any(_is_of(line, flow) for line in states.splitlines())
 
 

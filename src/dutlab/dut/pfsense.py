@@ -2,7 +2,7 @@
 
 What is put back is that file as it was found: it names tables by the files that fill them, which the list of pfctl(8) does not tell. Other
 tables are filled while pfSense runs (aliases by name, addresses that sshguard blocks), so their addresses are read before and put back, and
-filterdns, which resolves names, is told to look again, as pfSense does (filter.inc of 2.7.2, 1252).
+filterdns, which resolves names, has to look again, as pfSense does (filter.inc of 2.7.2, 1252).
 
 pfSense loads the file again by itself when an interface, an address or a gateway changes (filter.inc, 955 and 1161), and enables pf: so the
 mode is looked at after each trial, and the trial is void when it was lost.

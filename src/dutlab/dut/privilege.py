@@ -39,7 +39,7 @@ class Root:
         return await self.dut.run([*self.prefix, *argv], stdin=stdin.encode(), check=check)
 
     async def value(self, argv: Sequence[str]) -> str | None:
-        """What a command prints, without blanks around it; None when it fails or prints nothing, as for a name that this kernel lacks.
+        """Return a command's output, without blanks around it; None when it fails or prints nothing, as for a name that this kernel lacks.
 
         OpenBSD's sysctl(8) warns of such a name and ends with 0 (sysctl.c 1.268, parse()).
         """

@@ -1,6 +1,6 @@
 """A Linux source whose tunnels agree on their keys by IKEv2, through strongSwan's swanctl(8): for a DUT that takes no fixed keys.
 
-Both ends know each other by a secret that is made anew for each application. swanctl reads it from a file only (a pipe it takes for empty),
+Both ends know each other by a secret that is new for each application. swanctl reads it from a file only (a pipe it takes for empty),
 which is gone with the command. Words: swanctl.conf(5).
 """
 
@@ -21,7 +21,7 @@ from dutlab.hosts.programs import IP, SWANCTL, UNSHARE, Program
 from dutlab.spec.testbed import Testbed
 
 IKE_PROPOSAL = "aes128-sha256-ecp256"
-"""What protects the exchange of keys itself; nothing of it is measured."""
+"""Protection of the exchange of keys itself; nothing of it is measured."""
 _CONNECTION = re.compile(r"^\S+: IKEv", re.MULTILINE)
 _INITIATE_S = 20
 
@@ -52,7 +52,7 @@ class StrongswanEnd:
         await need_esp(host, testbed, self.suite)
 
     def away(self, host: Host, testbed: Testbed) -> UndoStep:
-        """No connection, and nobody else's secret lost: those of its own files are read again."""
+        """Remove the connection, and no other secret: those of its files are read again."""
         # What is not up cannot be terminated, which is not a fault.
         ends = [f"swanctl --terminate --ike {called(name)} --force --timeout 5" for name in testbed.links]
         script = "; ".join([*ends, "swanctl --load-conns --file /dev/null && swanctl --load-creds --clear"])
@@ -65,7 +65,7 @@ class StrongswanEnd:
         await initiate(host, tunnels)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As the kernel tells."""
+        """Return the state as the kernel lists it."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
@@ -74,7 +74,7 @@ class StrongswanEnd:
 
 
 def called(link: str) -> str:
-    """What the connection of a link is called, at both ends."""
+    """Return the name of a link's connection, at both ends."""
     return f"dutlab-{link}"
 
 

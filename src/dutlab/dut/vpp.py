@@ -1,7 +1,7 @@
 """Family `vpp`: a VPP router with its addresses and routes set, filtering by acl-plugin and translating by nat44-ed, through vppctl(1).
 
 VPP forwards between ports that are up and have addresses, so `router` only takes away what looks at packets. Its access lists have no price
-until they are applied to a port, and are told apart by their tag, so what is put back are the lists that were applied, in their order.
+until they are applied to a port, and are distinguished by their tag, so what is put back are the lists that were applied, in their order.
 
 Read in the sources of VPP 23.02 to 26.06, tried against transcripts that follow them; never run on a machine.
 """
@@ -44,7 +44,7 @@ class VppMode(OfFlows):
 
     @property
     def sessions(self) -> int:
-        """What nat44 is to take a thread: all flows may be one thread's, and those of the trial before may be left."""
+        """Sessions of nat44 for a thread: all flows may be one thread's, and those of the trial before may be left."""
         return max(LEAST_SESSIONS, 2 * self.flows)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
@@ -142,7 +142,7 @@ async def _clear(root: Root, state: VppState, testbed: Testbed) -> None:
 
 
 def _places(testbed: Testbed) -> list[Place]:
-    """Where a list can be applied to test traffic."""
+    """Return the places where a list can be applied to test traffic."""
     ports = [port.interface for link in testbed.links.values() for port in (link.dut_in, link.dut_out)]
     return [(port, direction) for port in ports for direction in (INPUT, OUTPUT)]
 

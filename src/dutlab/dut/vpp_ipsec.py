@@ -3,7 +3,7 @@
 Words: ipsec_cli.c of VPP 21.01 and later. Keys go into a file that VPP executes and that is gone with the command, since vppctl(1) would
 show them to everybody as its arguments. What vppctl says when it refuses may repeat the line, so keys are taken out of that.
 
-VPP asks its policies about ESP, AH and UDP only as packets come in (ipsec_input.c): TCP and ICMP that nobody encrypted pass from the
+VPP asks its policies about ESP, AH and UDP only as packets come in (ipsec_input.c): unencrypted TCP and ICMP pass from the
 source's side, but nothing goes back unencrypted, and the counters of the associations tell what went through them.
 
 Read in the sources of VPP 23.02 to 26.06, tried against transcripts that follow them; never run on a machine.
@@ -62,7 +62,7 @@ class VppEnd:
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As VPP tells; `detail` without a number shows no keys."""
+        """Return the state as VPP lists it; `detail` without a number shows no keys."""
         root = await Root.on(host)
         associations, policies = await show(root, "ipsec", "sa", "detail"), await show(root, "ipsec", "spd")
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))

@@ -14,7 +14,7 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 
 TAG = "dutlab"
-"""What the tags of our lists begin with."""
+"""Beginning of our lists' tags."""
 INPUT, OUTPUT = "input", "output"
 Place = tuple[str, str]
 """Interface and direction."""
@@ -87,7 +87,7 @@ def _open(name: str, places: tuple[Place, ...]) -> AccessList:
 
 
 def _to_itself(address: IPv4Interface | IPv6Interface) -> tuple[str, ...]:
-    """What the DUT itself is asked on a port; neighbours of IPv6 ask a multicast address (RFC 4861)."""
+    """Return rules for packets to the DUT itself on a port; neighbours of IPv6 ask a multicast address (RFC 4861)."""
     if address.version == 4:  # noqa: PLR2004 - the version number of the protocol itself
         return (f"permit src 0.0.0.0/0 dst {address.ip}/32",)
     return (f"permit src ::/0 dst {address.ip}/128", "permit src ::/0 dst ff02::/16")

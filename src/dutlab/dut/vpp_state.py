@@ -1,4 +1,4 @@
-"""What VPP holds of access lists, translation and sessions, read from `vppctl show …` (acl.c, nat44_ed_cli.c, interface_cli.c)."""
+"""State of VPP's access lists, translation and sessions, read from `vppctl show …` (acl.c, nat44_ed_cli.c, interface_cli.c)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _OF_INTERFACE = re.compile(r"^sw_if_index (\d+):$", re.MULTILINE)
 _APPLIED = re.compile(r"^\s*(input|output) acl\(s\): ([\d, ]+)$", re.MULTILINE)
 _TRANSLATES = re.compile(r"^\s+(\S+) (in|out)\b", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:Deleted )?ACL index:\d+")
-"""What `set acl-plugin acl` and `delete acl-plugin acl` answer (acl.c of VPP 23.02 to 26.06)."""
+"""Answer of `set acl-plugin acl` and `delete acl-plugin acl` (acl.c of VPP 23.02 to 26.06)."""
 _LIMIT = re.compile(r"^max translations per thread: (\d+)", re.MULTILINE)
 _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class VppState:
-    """A reading. Lists are told apart by their number."""
+    """A reading. Lists are distinguished by their number."""
 
     up: Mapping[str, bool]
     tags: Mapping[int, str]
@@ -35,7 +35,7 @@ class VppState:
 
 
 async def show(root: Root, *words: str) -> str:
-    """What VPP says. Raises CommandFailed where no VPP answers."""
+    """Return VPP's output. Raises CommandFailed where no VPP answers."""
     return plain((await root.run(["vppctl", "show", *words])).text)
 
 
@@ -66,13 +66,13 @@ async def read(root: Root) -> VppState:
 
 
 async def sessions(root: Root, *words: str) -> int | None:
-    """How many there are, of `show acl-plugin sessions` or `show nat44 summary`."""
+    """Return the number of sessions in `show acl-plugin sessions` or `show nat44 summary`."""
     found = _SESSIONS.findall(await show(root, *words))
     return int(found[0]) if found else None
 
 
 async def session_limit(root: Root) -> int | None:
-    """How many sessions nat44 takes a thread."""
+    """Return how many sessions nat44 takes for a thread."""
     found = _LIMIT.search(await show(root, "nat44", "summary"))
     return int(found[1]) if found else None
 

@@ -25,7 +25,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems import modes
 
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
-"""What a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
+"""Parts that a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class VyosMode(OfFlows):
         ]
 
     async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:
-        """Raises HostError when the DUT has no firewall of its own to keep."""
+        """Raises HostError when the DUT has no firewall to keep."""
         if not self.keeps_own:
             return self.lines(testbed)
         own = await saved(dut, _TREES)
         if not any(line.startswith("set firewall ") for line in own):
-            raise HostError(f"it has no firewall of its own in {SAVED}", host=dut.name, remedy=f"leave mode {self.name} out")
+            raise HostError(f"it has no firewall in {SAVED}", host=dut.name, remedy=f"leave mode {self.name} out")
         return [*own, *vyos_rules.passes(testbed, own)]
 
 

@@ -6,7 +6,7 @@ by, so it is not used.
 The commands `set`, `delete` and `commit` of VyOS are shell functions that end with 0 whatever happened (vyatta-cfg of VyOS 1.4,
 functions/interpreter/vyatta-cfg-run: vyatta_cfg_cmd_run prints what the program said and returns the status of printing, and
 vyatta_config_commit ends with `unset`). So the script calls the programs below them, `my_set`, `my_delete` and `my_commit`, whose status
-tells how they ended, and asks whether anything is left uncommitted; then the configuration is read back. `my_commit` is not called when
+prints how they ended, and asks whether anything is left uncommitted; then the configuration is read back. `my_commit` is not called when
 nothing changed.
 """
 
@@ -26,9 +26,9 @@ _PROGRAM = "/opt/vyatta/sbin/my_"
 _CHANGED = "cli-shell-api sessionChanged"
 _READ_WHOLE = "dutlab: read"
 SAVED = "/config/config.boot"
-"""What VyOS loads by itself."""
+"""File that VyOS loads by itself."""
 _COMMITTED = "dutlab: committed"
-# The later, experimental back end has programs of its own, which nobody has read here; this file says that it is in use (same source).
+# The later, experimental back end has other programs, which were not read for this; this file says that it is in use (same source).
 _OTHER_BACK_END = "[ ! -f /var/run/vyconf_backend ] || { echo 'dutlab: VyOS with the vyconf back end is not known'; refused=1; }"
 # Configuration commands need the group vyattacfg (docs.vyos.io, Command Scripting). vbash ends with 0 whatever they said, so a script says
 # at its end that it came through.
@@ -40,7 +40,7 @@ COMMIT = (
 )
 """The command that takes a script()."""
 COMMIT_S = 120.0
-"""How long it may take."""
+"""Longest time of a commit."""
 _SAME = (
     rf"""said=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
     rf"""case $said in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
@@ -64,7 +64,7 @@ async def saved(dut: Host, trees: Sequence[str]) -> list[str]:
 
 
 async def holds(dut: Host, tree: str) -> bool:
-    """Whether there is anything of a tree whose secrets must not be read. Raises HostError."""
+    """Return whether there is anything of a tree whose secrets must not be read. Raises HostError."""
     count = _reading(f"grep -cE 'set {tree}( |$)'")
     return any(line.strip().isdigit() and int(line) > 0 for line in await _told(dut, count))
 

@@ -1,7 +1,7 @@
 """VyOS as the end of ESP tunnels, by its own `vpn ipsec site-to-site`.
 
 VyOS sets no keys by hand: its configuration knows IKE alone, by a pre-shared secret, RSA or certificates (docs.vyos.io, Site-to-Site
-VPN), and what `ip xfrm` could set beside it would be no configuration of VyOS. So both ends agree on keys by IKEv2 before anything is
+VPN), and settings of `ip xfrm` would be no configuration of VyOS. So both ends agree on keys by IKEv2 before anything is
 measured, and again each hour, and the source needs strongSwan.
 
 Read in the sources of VyOS 1.4, tried against transcripts that follow them; never run on a machine with VyOS. What they make of strongSwan
@@ -57,7 +57,7 @@ class VyosEnd:
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """As its Linux kernel tells."""
+        """Return the state as its Linux kernel lists it."""
         return await held(await Root.on(host))
 
     def policies(self, testbed: Testbed) -> int:

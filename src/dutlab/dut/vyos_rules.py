@@ -58,7 +58,7 @@ def filter_default(testbed: Testbed) -> list[str]:
 
 
 def passes(testbed: Testbed, own: Sequence[str]) -> list[str]:
-    """What a configuration of somebody's lacks: behind its rules a stateful pass for each pair of networks in each direction.
+    """Return what an existing configuration lacks: after its rules a stateful pass for each pair of networks in each direction.
 
     `own` has its lines, by which the numbers of the new rules are higher than those of all that it has.
     """

@@ -1,4 +1,4 @@
-"""A DUT that nobody can log into."""
+"""A DUT without a login."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _AT_ONCE_BYTES = 1 << 16
 
 
 class BoundedAnswer(NamedTuple):
-    """How a program ended, and what it printed."""
+    """End of a program, and its output."""
 
     status: int
     out: bytes
@@ -75,7 +75,7 @@ def run_bounded(
 
 
 def _parts(pid: int, descriptors: Iterable[int], until_s: float) -> Iterator[tuple[int, bytes]]:
-    """What comes from each until the process has ended and no more is there. Raises TimeoutError, OSError."""
+    """Yield the output of each until the process has ended and no more is there. Raises TimeoutError, OSError."""
     end, has_ended = os.pidfd_open(pid), False
     try:
         with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""A command carried by a child process of the controller, in a process group of its own."""
+"""A command carried by a child process of the controller, in its own process group."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dutlab.hosts.keeper import KEEPER, start_apart
 from dutlab.hosts.running import Began, EndNote, Running
 
 _LOOK_AGAIN_S = 0.02
-"""Where the kernel does not tell of a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
+"""Interval of looks where the kernel does not report a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
 
 
 class ChildCarrier:
-    """Implements dutlab.hosts.running.Carrier. asyncio's own children end, in some Python releases, only once nobody holds their pipes."""
+    """Implements dutlab.hosts.running.Carrier. In some Python releases asyncio's children end only when no process holds their pipes."""
 
     lost = ""
     stdout: asyncio.StreamReader

@@ -1,4 +1,4 @@
-"""What a host is: all that a reader of a figure must know of the machine, and nothing secret.
+"""Facts of a host: all that a reader of a figure must know of the machine, and nothing secret.
 
 Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
 command of the host, in two of a BSD or a Windows. Host names, addresses and users are left out on purpose: they say nothing of speed. Of
@@ -17,7 +17,7 @@ from dutlab.systems.facts import Answers, FactTree, Question
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
 _LONGEST_WAIT_S = 300.0
-"""For the some hundred commands of one script: a guest whose processor is emulated beside other work takes minutes."""
+"""For the hundred or so commands of one script: a guest with an emulated processor takes minutes under load."""
 _LONGEST_WHY = 200
 
 # What is refused says why behind its answer. Warnings never become part of an answer.
@@ -65,7 +65,7 @@ async def _in_own_words(
     answers = [await host.run(host.system.shell.text(script), timeout_s=_LONGEST_WAIT_S, check=False) for script in scripts]
     try:
         for path, value in parse("\n".join(done.text for done in answers), names).items():
-            facts.put(path, value, "not told")
+            facts.put(path, value, "not stated")
     except ValueError:
         done = answers[0]
         why = (done.errors or done.text).strip().splitlines()

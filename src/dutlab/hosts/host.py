@@ -1,4 +1,4 @@
-"""What a host is to the rest of dutlab: something that runs commands and holds files.
+"""A host: it runs commands and holds files.
 
 One conformance suite (tests/netns/test_host_conformance.py) runs on every implementation.
 """
@@ -44,11 +44,11 @@ class Done:
     killed_by_us: bool = False
     """It did not end in its time, and this process killed it."""
     dropped_bytes: int = 0
-    """What it printed beyond the bound of its kind: counted, and not kept."""
+    """Bytes of output beyond the bound of its kind: counted, and not kept."""
 
     @property
     def was_killed(self) -> bool:
-        """By SIGKILL, and not by us: somebody, or the kernel for want of memory, ended it."""
+        """True if SIGKILL ended it, and not from us: from a person, or from the kernel for want of memory."""
         return not self.killed_by_us and self.status in _KILLED
 
     @property
@@ -58,17 +58,17 @@ class Done:
 
     @property
     def errors(self) -> str:
-        """Standard error, likewise."""
+        """Standard error as text."""
         return self.stderr.decode("utf-8", "replace")
 
     @property
     def complaint(self) -> str:
-        """Why it failed, by standard error, on one line for a message; empty when nothing was said there."""
+        """Why it failed, by standard error, on one line for a message; empty when nothing was printed there."""
         return reason_in(self.errors)
 
     @property
     def reason(self) -> str:
-        """Likewise, by all that was printed; its errors count first."""
+        """Why it failed, by standard error, else by standard output, on one line for a message."""
         return self.complaint or reason_in(self.text) or "it printed nothing"
 
 
@@ -91,7 +91,7 @@ class Process(Protocol):
         """The next line of standard output with its newline; b"" once it has ended."""
 
     async def read(self) -> bytes:
-        """As much of standard output as there is, at least a byte; b"" once it has ended."""
+        """Return the available standard output, at least a byte; b"" once it has ended."""
 
     async def wait(self, timeout_s: float) -> Done:
         """Until it ends. stdout holds what no readline() or read() took. Raises CommandTimedOut after ending its whole process group."""
@@ -123,7 +123,7 @@ class Host(Protocol):
         """Runs to its end. Raises CommandFailed on a status other than 0 if `check`, CommandTimedOut, CommandSaidTooMuch, HostError."""
 
     async def spawn(self, argv: Sequence[str]) -> Process:
-        """Starts and leaves running, in a process group of its own. Raises HostError when it cannot be started."""
+        """Start a command in its own process group, and leave it running. Raises HostError when it cannot be started."""
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
         """Writes a whole file, or nothing."""
@@ -140,35 +140,35 @@ class OnThisMachine(Protocol):
     """A host whose commands are children of this process."""
 
     on_this_machine: bool
-    """Its clock is ours. False of one that only stands for a machine elsewhere."""
+    """Its clock is ours. False for a stand-in of another machine."""
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
-        """As Host; not `tied`: for what waits for input and ends without it, so that it ends with this process by itself."""
+        """Spawn as Host; not `tied`: for a command that waits for input and ends without it, so that it ends with this process."""
 
 
 @runtime_checkable
 class OverConnection(Protocol):
-    """A host over something that can be lost and made anew."""
+    """A host behind a connection that can be lost and made again."""
 
     renewals: list[Renewal]
 
     @property
     def connections(self) -> int:
-        """How many there have been. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
+        """Number of connections so far. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether the last one was lost and none was made since: the host has answered no keep-alive, or ended it."""
+        """True if the last one was lost and none was made since: the host has answered no keep-alive, or ended it."""
 
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
 Renewal = Callable[[Spawn], Awaitable[None]]
-"""Makes anew what ended with a connection, by commands that it spawns over the next one. What it raises ends that one too."""
+"""Makes again what ended with a connection, by commands over the next one. An exception from it ends that one too."""
 
 
 @contextmanager
 def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
-    """Whenever the connection to `host` is made anew, `renewal` is carried out before anything else. Nothing for a host that needs none."""
+    """Carry out `renewal` first whenever the connection to `host` is made again; do nothing for a host without connection."""
     if not isinstance(host, OverConnection):
         yield
         return
@@ -180,23 +180,23 @@ def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
 
 
 def connections_of(host: Host) -> int:
-    """How many connections to `host` there have been; 0 of one that needs none."""
+    """Return the number of connections to `host` so far; 0 for one that needs none."""
     return host.connections if isinstance(host, OverConnection) else 0
 
 
 def is_lost(host: Host) -> bool:
-    """Whether its connection is gone at present; never of a host that needs none."""
+    """Return whether its connection is gone at present; False for a host that needs none."""
     return isinstance(host, OverConnection) and host.is_lost
 
 
 def no_such_program(host: str, argv: Sequence[str]) -> Done:
-    """What a command that is not there leaves, on every kind of host."""
+    """Return the result of a missing program, the same on every kind of host."""
     said = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
     return Done(host, tuple(argv), NO_SUCH_PROGRAM, b"", said, time.time(), 0.0)
 
 
 def command_failed(done: Done) -> CommandFailed:
-    """The exception that `done` stands for, with a remedy where its output tells one."""
+    """Return the exception for `done`, with a remedy where its output names one."""
     remedy = ""
     if done.status == NO_SUCH_PROGRAM and _NO_SUCH_PROGRAM_SAID in done.stderr:
         remedy = f"install {done.argv[0]} on {done.host}"

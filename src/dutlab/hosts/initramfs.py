@@ -1,4 +1,4 @@
-"""What a kernel begins with: an archive of programs, modules and whatever else its first program wants."""
+"""Initial archive of a kernel: programs, modules and whatever else its first program needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ip -j` prints (iproute2): a list of entries, of which some versions leave empty ones."""
+"""Output of `ip -j` (iproute2): a list of entries, of which some versions leave empty ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dutlab.hosts.host import Host
 
 
 async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
-    """Of `ip -j` with these words, as in ["address", "show"]; none where it fails. Raises HostError when it prints no JSON."""
+    """Return the entries of `ip -j` with these words, as in ["address", "show"]; none where it fails. Raises HostError for other output."""
     done = await host.run(["ip", "-j", *words], check=False)
     try:
         return [entry for entry in json.loads(done.text or "[]") if isinstance(entry, dict) and entry]
@@ -21,7 +21,7 @@ async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
 
 
 async def interfaces_of(host: Host) -> list[str]:
-    """All, as its system lists them; none where that cannot be told. Raises HostError when the host itself is gone."""
+    """Return all interfaces that its system lists; none where it cannot list them. Raises HostError when the host itself is gone."""
     return (await host.run(host.system.ports, check=False)).text.split() if host.system.ports else []
 
 

@@ -29,7 +29,7 @@ _STARTS = 500
 def start_apart(
     command: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str], cwd: str | None = None
 ) -> subprocess.Popen[bytes]:
-    """Starts a program with a session, thus a process group, of its own, out of reach of Ctrl-C in our terminal. Raises OSError.
+    """Start a program in a new session and process group, out of reach of Ctrl-C in our terminal. Raises OSError.
 
     For a moment after fork() a child is in our group, and a signal that a terminal or `timeout` sends us can end it before it is a
     program. It has then done nothing, and is started again.
@@ -44,7 +44,7 @@ def start_apart(
 
 
 def was_program(pid: int) -> bool:
-    """Whether a child that nobody has waited for yet came as far as exec(), also when it is over; True where Linux does not tell."""
+    """Return whether a child that was not waited for yet reached exec(), also after its end; True where Linux does not show it."""
     try:
         flags = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[6]
     except (OSError, IndexError):

@@ -24,7 +24,7 @@ def newest_kernel() -> Path:
 
 
 def release_of(kernel: Path) -> str:
-    """What its file says that `uname -r` prints. Raises LabError for any other file."""
+    """Return what `uname -r` prints, from the kernel's file. Raises LabError for any other file."""
     try:
         with outside.opened(kernel, AtLink.FOLLOWED) as file:
             head = file.read(1 << 16)

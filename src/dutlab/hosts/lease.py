@@ -2,8 +2,8 @@
 
 A file on the host itself, where other controllers see it too, linked into its place since that is atomic on every system. It holds the
 number of a process there that lives as long as the holder's connection, and who holds it, for which run and since when: so the next one
-can tell a holder that measures from one that died. Where a connection was lost and is made anew, the lease is taken anew before anything
-else runs over it: whoever took the machine over meanwhile keeps it.
+can distinguish a holder that measures from one that died. When a lost connection is made again, the lease is taken again before anything
+else runs over it: a run that took the machine over meanwhile keeps it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LONGEST = 200
 
 
 def lease_files(network_namespace: str) -> list[Path]:
-    """Where a lease of this machine may lie; the namespace is named by its number, as readlink(2) of /proc/self/ns/net has it."""
+    """Return possible paths of a lease of this machine; the namespace is named by its number, as in readlink(2) of /proc/self/ns/net."""
     return [Path(folder, f"{LEAF}{network_namespace}") for folder in (ROOTS, SHARED)]
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a machine. `run` is the folder of the run, as the holder's controller names it; `token` is the run's, wherever it lies."""
+    """Holder of a machine. `run` is the folder of the run, as the holder's controller names it; `token` is the run's, wherever it is."""
 
     who: str
     run: str
@@ -54,15 +54,15 @@ class Holder:
         return cls(who, str(run.resolve()), now.isoformat(timespec="seconds"), token)
 
     def is_of_same_run(self, other: Holder) -> bool:
-        """Whether both are processes on one run, be its folder moved or not."""
+        """Return whether both are processes of one run, be its folder moved or not."""
         return self.token == other.token if self.token and other.token else self.run == other.run
 
     @classmethod
     def read(cls, text: bytes) -> Self | None:
-        """What a lease file says, which anybody may have written: shortened, and without characters that a terminal obeys."""
+        """Read a lease file, which anybody may have written: shortened, and without characters that a terminal obeys."""
         try:
-            found = json.loads(text)
-            return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in found.items()})
+            document = json.loads(text)
+            return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in document.items()})
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -84,7 +84,7 @@ class InUse(TestbedError):
 
 
 class _Lease:
-    """Of one host. Taken by take(), again by renew() over a new connection, given back by give_back()."""
+    """Lease of one host. Taken by take(), again by renew() over a new connection, given back by give_back()."""
 
     def __init__(self, host: Host, holder: Holder, *, take_over: bool) -> None:
         self.host, self._holder, self._take_over = host, holder, take_over
@@ -97,7 +97,7 @@ class _Lease:
         return self._process is not None
 
     async def renew(self, spawn: Spawn) -> None:
-        """Over a connection that was made anew, by `spawn`, before anything else runs on it. Raises InUse, HostError."""
+        """Take the lease again over a new connection, by `spawn`, before anything else runs on it. Raises InUse, HostError."""
         deadline = time.monotonic() + _ENDS_S
         while (process := await self._taken(spawn, take_over=False)) is None:  # the one before was killed, and has not ended yet
             if time.monotonic() > deadline:
@@ -109,7 +109,7 @@ class _Lease:
         """False: it is still there, since the host cannot be reached."""
         try:
             if self._process is not None and not await _end(self._process):
-                # Its process was killed, so nobody removed the file. With the connection comes a lease (renew), or it is taken here.
+                # Its process was killed, so the file is still there. With the connection comes a lease (renew), or it is taken here.
                 self._process = await self._taken(self.host.spawn, take_over=False) or self._process
                 return await _end(self._process)
         except InUse:
@@ -165,7 +165,7 @@ async def _end_once_started(starting: asyncio.Future[Process]) -> None:
 
 
 async def _end(process: Process) -> bool:
-    """Whether it ended by itself, and thus removed its file."""
+    """Return whether it ended by itself, and thus removed its file."""
     try:
         await process.close_stdin()
         return (await process.wait(_ENDS_S)).status == 0

@@ -22,7 +22,7 @@ from dutlab.systems.plain import COLOURFUL
 from dutlab.systems.system import System
 
 THIS_MACHINE = "this-machine"
-"""What the machine that dutlab runs on is called where no testbed names it."""
+"""Name of the machine that dutlab runs on where no testbed names it."""
 
 
 class LocalHost:
@@ -40,7 +40,7 @@ class LocalHost:
 
     @property
     def namespace_inode(self) -> int | None:
-        """That of the network namespace that is this host; None for the machine itself."""
+        """Number of the network namespace that is this host; None for the machine itself."""
         return None
 
     async def run(

@@ -10,7 +10,7 @@ from dutlab.hosts.host import CommandLog, Done
 from dutlab.hosts.local import LocalHost
 
 NAMESPACES = Path("/run/netns")
-"""Where iproute2 keeps the names (ip-netns(8))."""
+"""Folder of iproute2's names (ip-netns(8))."""
 
 # What iproute2 says when it cannot enter: the name is gone, or left behind without its mount.
 _CANNOT_ENTER = (b"Cannot open network namespace", b"setting the network namespace")
@@ -23,7 +23,7 @@ class NamespaceGone(HostError):
         super().__init__(
             f"network namespace {namespace} is gone",
             host=host,
-            remedy="`dutlab resume` the run: it builds its own lab again (build one of yours anew first), and finished trials stay",
+            remedy="`dutlab resume` the run: it builds its own lab again (build your own again first), and finished trials stay",
         )
         self.namespace = namespace
 
@@ -44,7 +44,7 @@ class NetnsHost(LocalHost):
 
     @property
     def namespace_inode(self) -> int | None:
-        """That of the network namespace; None once it is gone."""
+        """Number of the network namespace; None once it is gone."""
         try:
             return (NAMESPACES / self.namespace).stat().st_ino
         except OSError:
@@ -63,7 +63,7 @@ class NetnsHost(LocalHost):
 
 
 class NetnsMachine(NetnsHost):
-    """A namespace that has processes of its own too, so that a user's `killall` ends those of this host and no others.
+    """A network namespace with its own process namespace, so that a user's `killall` ends the processes of this host and no others.
 
     Made by `open()`. The first process of its process namespace (pid_namespaces(7)) is ours; when that ends, the kernel ends all others.
     """
@@ -79,7 +79,9 @@ class NetnsMachine(NetnsHost):
         if not said.isdigit() or not await keeper.readline():
             done = await keeper.end()
             why = done.errors.strip()
-            raise HostError(f"cannot have processes of its own: {why}", host=name, remedy="it needs root, and unshare of util-linux")
+            raise HostError(
+                f"cannot have a separate process namespace: {why}", host=name, remedy="it needs root, and unshare of util-linux"
+            )
         machine._keeper_pid, machine._log = int(said), log
         return machine
 

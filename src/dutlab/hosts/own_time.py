@@ -17,7 +17,7 @@ LONGEST_STEP_S = 2.0
 
 @asynccontextmanager
 async def own_timeout(limit_s: float | None) -> AsyncIterator[None]:
-    """As asyncio.timeout(), for `limit_s` seconds in which this process ran. Raises TimeoutError."""
+    """Limit as asyncio.timeout(), for `limit_s` seconds in which this process ran. Raises TimeoutError."""
     if limit_s is None:
         yield
         return

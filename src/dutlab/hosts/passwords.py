@@ -23,7 +23,7 @@ _PASSED = frozenset((
     "PYTHONPATH", "RUST_BACKTRACE", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
 ))  # fmt: skip
-"""Where programs, files, the user and their ssh agent are. None of them holds a password."""
+"""Variables for programs, files, the user and their ssh agent. None of them holds a password."""
 
 
 def password_variable(name: str) -> str:
@@ -42,7 +42,7 @@ def password_of(name: str, environment: Mapping[str, str]) -> tuple[str | None, 
 
 
 def from_keyring(name: str) -> tuple[str | None, str]:
-    """What the keyring has for the user `name` of the service dutlab; otherwise as password_of()."""
+    """Return the keyring's password for the user `name` of the service dutlab, and a fault; otherwise as password_of()."""
     try:
         import keyring  # noqa: PLC0415 optional: only who keeps passwords in a keyring has it
     except ImportError:

@@ -1,4 +1,4 @@
-"""Whether a port looks like the end of a test link, or like a part of a network that people use (RFC 6815)."""
+"""Check whether a port looks like the end of a test link, or like a part of a network that people use (RFC 6815)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine knows of its ports: what they are, what they carry, and who is heard there. Changes nothing."""
+"""Survey of a machine's ports: their kind, their use, and the neighbours heard there. Changes nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PortSurvey:
     routers: tuple[IPAddress, ...]
     """Next hops of routes through it, link-local ones left out."""
     neighbours: tuple[IPAddress, ...]
-    """Who has answered there, link-local addresses left out."""
+    """Neighbours that have answered there, without link-local addresses."""
     sockets: tuple[Socket, ...]
     """Connections that end at one of its addresses."""
     heard_pps: float
@@ -75,13 +75,13 @@ class PortSurvey:
 
     @property
     def cabled(self) -> bool:
-        """There is a signal from the other end; nobody can tell of a port that is down."""
+        """There is a signal from the other end; not known for a port that is down."""
         return "LOWER_UP" in self.flags
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the programs of a machine say: the entries of `ip -j`, sockets, files of /sys/class/net."""
+    """Output of the machine's programs: the entries of `ip -j`, sockets, files of /sys/class/net."""
 
     links: Sequence[Mapping[str, Any]]
     routes: Sequence[Mapping[str, Any]]
@@ -147,7 +147,7 @@ def read_port(name: str, said: Said) -> PortSurvey:
 
 
 def sockets_of(text: str) -> list[Socket]:
-    """What `ss -Htan state established` prints: queues, local address:port, peer. IPv4 in IPv6's clothes is IPv4."""
+    """Parse `ss -Htan state established`: queues, local address:port, peer. IPv4-mapped IPv6 is IPv4."""
     found = []
     for words in (line.split() for line in text.splitlines()):
         if len(words) < 4:  # noqa: PLR2004 -- receive queue, send queue, here, there

@@ -1,8 +1,8 @@
-"""A folder on a host that nobody but the login user can enter: where every file that dutlab brings to a host lies.
+"""Folder on a host that only the login user can enter. All files that dutlab brings to a host are in one.
 
-Other users of a host may write to /var/tmp too. In a file of theirs, or under a name that they can rename, nothing that was checked stays
-as it was checked. So a folder is made anew for each use, by one mkdir(2) with mode 0700 that fails if the name is there in any form, under
-a name that nobody can foresee, and in a place where the system keeps others from renaming it.
+Other users of a host may write to /var/tmp too. They could change a file of theirs, or rename a path, after it was checked. So each use
+makes a new folder: by one mkdir(2) with mode 0700 that fails if the name exists in any form, under an unpredictable name, and in a place
+where the system keeps others from renaming it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ umask 077
 mkdir -m 700 -- "$1" || exit 1
 """
 # Standard input ends with whoever started it, however that ended, and with the connection. What is started is then killed by its group
-# (keeper.py, ssh_link.py), so what removes the folder is in a session of its own: setsid(1), which every Linux has.
+# (keeper.py, ssh_link.py), so the command that removes the folder is in a new session: setsid(1), which every Linux has.
 _HOLD = """
 exec 3<&0
 own=$(command -v setsid)
@@ -41,6 +41,20 @@ _ENDS_S = 10.0
 def new_private_folder() -> str:
     """A path for private_folder(). The caller puts it into the journal before the folder is made."""
     return f"{PLACE}/dutlab-{secrets.token_hex(16)}"
+
+
+async def make_private_folder(host: Host, path: str) -> None:
+    """Makes the folder `path`, of new_private_folder(); whoever calls removes it. Raises HostError."""
+    if (why := await _not_made(host, path)) is not None:
+        raise why
+
+
+async def _not_made(host: Host, path: str) -> HostError | None:
+    # A mkdir(1) over ssh that was cut might still make the folder once it has been removed.
+    done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
+    if done.status == 0:
+        return None
+    return HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
 
 
 @asynccontextmanager
@@ -58,11 +72,10 @@ async def private_folder(host: Host, path: str, gone: Callable[[], object] = lam
             gone()
 
     async with ended_by(removed):
-        # A mkdir(1) over ssh that was cut might still make the folder once it has been removed.
-        done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
-        ours = done.status == 0
-        if not ours:
-            raise HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)
+        why = await _not_made(host, path)
+        ours = why is None
+        if why is not None:
+            raise why
         yield path
 
 

@@ -28,13 +28,19 @@ class Program:
 
 CHARON = Program("charon-systemd", "charon-systemd")
 CHRT = Program("chrt", "util-linux")
+DPDK_TESTPMD = Program("dpdk-testpmd", "dpdk")
 ETHTOOL = Program("ethtool", "ethtool")
 IP = Program("ip", "iproute2")
 IPERF3 = Program("iperf3", "iperf3")
 NFT = Program("nft", "nftables")
+OVSDB_SERVER = Program("ovsdb-server", "openvswitch-switch")
+OVS_VSWITCHD = Program("ovs-vswitchd", "openvswitch-switch")
+OPENSSL = Program("openssl", "openssl")
+OPENVPN = Program("openvpn", "openvpn")
 PING = Program("ping", "iputils-ping")
 PYTHON3 = Program("python3", "python3")
 SSHD = Program("sshd", "openssh-server")
+STDBUF = Program("stdbuf", "coreutils")
 SWANCTL = Program("swanctl", "strongswan-swanctl")
 SYSCTL = Program("sysctl", "procps")
 TASKSET = Program("taskset", "util-linux")
@@ -42,6 +48,7 @@ TC = Program("tc", "iproute2")
 UNSHARE = Program("unshare", "util-linux")
 VPPCTL = Program("vppctl", "vpp")
 WG = Program("wg", "wireguard-tools")
+WIREGUARD_GO = Program("wireguard-go", "wireguard-go")
 
 
 async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissing]:
@@ -70,7 +77,7 @@ def _missing(host: Host, program: Program) -> ToolMissing:
 
 
 async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:
-    """What each look found.
+    """Return the result of each look.
 
     Raises ToolMissing for one that found nothing, ToolsMissing for several; `missing` are those that are known before.
     """
@@ -94,5 +101,5 @@ def versions_of(by_host: Mapping[str, str]) -> str:
 
 
 def how_to_install(host: Host, package: str) -> str:
-    """What a person does to have it there."""
+    """Return what a person does to install it there."""
     return f"install it ({host.system.install.format(package)})"

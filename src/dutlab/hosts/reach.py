@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
 from dutlab.spec.known import WITHOUT_A_WAY_IN
 from dutlab.systems import system_of
 from dutlab.systems.linux import LINUX
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:
     """Role → host of a testbed of machines, but for a DUT into which there is no way; connects to none of them yet."""
     return {
-        name: host_at(name, spec.ssh, log, system=system_of(spec.family))
+        name: NetnsHost(name, spec.netns, log) if spec.netns else host_at(name, spec.ssh, log, system=system_of(spec.family))
         for name, spec in testbed.hosts.items()
         if spec.family not in WITHOUT_A_WAY_IN
     }

@@ -1,4 +1,4 @@
-"""Boots a host anew, and waits until it is back: for what a kernel takes only when it begins."""
+"""Reboot a host and wait until it is back, for settings that a kernel takes only at boot."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _ANSWERS_S, _LOOK_S = 15.0, 0.5
 _WHICH_BOOT = ("sh", "-c", "cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime")
 """random(4); sysctl(2) of the BSDs."""
 _REBOOT = ("sh", "-c", "reboot || reboot -f")
-"""Where the first process is none that `reboot` can ask, it is told to ask the kernel."""
+"""Reboot command; where `reboot` cannot ask the first process, `-f` makes it ask the kernel."""
 
 
 class NotBack(HostError):
-    """A host was told to reboot and did not come back."""
+    """A host was rebooted and did not come back."""
 
 
 async def insist_on_rebootable(host: Host) -> str:
-    """Which boot it is in. Raises HostError where a reboot would end this machine, or nobody could see that it is over."""
+    """Return the identity of its boot. Raises HostError where a reboot would end this machine, or where its end could not be seen."""
     if not isinstance(host, OverConnection):
         raise HostError("cannot be rebooted: it is this machine, or a namespace of it", host=host.name, remedy="name a host over ssh")
     boot = (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip()
     here = (await LocalHost("here").run(_WHICH_BOOT, timeout_s=_ANSWERS_S, check=False)).text.strip()
     if not boot or boot == here:
-        raise HostError("cannot be rebooted: its kernel is that of this machine", host=host.name, remedy="name a machine of its own")
+        raise HostError("cannot be rebooted: its kernel is that of this machine", host=host.name, remedy="name a separate machine")
     return boot
 
 
 async def reboot(host: Host, within_s: float) -> None:
-    """Returns once it answers from another boot. Raises NotBack when it has not after `within_s`, HostError when it is not told."""
+    """Reboot, and return once it answers from another boot. Raises NotBack after `within_s`, HostError when the command fails."""
     before = await insist_on_rebootable(host)
-    why = "it goes on as if it had not been told"
+    why = "it is still in the same boot"
     with contextlib.suppress(HostError):  # the connection ends with it
         await host.run(_REBOOT, timeout_s=min(_ANSWERS_S, within_s))
     with contextlib.suppress(TimeoutError):
@@ -48,7 +48,7 @@ async def reboot(host: Host, within_s: float) -> None:
                     why = error.what
                 await asyncio.sleep(_LOOK_S)
     raise NotBack(
-        f"was told to reboot and is not back after {within_s:g} s: {why}",
+        f"was rebooted and is not back after {within_s:g} s: {why}",
         host=host.name,
         remedy="look at its console; once it is back, `dutlab undo RUN` puts back what was there, and `dutlab resume RUN` goes on",
     )

@@ -37,10 +37,10 @@ class Carrier(Protocol):
 
     @property
     def lost(self) -> str:
-        """Why nobody can say how the command ended; empty when one can."""
+        """Why it is not known how the command ended; empty when it is."""
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError or RuntimeError when nobody reads any more."""
+        """Raises OSError or RuntimeError when the command no longer reads."""
 
     async def close_stdin(self) -> None: ...
     async def exited(self) -> None:
@@ -106,7 +106,7 @@ class Running:
             raise HostError(f"`{self._argv[0]}` printed a line of more than {LINE_BYTES} bytes", host=self._host) from e
 
     async def read(self) -> bytes:
-        """As much of standard output as there is; b"" once it has ended."""
+        """Return the available standard output; b"" once it has ended."""
         async with self._reading:
             return await self._carrier.stdout.read(_CHUNK_BYTES)
 
@@ -193,7 +193,7 @@ class Running:
         return self._done
 
     async def _collect(self, rest: asyncio.Future[None]) -> None:
-        """Until both streams end. Only a child that left the group can still hold them: what it prints from then on is nobody's."""
+        """Collect until both streams end. Only a child that left the group can still hold them: its later output is dropped."""
         collected = -1
         while collected != (collected := len(self._out.kept) + len(self._err.kept)):  # a slow line may still carry what was printed in time
             _, pending = await asyncio.wait([rest, self._stderr], timeout=_PIPES_CLOSE_S)
@@ -204,7 +204,7 @@ class Running:
 
 
 class KeptOutput:
-    """What a command printed, up to a bound; the rest is counted."""
+    """Output of a command, up to a bound; the rest is counted."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -224,7 +224,7 @@ async def _drain(stream: asyncio.StreamReader, into: KeptOutput) -> None:
 
 
 async def together(doings: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """What each comes to, in their order. When one fails, or all are cancelled, the others are cancelled and waited for."""
+    """Return the result of each, in their order. When one fails, or all are cancelled, the others are cancelled and waited for."""
     tasks = [asyncio.create_task(doing) for doing in doings]
     try:
         return await asyncio.gather(*tasks)

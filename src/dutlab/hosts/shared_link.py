@@ -1,4 +1,4 @@
-"""What shares a link with a port, and whether that link is part of a network in use (RFC 6815).
+"""Interfaces that share a link with a port, and whether that link is part of a network in use (RFC 6815).
 
 The engine holds the same rule for its own ports (engine/port/src/iface.rs); this is for the other programs that send.
 """
@@ -15,12 +15,12 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.iproute import entries
 
 Entry = Mapping[str, Any]
-"""What `ip -j` prints of an interface or a route."""
+"""Entry of `ip -j` about an interface or a route."""
 Network = IPv4Network | IPv6Network
 _BEHIND_A_CABLE = frozenset({"veth", "netkit", "dsa"})
 """Kinds that name the other end of a cable, or the CPU's port of a switch chip, as what they are on."""
 _SHORTEST = {4: 8, 6: 7}
-"""A testbed has no network with a shorter prefix: 10.0.0.0/8 and fc00::/7 are the shortest that nobody routes on the Internet."""
+"""A testbed has no network with a shorter prefix: 10.0.0.0/8 and fc00::/7 are the shortest that are not routed on the Internet."""
 
 
 def sharers(name: str, links: Sequence[Entry]) -> list[str]:
@@ -34,7 +34,7 @@ def sharers(name: str, links: Sequence[Entry]) -> list[str]:
 
 
 def _touched(link: Entry) -> set[str]:
-    """What it belongs to and what it is on. The members of a VRF are routed between, not bridged."""
+    """Return the links that it belongs to and those that it is on. The members of a VRF are routed between, not bridged."""
     info = link.get("linkinfo", {})
     master = link.get("master") if info.get("info_slave_kind") != "vrf" else None
     lower = link.get("link") if "link_netnsid" not in link and info.get("info_kind") not in _BEHIND_A_CABLE else None

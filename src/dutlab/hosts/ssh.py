@@ -38,12 +38,12 @@ class SshHost:
 
     @property
     def connections(self) -> int:
-        """How many there have been so far."""
+        """Number of connections so far."""
         return self._connections
 
     @property
     def is_lost(self) -> bool:
-        """Whether the last connection was lost and none was made since."""
+        """True if the last connection was lost and none was made since."""
         return self._link is not None and not self._link.alive
 
     async def run(
@@ -91,7 +91,7 @@ class SshHost:
             await link.close()
 
     async def _connected(self) -> SshLink:
-        """The connection, opened anew when it was lost. Raises HostError."""
+        """Return the connection, opened again when it was lost. Raises HostError."""
         async with self._connecting:
             if self._link is None or not self._link.alive:
                 lost, self._link = self._link, None
@@ -104,7 +104,7 @@ class SshHost:
             return self._link
 
     async def _renew(self, link: SshLink) -> None:
-        """What the connection before had and this one needs, before anything else runs over it. Raises InUse, HostError."""
+        """Restore on this connection what the last one had, before anything else runs over it. Raises InUse, HostError."""
 
         async def spawn(argv: Sequence[str]) -> Process:
             return self._left_behind(await self._start_over(link, argv))

@@ -19,7 +19,7 @@ NOTHING = "nothing"
 Signaller = Callable[[signal.Signals, int], None]
 _STDERR = 1  # RFC 4254 section 5.2, SSH_EXTENDED_DATA_STDERR
 WORD_S = 10.0
-"""How long the script's own status may come after sshd's, counted from the last byte."""
+"""Longest time for the script's status after sshd's, counted from the last byte."""
 KILL_S = 10.0
 """After SIGKILL, how long a group may take to be gone. Longer means the host, or a system call on it, hangs."""
 
@@ -106,7 +106,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         return self.lost or f"the login shell did not run the command; it said: {reason_in(said) or NOTHING}"
 
     def say(self, data: bytes) -> None:
-        """write() without waiting, for a few bytes; to nobody when the command has ended."""
+        """Write a few bytes without waiting; drop them when the command has ended."""
         if self._channel is not None and not self._ended.is_set():
             self._channel.write(data)
 

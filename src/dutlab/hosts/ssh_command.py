@@ -1,12 +1,12 @@
-r"""What comes back around the output of a command that travels through a login shell.
+r"""Marks around the output of a command that travels through a login shell.
 
 Each system's line for sshd (systems/posix.py, systems/windows.py) has this printed around the command's own output:
 
     stdout:  MARK GROUP \n  …the command's own output…
     stderr:  MARK \n        …the command's own output…   MARK STATUS \n
 
-A mark is \036 and a number that is drawn anew for each command, so that nothing that a login script or the command itself prints is taken
-for one. What comes before the first mark is dropped. GROUP is the number by which the host's keeper ends the command and its children; a
+A mark is \036 and a random number, a new one for each command, so that no output of a login script or of the command is taken for
+one. What comes before the first mark is dropped. GROUP is the number by which the host's keeper ends the command and its children; a
 group of `-` says that there is no such program.
 """
 
@@ -33,7 +33,7 @@ class Head:
     def __init__(self, mark: bytes) -> None:
         self._mark = mark
         self.line: bytes | None = None
-        """What is between the mark and the end of its line; None until it came."""
+        """Text between the mark and the end of its line; None until it came."""
         self.noise = b""
 
     def take(self, data: bytes) -> bytes:
@@ -72,11 +72,11 @@ class Tail:
         return data
 
     def _may_be_status(self, end: bytes) -> bool:
-        """Whether what comes next may make a status of `end`."""
+        """Return whether the following bytes may make a status of `end`."""
         number = end[len(self._mark) :]
         return self._mark.startswith(end) or (end.startswith(self._mark) and len(end) <= self._longest and number.isdigit())
 
     def rest(self) -> bytes:
-        """What was held back and is not a status after all."""
+        """Return what was held back and is not a status after all."""
         held, self._held = self._held, b""
         return held

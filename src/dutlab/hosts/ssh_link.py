@@ -1,6 +1,6 @@
 """One ssh connection to one host: channels for commands, and a keeper there that ends them when the connection ends.
 
-sshd leaves commands running when their connection is gone. The keeper, a few lines of the system's shell in a channel of its own, knows
+sshd leaves commands running when their connection is gone. The keeper, a few lines of the system's shell in a separate channel, knows
 every process group that was started over the connection and not yet ended; when its input ends, it kills them. It also carries our signals.
 """
 

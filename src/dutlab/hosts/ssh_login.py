@@ -31,7 +31,7 @@ _KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("~/.ssh/known_hosts2"), Path("/
 
 @dataclass(frozen=True)
 class Login:
-    """Where to and as whom. `target` is `[user@]host[:port]`, host a name of the configuration or of the network."""
+    """Address and user of a login. `target` is `[user@]host[:port]`, host a name of the configuration or of the network."""
 
     name: str
     target: str
@@ -45,7 +45,7 @@ class _Client(asyncssh.SSHClient):
 
     offered: asyncssh.SSHKey | None = None
     proxy: ProxyCommand | None = None
-    """What carries the connection, if a command does."""
+    """Command that carries the connection, if there is one."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -144,7 +144,7 @@ def _refusal(
 
 
 def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
-    """What an exception of asyncssh or of the system says to the user, and what to do."""
+    """Return the meaning of an exception of asyncssh or of the system, and what to do."""
     said: tuple[str, str]
     match error:
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed():
@@ -171,7 +171,7 @@ def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
     return said
 
 
-_CHANGED = "if it was installed anew: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"
+_CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"
 
 
 def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asyncssh.SSHKey, address: str) -> tuple[str, str]:
@@ -185,7 +185,7 @@ def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asy
 
 
 def _knows(options: asyncssh.SSHClientConnectionOptions) -> bool:
-    """Whether known_hosts has any key of the host."""
+    """Return whether known_hosts has any key of the host."""
     port = options.port if options.port != _SSH_PORT else None
     try:
         keys, *_ = asyncssh.match_known_hosts(_known_hosts(options), options.host_key_alias or options.host, "", port)

@@ -28,7 +28,7 @@ from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.units import Seconds
 
 ORIGINAL_LIMIT_S = Seconds(30.0)
-"""What the original allows a step that names no time-out."""
+"""The original's limit of a step that names no time-out."""
 _LONGEST_S = 366 * 86400.0
 _NOTHING = ":"
 """The shell's command that does nothing."""
@@ -39,14 +39,14 @@ _CPUSET = re.compile(r"\bcpuset\s+-l\s+([0-9,-]+)\s+")
 
 
 class Dialect(Enum):
-    """Which Conductor a host's file was written for."""
+    """Version of Conductor for which a host's file was written."""
 
     OF_2015 = "2015"
     TODAY = "today"
 
 
 class StepLimit(Enum):
-    """Which plain steps have the original's limit of 30 s."""
+    """Plain steps that have the original's limit of 30 s."""
 
     OF_2015 = "those of files with [Master]"
     ALL = "all"
@@ -55,7 +55,7 @@ class StepLimit(Enum):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How files are read beyond their grammar."""
+    """Options of reading, beyond the grammar of files."""
 
     limit: StepLimit = StepLimit.OF_2015
     translate: bool = False
@@ -128,7 +128,7 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
         host, wrong = read_host(said, entry.value, reading or ReadOptions())
         faults += wrong
         if entry.key in names:
-            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a name of its own", FaultKind.DUPLICATE))
+            faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a different name", FaultKind.DUPLICATE))
         names[entry.key] = name = _free(plain_name(entry.key), hosts)
         hosts[name] = host
     return Test(trials, hosts, tuple(faults), report, names)
@@ -191,10 +191,10 @@ def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: ReadOptions) ->
     limit = _TIMEOUT_KEY.fullmatch(entry.key) if phase == "run" else None
     seconds = _seconds(limit[1]) if limit else None
     if dialect is Dialect.TODAY and phase == "run":
-        if found := _SPAWN_VALUE.match(command):
-            spawns, command = True, found[1]
-        elif found := _TIMEOUT_VALUE.match(command):
-            seconds, command = _seconds(found[1]), found[2]
+        if match := _SPAWN_VALUE.match(command):
+            spawns, command = True, match[1]
+        elif match := _TIMEOUT_VALUE.match(command):
+            seconds, command = _seconds(match[1]), match[2]
     command = command.replace("\0", "") or _NOTHING
     if spawns:
         return Step(spawn=command, name=entry.key)

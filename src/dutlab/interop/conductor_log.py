@@ -1,10 +1,10 @@
-"""What Conductor prints as text, as the members of its JSON report that `conductor_run` reads.
+"""Read Conductor's text output as the members of its JSON report, which `conductor_run` reads.
 
 The log of 2015 is what its `conduct` printed (client.py, phase.py): `0 phase received` once a host as a phase is handed out, then host by
 host a row a step, `CODE OUTPUT`, ended by `done` or by `65535 phases complete`. It names neither hosts nor phases nor trials: hosts are in
-the order of the file, phases in Conductor's, and four of them are a trial. An output ends with a newline of its own and one that was
-printed, so a row begins after an empty line, or after one of those messages that are a single line. Run by Python 3, it printed an
-output as Python writes bytes (`0 b'running'`), on one line: those are what they mean.
+the order of the file, phases in Conductor's, and four of them are a trial. An output ends with its newline and a printed
+one, so a row begins after an empty line, or after one of the messages that are a single line. Run by Python 3, it printed an
+output as Python writes bytes (`0 b'running'`), on one line: it is read as those bytes.
 
 The report of 2025 (`-f text`) names all of them.
 """
@@ -23,7 +23,7 @@ _HANDED_OUT = "0 phase received"
 _ENDS = ("done", f"{PHASE_DONE} {PHASE_DONE_WORDS}")
 _ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<said>.*)$")
 _ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|b(?P<mark>['\"]).*(?P=mark)$|$")
-"""Messages of Conductor's own: none is an output, so none has a newline. A failed step is told by its command, as Python prints a list."""
+"""Conductor's messages: none is an output, so none has a newline. A failed step is shown by its command, as Python prints a list."""
 _LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - [A-Z]+ - ")
 _NAMED = re.compile(
     r"(?:(?P<trial>Trial) \d+:|  Phase: (?P<phase>\w+)|    Worker: (?P<worker>.*)|        Code: (?P<code>-?\d+), Message: (?P<said>.*))$"
@@ -32,12 +32,12 @@ Rows = list[dict[str, Any]]
 
 
 def is_log(text: str) -> bool:
-    """Whether `text` is the log of 2015."""
+    """Return whether `text` is the log of 2015."""
     return _HANDED_OUT in text and not text.lstrip().startswith("{")
 
 
 def is_text_report(text: str) -> bool:
-    """Whether `text` is what `-f text` writes."""
+    """Return whether `text` is the output of `-f text`."""
     return text.startswith("Conductor Test Results\n")
 
 
@@ -55,7 +55,7 @@ def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
 
 def _meant(message: str) -> str:
     """The text of an output that is written as Python writes bytes."""
-    if not (found := _ONE_LINE.match(message)) or not found["mark"]:
+    if not (match := _ONE_LINE.match(message)) or not match["mark"]:
         return message
     try:
         return bytes(ast.literal_eval(message)).decode("utf-8", "replace")
@@ -69,25 +69,25 @@ def read_text_report(text: str) -> dict[str, Any]:
     workers: dict[str, Any] = {}
     rows: Rows = []
     for line in text.splitlines():
-        found = _NAMED.match(line)
-        if found is None:
+        match = _NAMED.match(line)
+        if match is None:
             if rows:
                 rows[-1]["message"] += f"\n{line}"
-        elif found["trial"]:
+        elif match["trial"]:
             trials.append({"phases": {}})
             rows = []
-        elif found["phase"] and trials:
-            workers = trials[-1]["phases"].setdefault(found["phase"], {"workers": {}})["workers"]
-        elif found["worker"] is not None:
+        elif match["phase"] and trials:
+            workers = trials[-1]["phases"].setdefault(match["phase"], {"workers": {}})["workers"]
+        elif match["worker"] is not None:
             rows = []
-            workers[found["worker"]] = {"name": found["worker"], "results": rows}
-        elif found["code"]:
-            rows.append({"code": int(found["code"]), "message": found["said"]})
+            workers[match["worker"]] = {"name": match["worker"], "results": rows}
+        elif match["code"]:
+            rows.append({"code": int(match["code"]), "message": match["said"]})
     return {"trials": trials}
 
 
 def _phases(lines: list[str]) -> Iterator[list[Rows]]:
-    """Of each phase: the rows of each host. What a phase that was cut has is kept."""
+    """Yield the rows of each host, phase by phase. The rows of a phase that was cut are kept."""
     handed, hosts, rows = 0, list[Rows](), Rows()
     before = ""
     for line in lines:
@@ -99,8 +99,8 @@ def _phases(lines: list[str]) -> Iterator[list[Rows]]:
         elif line in _ENDS and len(hosts) < handed:
             hosts.append(rows)
             rows = []
-        elif (found := _ROW.match(line)) and (not rows or not before or _ONE_LINE.match(rows[-1]["message"])):
-            rows.append({"code": int(found["code"]), "message": found["said"]})
+        elif (match := _ROW.match(line)) and (not rows or not before or _ONE_LINE.match(rows[-1]["message"])):
+            rows.append({"code": int(match["code"]), "message": match["said"]})
         elif rows:
             rows[-1]["message"] += f"\n{line}"
         before = line

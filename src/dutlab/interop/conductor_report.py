@@ -1,7 +1,7 @@
 """The reports that Conductor itself writes with `-f json` and `-f text`, from what dutlab did: for scripts that read them.
 
-As there, times are local and name no zone; a phase that was not asked for is not in it; a step that was spawned has its row where it stands
-in the file; and each host ends a phase with a row of its own. Facts: Conductor's reporter, phase, step and retval of 2025.
+As there, times are local and name no zone; a phase that was not asked for is not in it; a step that was spawned has its row at its place
+in the file; and each host ends a phase with a row. Facts: Conductor's reporter, phase, step and retval of 2025.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PHASE_DONE = 65535
 """The code of the row with which a host says that its phase is over."""
 PHASE_DONE_WORDS = "phases complete"
 ERROR = 1
-"""The code of a step without a status of its own."""
+"""The code of a step without a status."""
 SPAWNED = "Spawned"
 
 
@@ -51,7 +51,7 @@ class TrialRows:
 
 
 def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows], now: datetime, phases: Sequence[Phase] = PHASES) -> dict[str, Any]:
-    """The whole report. Hosts are `worker_0` and so on, in their order, with their name beside it, which the original leaves out."""
+    """The whole report. Hosts are `worker_0` and so on, in their order, with their name, which the original leaves out."""
     return {
         "metadata": {
             "start_time": _time(min((t.started for t in trials), default=now)),
@@ -72,7 +72,7 @@ def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows], now: dat
 
 
 def conductor_text(report: Mapping[str, Any]) -> str:
-    """The same as text, as `-f text -o FILE` has it."""
+    """Return the report as text, as `-f text -o FILE` writes it."""
     about = report["metadata"]
     lines = ["Conductor Test Results", "=====================", ""]
     lines += [f"{name}: {about[key]}" for name, key in _HEAD]

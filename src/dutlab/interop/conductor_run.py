@@ -42,19 +42,19 @@ class _Result:
 
     @property
     def words(self) -> str:
-        """That it failed, and the last line that it said."""
+        """Words that say that it failed, and its last line of output."""
         said = self.message.strip().rpartition("\n")[2][:200]
         return f"{self.host}, {self.phase}, step {self.place}: {self.why}{f': {said}' if said else ''}"
 
     @property
     def row(self) -> Row:
-        """As dutlab's own steps have it (tools/steps.py)."""
+        """Row as for dutlab's own steps (tools/steps.py)."""
         return {
             "host": self.host,
             "phase": self.phase,
             "step": str(self.place),
-            "kind": "not told",
-            "command": "not told",
+            "kind": "not stated",
+            "command": "not stated",
             "status": self.code,
             "started_s": None,
             "duration_s": None,
@@ -66,21 +66,21 @@ class _Result:
     @property
     def named(self) -> Row:
         """Beside each of its figures (tools/steps)."""
-        return {"host": self.host, "phase": self.phase, "step": str(self.place), "command": "not told", "file": self.file}
+        return {"host": self.host, "phase": self.phase, "step": str(self.place), "command": "not stated", "file": self.file}
 
     @property
     def file(self) -> str:
-        """Where its output is kept, without the ending."""
+        """Path of its output, without the ending."""
         return f"{plain_name(self.host)}/{self.phase}/{self.place:02d}"
 
     @property
     def subject(self) -> Subject:
-        """What the figures in its output are of."""
+        """Subject of the figures in its output."""
         return Subject((plain_place(self.host),), part=step_part(self.phase, self.place))
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """One trial a trial of a file called `name`: its name without ending stands for the device. Raises InputError."""
+    """Read each trial of the file `name`. The device is called as the file, without its ending. Raises InputError."""
     del options
     try:
         document, repairs = _document(data)
@@ -101,10 +101,10 @@ def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return read_log(text) if is_log(text) else read_cut_object(data)
 
 
-def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported:
-    results = list(_results(said))
+def _trial(device: str, document: Mapping[str, Any], repairs: list[str]) -> Imported:
+    results = list(_results(document))
     failed = [result for result in results if result.why]
-    began, ended = moment_in(said.get("start_time")), moment_in(said.get("end_time"))
+    began, ended = moment_in(document.get("start_time")), moment_in(document.get("end_time"))
     figures = {"failed_steps": float(len(failed))}
     if began is not None and ended is not None and ended >= began:
         figures["duration_s"] = (ended - began).total_seconds()
@@ -124,7 +124,7 @@ def _trial(device: str, said: Mapping[str, Any], repairs: list[str]) -> Imported
 
 
 def _results(trial: Mapping[str, Any]) -> Iterator[_Result]:
-    """What can be read of a trial's steps, in the order of phases and hosts."""
+    """Yield the readable results of a trial's steps, in the order of phases and hosts."""
     for phase in PHASES:
         workers = member(member(member(trial, "phases"), phase), "workers")
         for key in workers:

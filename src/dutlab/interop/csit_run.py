@@ -72,17 +72,17 @@ def _bounds(rates: Mapping[str, Any], gbps: Mapping[str, Any], unit: object) -> 
 
 
 def _times(of: object) -> dict[str, Any]:
-    """Of a mapping, or of `min/avg/max/histogram`."""
+    """Return the times of a mapping, or of `min/avg/max/histogram`."""
     held = of if isinstance(of, Mapping) else dict(zip(_TIMES, str(of).split("/"), strict=False))
     return {"unit": "us"} | {word: us for word in _TIMES if (us := _above(held.get(word))) is not None}
 
 
 def _above(value: object) -> float | None:
     try:
-        found = as_number(float(value) if isinstance(value, str) else value)
+        number = as_number(float(value) if isinstance(value, str) else value)
     except ValueError:
         return None
-    return found if found is not None and found >= 0 else None
+    return number if number is not None and number >= 0 else None
 
 
 def _uti_bounds(path: str, part: str) -> list[TableField]:

@@ -123,7 +123,7 @@ def _tag(text: str) -> str:
 def iperf3_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
     """Name and content of a file for each link and direction of each trial that has a goodput or frame rate, as `iperf3 -J` prints it.
 
-    The rate of frames is that of their bits at layer 2, FCS included. Intervals are not told: `intervals` is empty. Raises StoreError.
+    The rate of frames is that of their bits at layer 2, FCS included. There are no intervals: `intervals` is empty. Raises StoreError.
     """
     for r in run.records():
         for link, of_link in r.figures.items() if counts(r) else ():
@@ -163,7 +163,7 @@ def _iperf3(run: RunFolder, r: TrialRecord, link: str, rates: tuple[float, float
 
 
 def loadtest_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
-    """The same of each ramp on one link, as trex-loadtest writes it. Raises StoreError."""
+    """Yield name and content of a file for each ramp on one link, as trex-loadtest writes it. Raises StoreError."""
     for r in run.records():
         if counts(r):
             try:

@@ -35,7 +35,7 @@ from dutlab.tools.json_text import UnreadableError, as_number, read_cut_object
 _MOST_RESULTS = 10_000
 """A campaign has some hundreds."""
 _MOST_LETTERS = 200
-"""Of a setting in words."""
+"""Most letters of a setting in words."""
 Document = Mapping[str, Any]
 
 
@@ -45,11 +45,11 @@ class TableField:
 
     path: str
     figure: str = ""
-    """Our name for it, with `{}` for each key that a `*` of the path stands for."""
+    """Our name for it, with `{}` for each key that matches a `*` of the path."""
     setting: str = ""
     """Or the name of the setting that it is."""
     place: str = ""
-    """What the figure is of; empty for the whole test."""
+    """Subject of the figure; empty for the whole test."""
     scale: float = 1.0
     """Factor to our unit."""
     units: Mapping[str, float] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class TableField:
 
 @dataclass(frozen=True)
 class Derived:
-    """What of a result follows from several fields."""
+    """Values of a result that follow from several fields."""
 
     figures: Mapping[str, float] = field(default_factory=dict)
     """Added to those of the table, or all there are."""
@@ -72,7 +72,7 @@ class Derived:
     why: str = ""
     """Why it has no result, as the tool says."""
     place: str = LINK
-    """What the figures of the whole test are of; BOTH where they are the sum of both directions."""
+    """Subject of the figures of the whole test; BOTH where they are the sum of both directions."""
     places: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Figures of single directions."""
     datagram_bytes: float | None = None
@@ -85,13 +85,13 @@ def _json(data: bytes) -> tuple[Sequence[Document], list[str]]:
 
 @dataclass(frozen=True)
 class ResultForm:
-    """What files of a tool look like."""
+    """Form of a tool's files."""
 
     tool: str
     workload: str
     fields: Sequence[TableField]
     holds: Callable[[Document], bool]
-    """Whether an object is of this form, and not of another tool."""
+    """Return whether an object is of this form, and not of another tool."""
     results: str = ""
     """Path of each result; empty for the object itself."""
     keys: Sequence[str] = ()
@@ -103,9 +103,9 @@ class ResultForm:
     derive: Callable[[Document, Mapping[str, float]], Derived] = lambda _result, _figures: Derived()
     assumed: Sequence[AssumedUnit] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the tool says of itself: name → path, in the object that holds the results."""
+    """Facts about the tool: name → path, in the object that holds the results."""
     names_all: bool = False
-    """Whether the objects hold nothing but what the table names, so that there is nothing to count as left out."""
+    """True if the objects hold nothing but what the table names, so that nothing counts as left out."""
     started: str = ""
     """Path of the moment when its test began, in ISO 8601 or seconds since the epoch: in the result, else in the object."""
 
@@ -226,8 +226,8 @@ def _figures(taken: _Taken) -> tuple[dict[str, dict[str, float]], dict[str, Valu
     for one, keys, value, scale in taken.fields:
         if one.setting:
             settings[one.setting] = _setting(value)
-        elif (found := as_number(value)) is not None:
-            figures.setdefault(one.place, {})[one.figure.format(*keys)] = found * scale
+        elif (number := as_number(value)) is not None:
+            figures.setdefault(one.place, {})[one.figure.format(*keys)] = number * scale
     return figures, settings
 
 

@@ -145,7 +145,7 @@ def _more_than_offered(figures: Mapping[str, float]) -> Iterator[str]:
 def _above_line(
     trial: Imported, figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]], line: BpsL1 | None
 ) -> Iterator[tuple[str, str]]:
-    """Of whole figures and of each part."""
+    """Yield rates above the line, of whole figures and of each part."""
     counted = {**COUNTED, **OFFERED}
     for place, of in figures.items():
         flows = len(subject_of(place).flows)
@@ -160,7 +160,7 @@ def _above_line(
 
 
 def _stalls(rows: object) -> Iterator[str]:
-    """How many seconds nothing came, by column."""
+    """Yield the number of seconds without any arrival, by column."""
     held: list[Row] = list(rows) if isinstance(rows, (list, tuple)) else []
     for name in (*_WHOLE_TEST, *_BETWEEN_FRAMES):
         of = [
@@ -176,5 +176,5 @@ def _stalls(rows: object) -> Iterator[str]:
 
 
 def _is_asked(row: Row, name: str) -> bool:
-    """Whether anything was offered in that second; a ramp begins with nothing."""
+    """Return whether anything was offered in that second; a ramp begins with nothing."""
     return name != "received_pps" or row.get("offered_pps") != 0

@@ -32,7 +32,7 @@ _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "
 """Parameters that end in a unit, too."""
 _COUNTS = frozenset({"run", "repeat", "repetition", "iteration", "attempt", "trial", "sample", "nr", "no", "number", "id"})
 _DATES = frozenset({"date", "time", "timestamp", "datetime", "started", "ended", "when"})
-"""What columns are called that tell repeats apart and set nothing; whether they do, their values say."""
+"""Names of columns that distinguish repeats and are no setting, whether or not their values are dates."""
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
 """IEC 80000-13: what some tools print as MB/s or MByte/s are these."""
@@ -48,13 +48,13 @@ _SUFFIXES: Mapping[str, tuple[str, float]] = (
     | {f"{prefix}bytes_per_s": ("bytes_per_s", scale) for prefix, scale in (_PREFIX | _BINARY).items()}
     | _OTHERS
 )
-"""What a figure's name ends with, in a file → in our records, and the factor between them."""
+"""Ending of a figure's name in a file → in our records, and the factor between them."""
 _OF_THEMSELVES = {**{rate: f"rate_{rate}" for rate in (*_RATES.values(), "bytes_per_s")}, "iops": "iops", "watts": "watts"}
-"""What a column that is called as its unit alone holds: `gbps` and `gbytes_per_s` are rates."""
+"""Meaning of a column that is called by its unit alone: `gbps` and `gbytes_per_s` are rates."""
 _BARE = frozenset({*_RATES, "bytes_per_s", "watts"})
 """Measures that say no more than a unit: a name that ends in one may as well be of what was lost."""
 _SHARES = ("", "received_", "max_", "saturation_")
-"""What begins the names of shares of the line rate."""
+"""Beginnings of names of shares of the line rate."""
 _ADDED = frozenset({MeasureUnit.BPS, MeasureUnit.PPS})
 _SAME_LINE = 0.02
 """Published bits and percentages have three digits."""
@@ -101,9 +101,9 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
-    """The line rate that the table's own percentages are of, else the given one, else for percentages the reference of 1 Gbit/s.
+    """Return the line rate of the table's percentages, else the given one, else for percentages the reference of 1 Gbit/s.
 
-    None where nothing tells it: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
+    None where it is not known: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
     """
     found, asked = list[float](), False
     for _, repeats in trials.values():
@@ -149,7 +149,7 @@ def _figure(column: str) -> tuple[str, float] | None:
 
 
 def _in_our_words(name: str) -> str:
-    """`random/iops.read` of `random_read_iops`: what stands before a measure of ours is a part and a way."""
+    """`random/iops.read` of `random_read_iops`: the words before a measure are a part and a way."""
     if measure_of(name) is not None:
         return name
     words = name.split("_")

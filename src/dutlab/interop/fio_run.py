@@ -1,15 +1,15 @@
-"""A report of fio (json+, json, its text, see `fio_text`, or its lines of semicolons, see `fio_terse`) as trials of ours.
+"""Read a report of fio as trials: json+, json, text (see `fio_text`) or terse lines (see `fio_terse`).
 
-A report that dutlab had fio write, whose jobs are called as drives (`server:d1`), is one trial, in the cell of the run that it is of. Of
-any other, what ran at once with the same options is one trial: all jobs of one name (`numjobs` without group_reporting), jobs that differ
-in name or file only, and the clients of one fio. Each client or name is a place then, and their sum is beside them. Other jobs are trials
-of their own. Options are its settings, under the names that a measured run has.
+A report that dutlab had fio write, whose jobs are called as drives (`server:d1`), is one trial, in the cell of its run. In any other
+report, jobs that ran at once with the same options are one trial: all jobs of one name (`numjobs` without group_reporting), jobs that
+differ in name or file only, and the clients of one fio. Each client or name is then a place, and there is their sum. Other jobs are
+separate trials. Options are the settings, under the names of a measured run.
 
-The file's name stands for the device. A name that says options only, as bench-fio gives them (`randread-16-1.json`), does not: then it is
-the folder's, of the nearest whose name says something else.
+The device is called as the file. Where the name holds options only, as bench-fio writes it (`randread-16-1.json`), the device is called
+as the nearest folder whose name holds something else.
 
 `--status-interval` writes one object after the other, each of the whole time so far: the last counts. Objects of several runs of fio in one
-file are tests of their own.
+file are separate tests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from dutlab.tools.fio.output import ALL_CLIENTS, FioDirection, JobOutput, cached
 from dutlab.tools.json_text import UnreadableError, number, read_cut_object
 
 STORAGE = "storage"
-"""What to write where other tools name a link."""
+"""Place of figures where other tools name a link."""
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
 _DRIVE = re.compile(r"[^\s:/]+:[^\s:/]+")
@@ -76,7 +76,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def device_of(name: str) -> str:
-    """What stands for the device in the path of a file."""
+    """Return the name of the device from the path of a file."""
     path = Path(name)
     words = _words(path.stem)
     first = next((n for n, word in enumerate(words) if _WAYS.fullmatch(word)), None)
@@ -99,7 +99,7 @@ class _Report:
     document: Mapping[str, Any]
     repairs: Sequence[str]
     tells_options: bool = True
-    """Whether it names every option of its jobs."""
+    """True if it names every option of its jobs."""
     left_out: tuple[LeftOut, ...] = ()
     assumed: tuple[AssumedUnit, ...] = ()
 
@@ -108,7 +108,7 @@ class _Report:
         return number(self.document, "timestamp")
 
     def is_earlier(self, other: _Report) -> bool:
-        """Whether it is of the same run of fio as `other`, which came later: of the same jobs, from the same start, for a shorter time."""
+        """Return whether it is of the same run of fio as `other`, which came later: the same jobs and start, a shorter time."""
         mine, theirs = jobs_of(self.document), jobs_of(other.document)
         if [(job.client, job.name, job.group) for job in mine] != [(job.client, job.name, job.group) for job in theirs]:
             return False
@@ -147,14 +147,14 @@ def _reports(data: bytes) -> list[_Report]:
 
 
 def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
-    """What fio's text does not say."""
+    """Return units that fio's text does not name."""
     old = version.startswith(("fio-1", "fio-2", "fio 1", "fio 2"))
     kilo = (AssumedUnit("bw", "1024 bytes for KB", f"{version} means it so"),) if old else ()
     return (*kilo, AssumedUnit("date", "UTC", "fio names no zone"))
 
 
 def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
-    """Of reports of one run of fio the last."""
+    """Return the last of several reports of one run of fio."""
     kept: list[_Report] = []
     passed = 0
     for report in reports:
@@ -186,7 +186,7 @@ def _trials(device: str, report: _Report) -> Iterator[Imported]:
 
 
 def _at_once(one: JobOutput, other: JobOutput) -> bool:
-    """Whether they ran at the same time and, if their options are told, for one purpose: then only name and file set them apart."""
+    """Return whether they ran at the same time and, if their options are known, for one purpose: then only name and file differ."""
     return one.group == other.group and (one.name == other.name or not {"rw", "readwrite"}.isdisjoint(one.options))
 
 

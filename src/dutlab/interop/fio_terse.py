@@ -2,7 +2,7 @@
 
 Read from fio's stat.c (show_thread_status_terse_all). A line is a job: version, fio's version (not in 2), name, group, error. Then comes a
 block for each direction: read and write, in 2, 4 and 5 trim too, one alone where they are counted together, and that one behind the others
-with unified_rw_reporting=both. Then come the processor, distributions, disks, and where it was told to go on, errors. A block is KiB,
+with unified_rw_reporting=both. Then come the processor, distributions, disks, and where it continues after errors, errors. A block is KiB,
 KiB/s, IOPS, ms, and in µs least, greatest, mean and deviation of slat and clat, twenty percentiles, the four of lat, then five of
 bandwidth and in 5 six more.
 
@@ -32,7 +32,7 @@ _REMEDY = "write it with --output-format=json"
 
 
 def is_terse(data: bytes) -> bool:
-    """Whether a line of it is one of these."""
+    """Return whether a line of it is of this form."""
     return any(_LINE.match(line) for line in _lines(data))
 
 
@@ -120,7 +120,7 @@ def _disk_util(disks: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
 
 def _number(text: str) -> float:
     try:
-        found = float(text.removesuffix("%"))
+        number = float(text.removesuffix("%"))
     except ValueError:
         return 0.0
-    return found if 0 <= found < 1e18 else 0.0  # noqa: PLR2004 -- no counter of fio
+    return number if 0 <= number < 1e18 else 0.0  # noqa: PLR2004 -- no counter of fio

@@ -2,7 +2,7 @@
 
 Read from fio's stat.c. Rates and latencies are printed with three to five digits, so what is counted is used where it is there: the
 operations issued, over the time that the job ran. Up to version 2 `KB` is 1024 bytes; since version 3 that is `KiB`, and `kB` is 1000.
-The unit of latencies is beside each block. `--status-interval` prints each job again, of the whole time so far: the last counts. The date
+Each block of latencies has its unit. `--status-interval` prints each job again, of the whole time so far: the last counts. The date
 names no zone and is taken for UTC.
 """
 
@@ -40,7 +40,7 @@ _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def read_text(data: bytes) -> dict[str, Any]:
-    """What the text says, called as in fio's JSON. Raises UnreadableError where no job has a result in it."""
+    """Read the text into the members of fio's JSON. Raises UnreadableError where no job has a result in it."""
     jobs: dict[tuple[str, str, str], _Job] = {}
     options: dict[tuple[str, str], dict[str, str]] = {}
     disks: dict[str, dict[str, Any]] = {}
@@ -77,24 +77,24 @@ class _Job:
     """Values of the direction that is being read."""
     kind: str = "clat_ns"
     scale: float = 0.0
-    """How many ns the percentiles' unit has."""
+    """Unit of the percentiles, in ns."""
 
     def take(self, line: str) -> None:
-        if found := _WAY.match(line):
-            self.way = self.said[found["way"]] = _rates(found["rest"], old=self.old)
-        elif found := _LATENCY.match(line):
-            of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[found["unit"]] for key, value, unit in _VALUE.findall(found["rest"])}
+        if match := _WAY.match(line):
+            self.way = self.said[match["way"]] = _rates(match["rest"], old=self.old)
+        elif match := _LATENCY.match(line):
+            of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[match["unit"]] for key, value, unit in _VALUE.findall(match["rest"])}
             told = {word: of[key] for word, key in (("min", "min"), ("max", "max"), ("mean", "avg")) if key in of}
-            self.way.setdefault(f"{found['kind']}_ns", {}).update(told)
-        elif found := _PERCENTILES.match(line):
-            self.kind, self.scale = f"{found['kind']}_ns", _NS[found["unit"]]
+            self.way.setdefault(f"{match['kind']}_ns", {}).update(told)
+        elif match := _PERCENTILES.match(line):
+            self.kind, self.scale = f"{match['kind']}_ns", _NS[match["unit"]]
         elif line.lstrip().startswith("|"):
             table = self.way.setdefault(self.kind, {}).setdefault("percentile", {})
             table |= {share: int(value) * self.scale for share, value in _PERCENTILE.findall(line)}
-        elif found := _CPU.match(line):
-            self.said |= {"usr_cpu": float(found[1]), "sys_cpu": float(found[2])}
-        elif found := _ISSUED.match(line):
-            totals = [int(total) for total in found.groups()]
+        elif match := _CPU.match(line):
+            self.said |= {"usr_cpu": float(match[1]), "sys_cpu": float(match[2])}
+        elif match := _ISSUED.match(line):
+            totals = [int(total) for total in match.groups()]
             for name, total in zip((*DIRECTIONS, MIXED), (*totals, sum(totals)), strict=True):
                 _count(self.said.get(name, {}), total)
 
@@ -134,18 +134,18 @@ def _prefix(unit: str) -> str:
     return prefix if prefix in _TIMES else ""
 
 
-def _block_size(said: str) -> str:
+def _block_size(text: str) -> str:
     """`(R) 4096B-4096B, (W) …` becomes `4096B` where all of it says the same."""
-    sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", said.replace(" ", ""))) if "-" in said else {said}
-    return _binary(sizes.pop()) if len(sizes) == 1 else said
+    sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", text.replace(" ", ""))) if "-" in text else {text}
+    return _binary(sizes.pop()) if len(sizes) == 1 else text
 
 
 def _binary(size: str) -> str:
     """`4096B`, or `4.0KiB`, as the `4k` of a job file."""
-    found = _SIZE.fullmatch(size)
-    if found is None or (float(found[1]) * 1024 ** "BKMGT".index(found[2].upper())) % 1:
+    match = _SIZE.fullmatch(size)
+    if match is None or (float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())) % 1:
         return size
-    count, power = int(float(found[1]) * 1024 ** "BKMGT".index(found[2].upper())), 0
+    count, power = int(float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())), 0
     while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the last
         count, power = count // 1024, power + 1
     return f"{count}{' kMGT'[power].strip()}"

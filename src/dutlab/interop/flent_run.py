@@ -1,4 +1,4 @@
-"""A data file of flent (`.flent.gz`, `.flent`, of old `.json.gz`) as a trial of ours.
+"""Read a data file of flent (`.flent.gz`, `.flent`, older `.json.gz`) as a trial.
 
 The format is flent's doc/data-format.rst: `x_values` in seconds, `results` series → values or null, `metadata` with the unit of each
 series, and since version 2 `raw_values` with what was read at its own time, which `results` has interpolated onto `x_values`.
@@ -6,7 +6,7 @@ series, and since version 2 `raw_values` with what was read at its own time, whi
 Figures are of the raw values where there are any, with three rules:
 
 * A series counts by its unit. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of a processor,
-  sampled beside a stream as SERIES::what. Nor has one that flent computed of others (sum, average, fairness).
+  sampled with a stream as SERIES::what. Nor has one that flent computed from others (sum, average, fairness).
 * Raw values are in the unit of the tool until flent 2: transactions a second of netperf's UDP_RR, seconds of http-getter. The same series
   in `results` has flent's unit, so the conversion is the one that brings both together.
 * A mean is the tool's own of the whole test (MEAN_VALUE, of rates), or weighted by how long each sample lasted.
@@ -79,20 +79,20 @@ class _Series:
     values: Sequence[float]
     mean: float
     why: Omission | None
-    """Why it is in no figure: computed of others, or sampled beside a stream and without a measure."""
+    """Why it is in no figure: computed from others, or sampled with a stream and without a measure."""
     has_total: bool
-    """Whether the tool gave the mean of the whole test."""
+    """True if the tool gave the mean of the whole test."""
     span_s: tuple[float, float] | None
     """When its samples began and ended, by the file's clock."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is a stream or a ping."""
+        """True if it is a stream or a ping."""
         return self.why is None
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`: its name without endings stands for the device. Raises InputError."""
+    """Read the file `name`. The device is called as the file, without its endings. Raises InputError."""
     del options
     try:
         text, cut = _unpacked(data)
@@ -111,7 +111,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
     )
-    params = {"test": str(said.get("NAME", "not told")), "duration_s": number(said, "LENGTH"), **_asked(said)}
+    params = {"test": str(said.get("NAME", "not stated")), "duration_s": number(said, "LENGTH"), **_asked(said)}
     cell = imported_cell(PurePath(name).name.split(".")[0], workload="flent", tool="flent", params=params)
     began, lasted_s = moment_in(said.get("TIME")), number(said, "TOTAL_LENGTH")
     hosts = said.get("HOSTS")
@@ -129,11 +129,11 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     ]
 
 
-def _asked(said: Mapping[str, Any]) -> dict[str, Value]:
-    """What else makes the test: the version of IP, and what was given by `--test-parameter`."""
-    version = number(said, "IP_VERSION")
+def _asked(document: Mapping[str, Any]) -> dict[str, Value]:
+    """Return other settings of the test: the version of IP, and those of `--test-parameter`."""
+    version = number(document, "IP_VERSION")
     given: dict[str, Value] = {
-        str(key): value for key, value in member(said, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
+        str(key): value for key, value in member(document, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
     }
     found: dict[str, Value] = {"ip": str(int(version))} if version else {}
     return found | {name: given[name] for name in sorted(given)[:_MOST_PARAMETERS]}
@@ -199,7 +199,7 @@ def _samples(raw: object, *, of_times: bool) -> list[tuple[float, float | None]]
 
 
 def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
-    """What brings the raw values nearest to those in flent's unit; None where nothing does, or there are none."""
+    """Return the conversion that brings the raw values nearest to those in flent's unit; None where none does, or there are none."""
     if not raw or not shown:
         return None
     aims = [_quantile(sorted(shown), percent) for percent in (25, 50, 75)]
@@ -227,16 +227,16 @@ def _span(raw: object) -> tuple[float, float] | None:
     return min(at - (number(e, "dur") or 0.0) for at, e in zip(times, entries, strict=True)), max(times)
 
 
-def _unit(said: Mapping[str, Any], series: str) -> str:
-    """As flent writes it; files of before 2014 name none, and their series say it themselves."""
-    about = member(said, "SERIES_META")
+def _unit(document: Mapping[str, Any], series: str) -> str:
+    """Return the unit that flent writes; files of before 2014 name none, and their series imply it."""
+    about = member(document, "SERIES_META")
     if any(member(about, key).get("UNITS") for key in about):
         return str(member(about, series).get("UNITS") or "")
     return "ms" if series.startswith("Ping") else "Mbits/s" if _OLD_RATE.match(series) else ""
 
 
 def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
-    """Of what was sent (upload) and what came back (download), where both were; the whole has the times too."""
+    """Return the figures of upload and download, where both were there; the whole has the times too."""
     streams = [one for one in series if one.is_measured and one.unit in _SCALES]
     arrived = [one for one in streams if not _is_sent(one)]
     ways = {
@@ -255,7 +255,7 @@ def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
 
 
 def _is_sent(stream: _Series) -> bool:
-    """Whether its samples are what a client of UDP sent; the mean that the server reports at the end is what arrived (IperfCsvRunner)."""
+    """Return whether its samples are sent datagrams of a UDP client; the server's mean at the end is of arrivals (IperfCsvRunner)."""
     return stream.name.startswith("UDP") and not stream.has_total
 
 

@@ -1,4 +1,4 @@
-"""What pkt-gen and ipgen print as trials of ours: frames on one link as a sweep finds them, ipgen's own benchmark as `generation`."""
+"""Read the output of pkt-gen and ipgen as trials: frames on one link as of a sweep, ipgen's benchmark as `generation`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
-    """What a receiver took is of as many sizes as its reports say; its closing account is of all of them together."""
+    """Yield a receiver's frames by size, as its reports say; its closing account is of all sizes together."""
     doubts = [f"line {n} is like a report and cannot be read" for n in run.unread]
     doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if run.total is None else []
     doubts += [] if run.direction else ["nothing says whether it sent or received; it is taken for a sender"]
     sizes, mixed = pkt_gen_log.by_size(run.reports)
-    if len(sizes) < 2:  # noqa: PLR2004 -- one, or none is told
+    if len(sizes) < 2:  # noqa: PLR2004 -- one, or none is given
         size = (sizes[0].frame_bytes if sizes else None) or run.frame_bytes
         yield _sized(name, run, SizedReports(size, tuple(run.reports)), run.total, doubts)
         return
@@ -127,6 +127,6 @@ def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
 
 
 def _cell(name: str, tool: str, frame: int | None, seconds: float | None, **told: float | None) -> Cell:
-    params = {"frame_size": frame if frame is not None else "not told", "duration_s": seconds}
+    params = {"frame_size": frame if frame is not None else "not stated", "duration_s": seconds}
     params |= {key: value for key, value in told.items() if value is not None}
     return imported_cell(PurePath(name).stem, workload="sweep", tool=tool, params=params)

@@ -30,7 +30,7 @@ from dutlab.subject import Figures, back_of, joined
 from dutlab.units import BpsL1
 
 LINK = "a"
-"""What the one way of a file that names none is called here."""
+"""Name of the only direction of a file that names none."""
 BACK, BOTH = back_of(LINK), joined((LINK, back_of(LINK)))
 """Its way back, and both directions together."""
 _DETAIL = 400
@@ -39,7 +39,7 @@ _DETAIL = 400
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What a file may leave open and a user can say."""
+    """Options for what a file leaves open."""
 
     line_rate: BpsL1 | None = None
 
@@ -82,9 +82,9 @@ class AssumedUnit:
 
 @dataclass(frozen=True)
 class Imported:
-    """One measurement, as a trial of ours would have told it. `raw` is name → what is kept of it beside `measured.raw`.
+    """One measurement, in the form of a trial. `raw` maps names to what is kept of it in addition to `measured.raw`.
 
-    A path is read when it is kept: ten thousand files fit no memory.
+    A path is read when it is kept: ten thousand files do not fit into memory.
     """
 
     cell: Cell
@@ -96,22 +96,22 @@ class Imported:
     why: str = ""
     """Why it has no result; empty when it has one."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """As in a record. An importer leaves it empty: the user's line rate fills it, which each direction has (`a`, `a.back`)."""
+    """Ceilings as in a record. An importer leaves them empty: the user's line rate fills them, for each direction (`a`, `a.back`)."""
     apart: Mapping[str, str] = field(default_factory=dict)
-    """What is in the cell only where trials of one device differ in it (`told_apart`): hosts, and what a host chose by itself."""
+    """Settings that are in the cell only where trials of one device differ in them (`told_apart`): hosts, and choices of a host."""
     test_ids: Sequence[str] = ()
     """Names of the test of which the reports of both its ends have one in common, the surest first."""
     is_second: bool = False
-    """Whether it is the report of the end that has nothing more than the other's (`once_each`)."""
+    """True if it is the report of the end that has nothing more than the other's (`once_each`)."""
     datagram_bytes: float | None = None
     """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
     left_out: Sequence[LeftOut] = ()
-    """Of the whole file where it is the first of its trials, else of this trial."""
+    """Parts that were left out: of the whole file for the first of its trials, else of this trial."""
     assumed: Sequence[AssumedUnit] = ()
 
     @property
     def tables(self) -> dict[str, Sequence[Row]]:
-        """What a record keeps of the frame."""
+        """Tables that a record keeps of the import."""
         left_out: list[Row] = [{"what": o.what, "why": o.why.value, "count": o.count, "detail": o.detail} for o in self.left_out]
         assumed: list[Row] = [{"field": a.field, "unit": a.unit, "why": a.why} for a in self.assumed]
         return {name: rows for name, rows in ((LEFT_OUT, left_out), (ASSUMED, assumed)) if rows}
@@ -124,7 +124,7 @@ def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """The cell of a trial on one link; `device` stands for the mode. A number that nothing can be set to is not told."""
+    """Return the cell of a trial on one link, with `device` as its mode. Infinite and undefined numbers are left out."""
     return Cell(
         mode=device,
         factors={"mode": device},
@@ -136,11 +136,11 @@ def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, pa
 
 
 def _said(value: float | str | None) -> float | str | None:
-    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not told"
+    return value if not isinstance(value, int | float) or abs(value) <= LARGEST_NUMBER else "not stated"
 
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
-    """The same trials without second reports of tests whose first report has a result; their files are kept with those."""
+    """Return the trials without second reports of tests whose first report has a result; their files are kept with those."""
     first_of: dict[str, list[int]] = {}
     for n, trial in enumerate(trials):
         for test_id in () if trial.is_second or trial.why else trial.test_ids:
@@ -161,7 +161,7 @@ def once_each(trials: Sequence[Imported]) -> list[Imported]:
 
 
 def told_apart(trials: Sequence[Imported]) -> list[Imported]:
-    """The same trials: those of a device that were asked the same, but differ in `apart`, have that in their cells, and are no repeats.
+    """Separate trials of a device with the same request that differ in `apart`: put that into their cells, so that they are no repeats.
 
     Where all of a device agree it stays out: devices are compared also where each was reached at another address.
     """
@@ -194,7 +194,7 @@ def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
 
 
 def frame_words(trials: Iterable[Imported]) -> list[str]:
-    """What of the files is in no figure, and the units that were assumed: a sentence each, with the count of all files."""
+    """Return sentences on parts that are in no figure, and on assumed units, with the count over all files."""
     counts, details = Counter[tuple[str, Omission]](), dict[tuple[str, Omission], list[str]]()
     assumed = list[str]()
     for trial in trials:
@@ -210,7 +210,7 @@ def frame_words(trials: Iterable[Imported]) -> list[str]:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A moment that a file tells in seconds since the epoch; None for none, and for one that no clock has shown."""
+    """Return the time that a file gives in seconds since the epoch; None for none, and for an impossible one."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -218,7 +218,7 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def moment_in(text: object) -> datetime | None:
-    """The same of a moment in the words of ISO 8601; one without a zone is taken for UTC."""
+    """Return the time of a text in ISO 8601; one without a zone is taken for UTC."""
     try:
         found = datetime.fromisoformat(str(text))
         return moment((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())

@@ -64,7 +64,7 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
             found = read_data(kind, name, data, options)
         except InputError as error:
             faults.append(error)
-            cell = imported_cell(Path(name).stem, workload=IMPORTS[kind].workload, tool=kind, params={"frame_size": "not told"})
+            cell = imported_cell(Path(name).stem, workload=IMPORTS[kind].workload, tool=kind, params={"frame_size": "not stated"})
             found = [Imported(cell, Measured({}), why=error.what)]
         trials += [replace(found[0], raw={**found[0].raw, file_name(path.name): path}), *found[1:]]
     if len(faults) == 1 == len(paths):

@@ -23,7 +23,7 @@ _KEY = re.compile(r"(?P<key>.*?)\s*[:=]\s*(?P<value>.*)", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _REFERENCE = re.compile(r"%(?:%|\((?P<key>[^)]*)\)s|(?P<cut>\())")
 _DEEPEST = 10
-"""As many values may refer to one another (configparser.MAX_INTERPOLATION_DEPTH)."""
+"""Most levels of values that refer to one another (configparser.MAX_INTERPOLATION_DEPTH)."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
 
 
 def interpolated(sections: Mapping[str, IniSection], file: str) -> tuple[dict[str, IniSection], list[Fault]]:
-    """The same sections with their values expanded, and a fault for each value that refers to what is not there."""
+    """Return the sections with expanded values, and a fault for each value that refers to an unknown one."""
     faults: list[Fault] = []
     common = {e.key: e.value for e in sections[DEFAULTS].entries} if DEFAULTS in sections else {}
     out = {}

@@ -1,11 +1,11 @@
-"""What iperf 2 prints, for people or with `-y C`, of a client or a server, as trials of ours: TCP and UDP.
+"""Read the output of iperf 2, text or `-y C`, of a client or a server, as trials: TCP and UDP.
 
-A test is what was connected at once: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0 to the
-end is a stream's total, all others are its seconds. Of TCP a client counts what it wrote. Of UDP it counts what it sent, and the server's
-report has what came. Bytes are in powers of 1024, bits in powers of 1000 (iperf's src/stdio.c).
+A test is the connections of one time: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0 to the
+end is a stream's total, all others are its seconds. With TCP a client counts what it wrote. With UDP it counts what it sent, and the
+server's report has what arrived. Bytes are in powers of 1024, bits in powers of 1000 (iperf's src/stdio.c).
 
 `-y C` prints local or client address, remote address, id, interval, bytes and bits a second; of UDP also jitter, lost and total datagrams,
-which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total: then nothing tells which streams ran together.
+which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total: then it is not known which streams ran together.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Test:
     samples: list[_Sample] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     stream: int | None = None
-    """Its number where it is one of several of which nobody knows how they belong together."""
+    """Its number where it is one of several that cannot be grouped into tests."""
 
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
@@ -112,30 +112,30 @@ def _of_text(text: str) -> Iterator[_Test]:
             ports.add(connected["port"])
             answers = connected["port"] in listens
             test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
-        elif (found := _LINE.match(line)) and (sample := _sample(found, test)):
+        elif (match := _LINE.match(line)) and (sample := _sample(match, test)):
             test.samples.append(sample)
             test.protocol = "udp" if sample.jitter_ms is not None else test.protocol  # a text may lack its header
     if test.samples:
         yield test
 
 
-def _sample(found: re.Match[str], test: _Test) -> _Sample | None:
-    came, retries = _CAME.match(found["rest"]), _RETRIES.match(found["rest"])
-    stream = "SUM" if found["id"].startswith("SUM") else found["id"]
+def _sample(match: re.Match[str], test: _Test) -> _Sample | None:
+    came, retries = _CAME.match(match["rest"]), _RETRIES.match(match["rest"])
+    stream = "SUM" if match["id"].startswith("SUM") else match["id"]
     try:
         return _Sample(
             stream,
-            float(found["begin"]),
-            float(found["end"]),
-            float(found["rate"]) * (_BITS if found["what"] == "bits" else _BYTES)[found["prefix"]],
-            bool(found["back"]) or test.streams.get(stream, False),
+            float(match["begin"]),
+            float(match["end"]),
+            float(match["rate"]) * (_BITS if match["what"] == "bits" else _BYTES)[match["prefix"]],
+            bool(match["back"]) or test.streams.get(stream, False),
             float(came["jitter"]) if came and came["jitter"] else None,
             int(came["lost"]) if came else None,
             int(came["total"]) if came else None,
             int(retries[1]) if retries and test.protocol == "tcp" else None,
         )
     except ValueError:
-        test.doubts.append(f"a line cannot be read: {found[0][:60]}")
+        test.doubts.append(f"a line cannot be read: {match[0][:60]}")
         return None
 
 
@@ -190,7 +190,7 @@ def _csv_moment(text: str) -> datetime | None:
 
 
 def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
-    """Of each stream the lines from 0 that no longer one follows."""
+    """Yield the lines from 0 of each stream that no longer line follows."""
     for n, sample in enumerate(samples):
         later = next((s for s in samples[n + 1 :] if s.stream == sample.stream and (s.total is None) == (sample.total is None)), None)
         if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + _SHORTEST_S)):
@@ -198,7 +198,7 @@ def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
 
 
 def _ran_together(one: _Sample, other: _Sample) -> bool:
-    """Whether two totals are of one time; without any time, none are known to be."""
+    """Return whether two totals are of one time; without any time, none are known to be."""
     if one.ended is None or other.ended is None:
         return False
     begun = max(s.ended - timedelta(seconds=s.seconds) for s in (one, other) if s.ended is not None)

@@ -1,4 +1,4 @@
-"""What one end of a test of iperf3 reports, whatever the form; which tests are not repeats."""
+"""Report of one end of an iperf3 test, in any form; and the rule which tests are not repeats."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ SEVERAL_RATES = 1.1
 
 @dataclass(frozen=True)
 class Iperf3Report:
-    """Figures by our names, a row a second, and what was asked for as far as the report tells."""
+    """Figures by our names, a row for each second, and the request as far as the report has it."""
 
     figures: Mapping[str, Mapping[str, float]]
     """Place → figures, that of the whole test first."""
     asked: Mapping[str, Value]
     is_server: bool = False
     test_ids: tuple[str, ...] = ()
-    """As of `Imported`."""
+    """Test ids, as in `Imported`."""
     seconds: Sequence[Row] = ()
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
-    """What of the count of lost datagrams is below zero."""
+    """Reason for a count of lost datagrams below zero."""
     facts: Mapping[str, str] = field(default_factory=dict)
     omitted: int = 0
     """Seconds of the warm-up (-O)."""
@@ -55,7 +55,7 @@ def ids_of(cookie: object, ends: Sequence[tuple[object, object]]) -> tuple[str, 
 
 
 def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
-    """The same; where tests of UDP that do not say what rate was asked for sent at several, the rate in two digits is part of each."""
+    """Add the sent rate, in two digits, to tests of UDP that do not say the asked rate, where they sent at several rates."""
     open_ = {n: rate for n, r in enumerate(reports) if r.asked.get("rate_bps") is None and (rate := _sent_bps(r))}
     rates = sorted(open_.values())
     if all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
@@ -64,7 +64,7 @@ def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
 
 
 def _sent_bps(report: Iperf3Report) -> float | None:
-    """Of UDP: a server knows what came, and what share that is."""
+    """Return the sent rate of UDP: a server knows what arrived, and what share that is."""
     if report.asked.get("protocol") != "udp":
         return None
     whole = next(iter(report.figures.values()))

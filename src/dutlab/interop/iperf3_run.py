@@ -34,11 +34,11 @@ from dutlab.units import si
 
 _FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
 _TEXT_OF_SERVER = "Server JSON output:"
-"""What `--get-server-output` prints before a report of the same test."""
+"""Line that `--get-server-output` prints before a report of the same test."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
+    """Read the file `name`, a trial for each test. The device is called as the file, without its ending. Raises InputError."""
     del options
     try:
         reports, faults, around = _reports(data)
@@ -116,7 +116,7 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
 
 
 def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report:
-    """Of one object as `-J` prints it. Raises UnreadableError."""
+    """Read one object of `-J`. Raises UnreadableError."""
     start, end = member(document, "start"), member(document, "end")
     test, is_server = member(start, "test_start"), "accepted_connection" in start
     error = str(document.get("error") or "")
@@ -162,7 +162,7 @@ _ALSO = {
     "tos": "tos",
     "window_bytes": "sock_bufsize",
 }
-"""What else makes a test, where it was asked for: our name → iperf3's."""
+"""Other settings of a test, where they were asked for: our name → iperf3's."""
 
 
 def _results(document: Mapping[str, Any], repairs: Sequence[str]) -> tuple[dict[str, Iperf3Result], list[str]]:
@@ -195,7 +195,7 @@ def _apart(start: Mapping[str, Any], end: Mapping[str, Any], *, is_server: bool)
 
 
 def _row(interval: Iperf3Interval, way: str, result: Iperf3Result, *, is_both: bool) -> Row:
-    """Of UDP at its sender the rate is that of datagrams sent, of which some were lost."""
+    """Return the row of an interval. For a UDP sender the rate is that of datagrams sent, of which some were lost."""
     rate = "sent_bps" if interval.of_sender and result.jitter_ns is not None else "goodput_bps"
     row: Row = {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
     return {**row, "direction": LINK if way == FORWARD else BACK} if is_both else row
@@ -219,7 +219,7 @@ class _Stream:
         self._ended: list[tuple[dict[str, Any], list[str]]] = []
 
     def takes(self, piece: JsonPiece) -> bool:
-        """Whether the piece is an event, or a line between events that is none."""
+        """Return whether the piece is an event, or another line between events."""
         document = piece.document
         if document is None:
             if self._whole is None or not (piece.fault or not reports_of(piece.text)[0]):

@@ -1,8 +1,8 @@
-"""What iperf3 prints for people, of a client or of a server, as reports: of Linux, the BSDs and Windows, of one stream and of several.
+"""Read iperf3's text, of a client or a server, as reports: from Linux, the BSDs and Windows, of one stream and of several.
 
-What differs between versions and systems is read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not tell them
-(Windows), UDP before 3.2, whose summary names no receiver and has the rate that was sent. Servers before 3.2 print 0 for the other side,
-which they do not know. `-V` tells what was asked for, and so does the command where a terminal has it. Lines may begin with a time
+Differences between versions and systems are read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not report them
+(Windows), UDP before 3.2, whose summary names no receiver and has the sent rate. Servers before 3.2 print 0 for the other side,
+which they do not know. `-V` prints the request; the command line, where the text has it, gives it too. Lines may begin with a time
 (`--timestamps`). A record holds rates as they were printed, in three digits.
 """
 
@@ -55,7 +55,7 @@ _OPTIONS = {
 }  # fmt: skip
 _POWERS = "_kmgt"
 _MEGABIT_A_SECOND = 1048576
-"""What UDP sends where `-b` is not said (iperf.h, UDP_RATE)."""
+"""Rate of UDP without `-b` (iperf.h, UDP_RATE)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
 
 
 def _further(text: str) -> Iterator[int]:
-    """Where tests begin of which only lines are left, without what iperf3 says before: behind the sums of another test."""
+    """Yield where tests begin of which only lines are left, without iperf3's introduction: after the sums of another test."""
     sums, end = set[tuple[str, str, str]](), 0
     for line in lines_of(text):
         own, head = (line.stream, line.role, line.side), text.find("[ ID]", end, line.at)
@@ -110,7 +110,7 @@ def _further(text: str) -> Iterator[int]:
 
 
 def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None) -> Iperf3Report:
-    lines, said = list(lines_of(text)), {name: found[1] for name, form in _SAID.items() if (found := form.search(text))}
+    lines, said = list(lines_of(text)), {name: match[1] for name, form in _SAID.items() if (match := form.search(text))}
     is_server = "Accepted connection from " in text
     if error is not None and not _is_cut_short(error):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
@@ -182,7 +182,7 @@ class _Way:
             raise UnreadableError(why)
         one_line_sent = came is None and last.bps > 0
         if self._is_server and (one_line_sent or (came is not None and came.bps == 0 and sent is not None and sent.bps > 0)):
-            raise UnreadableError("it is of a server that sent, which is not told what was received; use the client's output")
+            raise UnreadableError("it is of a server that sent, which does not know what was received; use the client's output")
         lost = max(0, last.counted_lost)
         loss = lost / last.datagrams if last.datagrams else None
         if came is not None:
@@ -191,7 +191,7 @@ class _Way:
                 found["sent_bps"] = sent.bps
         elif last.bps == 0 and last.datagrams > lost:  # before 3.2, a server that received
             found = {"goodput_bps": self._mean()}
-        else:  # before 3.2, the one line of UDP has the rate that was sent, and what the receiver told of datagrams
+        else:  # before 3.2, the one line of UDP has the sent rate, and the receiver's count of datagrams
             found = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
         if sent is not None and sent.retransmits is not None:
             found["retransmits"] = float(sent.retransmits)
@@ -212,7 +212,7 @@ class _Way:
         return [_row(to_s, of, sent=of_udp and of[0].datagrams is None) for to_s, of in groups.items() if whole or len(of) == self._streams]
 
     def _total(self, lines: Sequence[TextLine]) -> _Total | None:
-        """Of the line of the sum, or else of those of all streams."""
+        """Return the total of the sum's line, or else of those of all streams."""
         whole = [line for line in lines if line.stream == SUM][-1:]
         if not whole:
             whole = list({line.stream: line for line in lines}.values())
@@ -262,12 +262,12 @@ def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bo
 
 
 def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
-    """What was asked for: by the command, and better by `-V`."""
+    """Return the request: by the command, and better by `-V`."""
     asked: dict[str, Value] = {k: v for k, v in options.items() if k != "congestion"}
-    if found := _VERBOSE.search(text):
+    if match := _VERBOSE.search(text):
         asked |= {
-            "protocol": found["protocol"].lower(), "streams": int(found["streams"]), "length_bytes": int(found["length"]),
-            "omit_s": int(found["omit"]), "duration_s": int(found["seconds"]),
+            "protocol": match["protocol"].lower(), "streams": int(match["streams"]), "length_bytes": int(match["length"]),
+            "omit_s": int(match["omit"]), "duration_s": int(match["seconds"]),
         }  # fmt: skip
     if rate := float(said.get("rate", 0)):
         asked["rate_bps"] = rate
@@ -275,7 +275,7 @@ def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -
 
 
 def _options(command: str) -> dict[str, Value]:
-    """Of a command what makes the test, `-b 1G` and `-b1G` alike."""
+    """Return the settings in a command, `-b 1G` and `-b1G` alike."""
     words, found = command.split(), dict[str, Value]()
     for n, word in enumerate(words):
         name, is_long, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])

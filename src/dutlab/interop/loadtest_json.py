@@ -52,7 +52,7 @@ class LoadtestSample:
 
 @dataclass(frozen=True)
 class LoadtestFile:
-    """What such a file says. Durations in seconds, `rampup_target` in percent of line rate."""
+    """Contents of such a file. Durations in seconds, `rampup_target` in percent of line rate."""
 
     warmup_mult: str
     warmup_duration: float
@@ -65,7 +65,7 @@ class LoadtestFile:
 
     @property
     def profile(self) -> str:
-        """As the graphs call it: `imix`, `64B`, else the file's name without `.py`."""
+        """Name in the graphs: `imix`, `64B`, else the file's name without `.py`."""
         name = self.profile_file.rsplit("/", 1)[-1]
         return "64B" if name == _PROFILES["64"] else name.removesuffix(".py")
 
@@ -102,12 +102,12 @@ def to_bytes(of: LoadtestFile) -> bytes:
 
 
 def from_bytes(data: bytes, name: str) -> LoadtestFile:
-    """What a file called `name` says. Raises InputError with all that is wrong with it, to a limit."""
+    """Read the file `name`. Raises InputError with all faults, up to a limit."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as e:
         raise _refused(name, [f"not JSON: {e}"]) from e
-    parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("vars", "stats")}
+    parts = {key: document.get(key) if isinstance(document, dict) else None for key in ("vars", "stats")}
     faults = [f"{key}: missing, or no object" for key, value in parts.items() if not isinstance(value, dict)]
     said, stats = (value if isinstance(value, dict) else {} for value in parts.values())
     if not faults:

@@ -17,7 +17,7 @@ from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name` as a trial: its name without `.json` stands for the device. Raises InputError."""
+    """Read the file `name` as a trial. The device is called as the file, without `.json`. Raises InputError."""
     of = from_bytes(data, name)
     ramp = _ramp(of, options)
     directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {BACK: _seconds(of, 1, ramp.line)})
@@ -88,7 +88,7 @@ def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
     try:
         warmup = parse_pps(of.warmup_mult)
     except ValueError:
-        warmup = Pps(0.0)  # a share, or bits: it is told in the file's own words, and nothing follows from it here
+        warmup = Pps(0.0)  # a share, or bits: it stays in the file's words, and nothing is computed from it here
     return RampRequest(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, said)
 
 
@@ -106,7 +106,7 @@ def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]
 
 
 def _cut(of: LoadtestFile) -> str:
-    """Where the file ends before its ramp could: how far it goes; empty for a whole ramp."""
+    """Return where the file ends before its ramp could; empty for a whole ramp."""
     asked, told = of.warmup_duration + of.rampup_duration, _instants(of)[-1]
     return "" if told >= asked - _LATE_S else f"the file ends {told:.0f} s into a ramp that was to last {asked:.0f} s"
 

@@ -1,8 +1,8 @@
-"""Files of one measurement a line, as people keep them for ministat(1), as trials of ours: each line is a repeat.
+"""Read files with one measurement per line, as people keep them for ministat(1), as trials: each line is a repeat.
 
     2.25 Gbits/sec              329 MBytes   276 Mbits/sec              144
 
-The file's name stands for the device, or that of its folder where the file is called `output` as others are. So are the results in
+The device is called as the file, or as its folder where several files are called `output`, as in the results of
 github.com/freebsd-net/netperf. Of several columns the one with the unit of a rate counts, else the first, as ministat has it. A number
 without a unit stays one: the figure `value`.
 """
@@ -59,8 +59,8 @@ def _measured(line: str) -> tuple[str, float]:
 
 def _figure(unit: str) -> tuple[str, float] | None:
     """`goodput_bps` and 10⁹ of `Gbits/sec`; None of what a rate has not."""
-    found = _UNIT.fullmatch(unit.rstrip("."))
-    if found is None:
+    match = _UNIT.fullmatch(unit.rstrip("."))
+    if match is None:
         return None
-    scale = _SCALES[found[1].lower()]
-    return ("received_pps", scale) if found[4] else ("goodput_bps", scale * (8 if found[3] else 1))
+    scale = _SCALES[match[1].lower()]
+    return ("received_pps", scale) if match[4] else ("goodput_bps", scale * (8 if match[3] else 1))

@@ -1,7 +1,7 @@
-"""The JSON of TRex's own search, `ndr --stl … -o json` (ndr_bench.py), as a trial of ours: {"results": {…}, "config": {…}}.
+"""Read the JSON of TRex's search, `ndr --stl … -o json` (ndr_bench.py), as a trial: {"results": {…}, "config": {…}}.
 
 What is known of it (ndr_bench.py of v3.08): its rates are of the last run that met its goal, all transmitting ports together, counters
-read while frames are on their way; its goal is a drop rate of 0.1 % unless it was told another, not zero; `tx_bps` is L2 with FCS,
+read while frames are on their way; its goal is a drop rate of 0.1 % unless another was set, not zero; `tx_bps` is L2 with FCS,
 latencies are in µs. The file names no frame size; bits divided by frames give it. `-o json` prints the text as Python would, in quotes
 and in pieces.
 """
@@ -24,7 +24,7 @@ _REMEDY = "import what `ndr --stl … -o json` gives"
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`: its name without ending stands for the device. Raises InputError."""
+    """Read the file `name`. The device is called as the file, without its ending. Raises InputError."""
     del options
     try:
         document, repairs = read_cut_object(_text(data))
@@ -37,7 +37,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     frame = _frame(found)
     duration = number(config, "iteration_duration")  # twice what was asked, which is what a run lasts (NdrBenchConfig.__init__)
     params: dict[str, str | float | int | None] = {
-        "frame_size": "not told" if frame is None else frame,
+        "frame_size": "not stated" if frame is None else frame,
         "directions": "both" if config.get("bi_dir") is True else "forward",
         "duration_s": None if duration is None else duration / 2,
         "loss_percent": number(config, "pdr"),
@@ -62,20 +62,20 @@ def _text(data: bytes) -> bytes:
         return data
 
 
-def _figures(found: Mapping[str, Any]) -> dict[str, float]:
-    drop, full = number(found, "drop_rate_percentage"), number(found, "queue_full_percentage")
+def _figures(document: Mapping[str, Any]) -> dict[str, float]:
+    drop, full = number(document, "drop_rate_percentage"), number(document, "queue_full_percentage")
     known = {
-        "offered_pps": number(found, "tx_pps"),
-        "received_pps": number(found, "rx_pps"),
-        "offered_bps_l1": number(found, "total_tx_L1"),
-        "received_bps_l1": number(found, "total_rx_L1"),
-        "offered_bps_l2": number(found, "tx_bps"),
-        "received_bps_l2": number(found, "rx_bps"),
+        "offered_pps": number(document, "tx_pps"),
+        "received_pps": number(document, "rx_pps"),
+        "offered_bps_l1": number(document, "total_tx_L1"),
+        "received_bps_l1": number(document, "total_rx_L1"),
+        "offered_bps_l2": number(document, "tx_bps"),
+        "received_bps_l2": number(document, "rx_bps"),
         "loss_ratio": None if drop is None else drop / 100,
         "queue_full_ratio": None if full is None else full / 100,
-        "generator_cpu_percent": number(found, "cpu_util"),
+        "generator_cpu_percent": number(document, "cpu_util"),
     }
-    groups = [of for of in member(found, "latency").values() if isinstance(of, Mapping)]
+    groups = [of for of in member(document, "latency").values() if isinstance(of, Mapping)]
     for word, of_all, key in (("min", min, "total_min"), ("max", max, "total_max")):
         values = [value for of in groups if (value := number(of, key)) is not None]
         known[f"latency_{word}_ns"] = of_all(values) * 1e3 if values else None
@@ -84,18 +84,18 @@ def _figures(found: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _frame(found: Mapping[str, Any]) -> int | None:
+def _frame(document: Mapping[str, Any]) -> int | None:
     """Bytes of the average frame with FCS."""
-    bits, frames = number(found, "tx_bps"), number(found, "tx_pps")
+    bits, frames = number(document, "tx_bps"), number(document, "tx_pps")
     return round(bits / 8 / frames) if bits and frames else None
 
 
-def _notes(found: Mapping[str, Any], config: Mapping[str, Any], frame: int | None) -> list[str]:
-    goal, of_max = number(config, "pdr"), number(found, "rate_p")
+def _notes(document: Mapping[str, Any], config: Mapping[str, Any], frame: int | None) -> list[str]:
+    goal, of_max = number(config, "pdr"), number(document, "rate_p")
     allowed = "0.1 (its default)" if goal is None else f"{goal:g}"
     notes = [f"ndr_bench allowed {allowed} % loss, and read its counters while frames were on their way"]
     notes += [] if of_max is None else [f"found at {of_max:.2f} % of the most that it could send"]
-    tried, most = number(found, "total_iterations"), number(config, "max_iterations")
+    tried, most = number(document, "total_iterations"), number(config, "max_iterations")
     if tried is not None and tried == most:
         notes.append(f"it stopped after {tried:g} runs, the most that it was allowed: the limit may lie higher")
     notes += [] if frame is None else ["frame size: bits sent by frames sent, so that of a mix is its average"]

@@ -1,4 +1,4 @@
-"""What netperf prints, for people or as omni output, as trials of ours."""
+"""Read netperf's text or omni output as trials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dutlab.tools.netperf_text import NetperfTest, bare_tests_of, tests_of
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`, a trial a test: its name without ending stands for the device. Raises InputError."""
+    """Read the file `name`, a trial for each test. The device is called as the file, without its ending. Raises InputError."""
     del options
     text = data.decode("utf-8", "replace").replace("\r", "")
     tests = tests_of(text) or bare_tests_of(text)

@@ -147,7 +147,7 @@ def _delays(path: str, part: str) -> list[TableField]:
 
 
 def _bound(name: str) -> list[TableField]:
-    """Of a search: the load that was found, of all ports together."""
+    """Return the fields of a search: the load that was found, of all ports together."""
     return [
         TableField(f"{name}.rate_pps", f"{name}/lower_pps"),
         TableField(f"{name}.rate_bps", f"{name}/lower_bps_l1"),
@@ -157,7 +157,7 @@ def _bound(name: str) -> list[TableField]:
 
 
 def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
-    """Where a search found nothing all its fields are 0."""
+    """Return the derived values. Where a search found nothing all its fields are 0."""
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
     kept = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
     paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")

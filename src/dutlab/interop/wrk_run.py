@@ -1,7 +1,7 @@
-"""What wrk prints, as a trial of ours: requests a second, bytes a second, latency, what failed.
+"""Read the output of wrk as a trial: requests a second, bytes a second, latency, failures.
 
 Sizes are in powers of 1024, counts in powers of 1000, times in us, ms, s, m or h (src/units.c). Transfer counts what was read from the
-sockets, heads included. A latency has the deviation beside it, which has no measure here.
+sockets, heads included. Each latency has a deviation, which has no measure here.
 """
 
 from __future__ import annotations

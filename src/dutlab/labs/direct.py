@@ -37,7 +37,7 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
     testbed = direct_testbed(lab.testbed)
     machine, hosts, cabled = LocalHost("lab"), lab.hosts(), _cabled(testbed)
     if apart := [name for name in cabled if name in description(lab.testbed.lab or "").settings.guests]:
-        raise LabError(f"lab {lab.label}: {', '.join(apart)} has a kernel of its own: no cable leads from there past the DUT to the sink")
+        raise LabError(f"lab {lab.label}: {', '.join(apart)} has its own kernel: no cable leads from there past the DUT to the sink")
     async with closing(*hosts.values()), ended_by(lambda: _remove(machine, lab, testbed)):
         try:
             await _remove(machine, lab, testbed)
@@ -54,7 +54,7 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
 
 
 def direct_testbed(testbed: Testbed) -> Testbed:
-    """The same with every link through the DUT from source straight to sink, over ports and networks of its own."""
+    """Return the testbed with every link from source straight to sink, past the DUT, over other ports and networks."""
     links = {name: _direct(link, number) for number, (name, link) in enumerate(testbed.through_dut().links.items())}
     return testbed.model_copy(update={"links": links})
 
@@ -132,6 +132,6 @@ async def _threads(lab: Lab, testbed: Testbed, hosts: Mapping[str, Host]) -> Non
 
 
 async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:
-    """Of a process that was killed something may be left; where nothing is, this does nothing."""
+    """Remove what a killed process may have left; do nothing where nothing is."""
     for link in testbed.links.values():
         await machine.run(["ip", "-n", lab.namespaces[link.source.host], "link", "del", "dev", link.source.interface], check=False)

@@ -33,7 +33,7 @@ _REMEDY = "drives of a lab need root of the machine itself, loop devices, and th
 
 
 def folder_of(label: str) -> Path:
-    """Where the files of a lab's drives lie; beside them a link for each drive, as udev makes them in /dev/disk/by-id."""
+    """Folder of the files of a lab's drives, with a link for each drive, as udev makes them in /dev/disk/by-id."""
     return Path(PLACE) / f"dutlab-drives-{label}"
 
 

@@ -1,4 +1,4 @@
-"""A host of a lab that has a kernel of its own: user-mode Linux (uml.py) or Debian's kernel in QEMU (qemu.py).
+"""A host of a lab with its own kernel: user-mode Linux (uml.py) or Debian's kernel in QEMU (qemu.py).
 
 Its root is the machine's own file system, read-only, so it has the programs that the machine has. It runs inside the network namespace of
 its host and is reached over ssh through a tap there; its other ports are those of the namespace, by the same names, and the namespace
@@ -28,7 +28,7 @@ from dutlab.labs import guest_power, sshd
 from dutlab.spec.drives import DriveSpec
 
 PROGRAMS = (Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
-"""What any of them takes, beside the programs of its kernel."""
+"""Programs that any of them needs, in addition to those of its kernel."""
 UML, QEMU = "linux.uml", "qemu-system-x86_64"
 """The programs that such kernels are, or run in."""
 GROUP = "/sys/fs/cgroup/programs"
@@ -38,7 +38,7 @@ _PAUSE_S = 0.05
 """The longest that it may take until it is reached: 3 s on an idle machine."""
 TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
 _LAST_WORDS = ("Kernel panic", "Out of memory")
-"""How lines of a kernel begin that say why it ends; the first kind found counts."""
+"""Beginnings of lines in which a kernel says why it ends; the first kind found counts."""
 _OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-raid", "btrfs", "dm-delay", "dm-flakey", "sd_mod")
 _OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
 """Modules that no program asks for by name when it wants what they do."""
@@ -81,7 +81,7 @@ def door(role: str, namespace: str) -> sshd.Door:
 
 @dataclass(frozen=True)
 class Guest:
-    """What it is to be."""
+    """Description of a guest."""
 
     label: str
     """Label of its lab."""
@@ -96,7 +96,7 @@ class Guest:
     """CPUs of this machine on which its one core runs."""
     nice: int
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
-    """What its ports are, in QEMU."""
+    """Kind of its ports, in QEMU."""
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ class Guest:
 
 @dataclass(frozen=True)
 class InitWords:
-    """What its first program does in the words of its kernel."""
+    """Commands of its first program, in the words of its kernel."""
 
     modules: Path
     """The folder of the kernel's modules."""
@@ -125,10 +125,10 @@ class Kernel(Protocol):
 
     @property
     def programs(self) -> Sequence[Program]:
-        """What this machine needs for it."""
+        """Programs of this machine that it needs."""
 
     def insist_on_parts(self) -> None:
-        """Looks for what it needs beside programs. Raises LabError."""
+        """Look for what it needs other than programs. Raises LabError."""
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
         """For its first program; `folder` is the lab's own."""
@@ -171,7 +171,7 @@ async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
 
 
 def console(folder: Path, role: str) -> Path:
-    """What its kernel says."""
+    """Return the path of its kernel's console."""
     return folder / f"console-{role}"
 
 
@@ -180,7 +180,7 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
 
     `mark` is a word of the command line of both. Raises HostError.
     """
-    # In a session of its own before it is started: whatever is in a command's group when that ends is killed.
+    # In a new session before it is started: whatever is in a command's group when that ends is killed.
     said = shlex.quote(str(console(folder, guest.role)))
     # Where the kernel shares CPUs by session first (sched(7), autogroup), a priority counts among the processes of one session only.
     start = f"echo {guest.nice} 2>/dev/null >/proc/self/autogroup; {script} </dev/null >{said} 2>&1 & echo $!"
@@ -194,11 +194,11 @@ def end_of(folder: Path, role: str) -> str:
     """Why the kernel of an ended guest did, as its console says; `folder` is the lab's own."""
     said = last_words(console(folder, role))
     found = [re.findall(rf"^(?:\[ *\d+\.\d+\] )?({words}.*)$", said, re.MULTILINE) for words in _LAST_WORDS]
-    return next((lines[-1].strip() for lines in found if lines), "nobody knows why")
+    return next((lines[-1].strip() for lines in found if lines), "the reason is not known")
 
 
 def is_kernel(pid: int) -> bool:
-    """Whether this process is the kernel of a guest."""
+    """Return whether this process is the kernel of a guest."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().startswith((UML.encode(), QEMU.encode()))
     except OSError:  # ended meanwhile

@@ -1,4 +1,4 @@
-"""The power of a guest: a script beside its keys that starts its kernel, kills it as who pulls a plug does, and says which it is.
+"""The power of a guest: a script next to its keys that starts its kernel, kills it as pulling a plug would, and says which it is.
 
 A lab names the script as the `power:` of its guests, so `dutlab power`, phases that are off, resets and undo steps switch them as they
 switch any other host.
@@ -67,7 +67,7 @@ def kernel(folder: Path, role: str) -> int | None:
 
 
 def runs(pid: int) -> bool:
-    """Whether this process has not ended. Its command line would not say: that is empty too while it becomes a program."""
+    """Return whether this process has not ended. Its command line would not show it: that is empty too while it becomes a program."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -76,7 +76,7 @@ def runs(pid: int) -> bool:
 
 
 def is_off(folder: Path, role: str) -> bool:
-    """Whether it was switched off, and did not end by itself."""
+    """Return whether it was switched off, and did not end by itself."""
     return (folder / f"off-{role}").exists()
 
 
@@ -93,5 +93,5 @@ def _power(folder: Path, role: str) -> CommandPower:
 
 
 def script(folder: Path, role: str) -> Path:
-    """Where the script lies."""
+    """Return the path of the script."""
     return folder / f"power-{role}"

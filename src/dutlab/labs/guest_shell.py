@@ -15,7 +15,7 @@ from dutlab.labs.lost_guests import Guests, LabGone, said_of
 
 _LOOK_S = 0.5
 _SSH_FAILED = 255
-"""What ssh(1) ends with when the connection failed; a command may too."""
+"""Status of ssh(1) when the connection failed; a command may have it too."""
 _ENDS_S = 5.0
 
 
@@ -44,7 +44,7 @@ def run(label: str, role: str, words: Sequence[str], folder: Path) -> int:
 
 
 def _end(shell: subprocess.Popen[bytes]) -> None:
-    """By SIGTERM, after which ssh gives the terminal back as it was."""
+    """End it by SIGTERM, after which ssh gives the terminal back as it was."""
     shell.terminate()
     try:
         shell.wait(_ENDS_S)

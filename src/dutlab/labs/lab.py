@@ -31,12 +31,12 @@ _LAST_CALL_S = 0.1
 _MANAGEMENT = IPv4Network("198.51.100.0/24")
 """TEST-NET-2 of RFC 5737: no network that anybody routes, and none of the links."""
 PRIORITY = -10
-"""By how much a lab goes before other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
+"""Priority of a lab over other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
 _PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
-"""What this machine needs for a lab, by how its hosts are reached."""
+"""Programs of this machine for a lab, by how its hosts are reached."""
 _KERNELS: Mapping[str, guest.Kernel] = {"uml": UserMode(), "qemu": Qemu()}
-"""What guests may be, by their lab's word for it."""
+"""Kinds of guests, by their lab's word for it."""
 
 
 @dataclass(frozen=True)
@@ -46,41 +46,41 @@ class Lab:
     label: str
     testbed: Testbed
     cpus: Mapping[str, tuple[int, ...]]
-    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads. A guest is left out: it has one of its own."""
+    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads. A guest is left out: it has its own processor."""
     watch_cpu: int | None
-    """Where sensors run: not on the generator's core where there is another."""
+    """Core of the sensors: not the generator's where there is another."""
     namespaces: Mapping[str, str]
     layout: str
     since_s: float = 0.0
     """When it was built, in seconds since the epoch."""
     notes: tuple[str, ...] = ()
-    """What is not as described, in words for the user."""
+    """Differences from the description, in words for the user."""
     napi_threads: tuple[int, ...] = ()
     """Process numbers of the kernel threads that serve its ports."""
     nice: int = 0
-    """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
+    """Priority of its programs and NAPI threads over other work (nice(1)); 0: none."""
     group: Path | None = None
     """The control group in which its programs run; None where it has no drives."""
     ssh_config: Path | None = None
-    """By which hosts are reached over ssh, each under its name; None where none is."""
+    """Configuration by which hosts are reached over ssh, each under its name; None where none is."""
     over_ssh: frozenset[str] = frozenset()
     """The hosts that are; the namespaces of the others are entered."""
     guests: frozenset[str] = frozenset()
-    """The hosts that have a kernel of their own: a program of this machine, where what it uses and waits for is accounted."""
+    """The hosts with their own kernel: each is a program of this machine, where its use of the CPU is accounted."""
     backend: Literal["auto", "af_packet"] = "auto"
-    """How the engine takes its ports: the kernel of a guest lets it load no program that counts frames."""
+    """Back end of the engine on its ports: the kernel of a guest lets it load no program that counts frames."""
 
     @property
     def ends_here(self) -> bool:
-        """Whether what sends and receives runs on this machine: a DUT may have a kernel of its own."""
+        """True if sender and receiver run on this machine; a DUT may have its own kernel."""
         return not self.over_ssh & set(self.testbed.ends)
 
     def inside(self, host: str) -> tuple[str, ...]:
-        """What goes before a command on this machine so that it runs on `host`; it has no ssh in between. Raises KeyError."""
+        """Return the prefix of a command on this machine that runs on `host`, without ssh in between. Raises KeyError."""
         return ("ip", "netns", "exec", self.namespaces[host])
 
     async def machine(self, host: str, name: str, log: CommandLog | None = None) -> Host:
-        """`host` under another name, as a machine of its own: what runs there ends with it. Raises KeyError, HostError."""
+        """`host` under another name, as a separate machine: its processes end with it. Raises KeyError, HostError."""
         if host in self.over_ssh:
             return self._far(host, name, log)
         return await NetnsMachine.open(name, self.namespaces[host], log)
@@ -96,7 +96,7 @@ class Lab:
         return tuple(pid for pid in started if pid is not None and guest.is_kernel(pid))
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
-        """Name → host, made anew at each call."""
+        """Name → host, new objects at each call."""
         near = {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
         return {**near, **{role: self._far(role, role, log) for role in self.namespaces if role in self.over_ssh}}
 
@@ -109,7 +109,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class StandingLab:
-    """What a state file says, and whether it still holds."""
+    """A lab by its state file, and whether it is still up."""
 
     label: str
     lab: str
@@ -150,7 +150,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
 
 
 def programs(name: str) -> tuple[Program, ...]:
-    """What this machine must have to build the lab `name`."""
+    """Return the programs that this machine needs to build the lab `name`."""
     plan = description(name)
     guests = (SSHD, *guest.PROGRAMS, *_KERNELS[plan.settings.kernel].programs) if plan.settings.guests else ()
     loops = (drives.LOSETUP,) if plan.testbed.drives and not guests else ()
@@ -254,7 +254,7 @@ def standing() -> list[StandingLab]:
 
 
 def _state(folder: StateFolder, label: str) -> LabState | None:
-    """What is known of a lab; of one whose state file was removed, that its namespaces exist. None when there is nothing of it."""
+    """Return what is known of a lab; without its state file, that its namespaces exist. None when there is nothing of it."""
     if (state := folder.read(label)) is not None:
         return state
     left = LabState.unknown(label)
@@ -326,7 +326,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
 
 
 async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
-    """The hosts with a kernel of their own; returns notes. Raises LabError, HostError."""
+    """Boot the hosts with their own kernel; return notes. Raises LabError, HostError."""
     ours = {role: state.namespaces[role] for role in plan.settings.guests}
     doors = [guest.door(role, namespace) for role, namespace in ours.items()]
     await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
@@ -350,7 +350,7 @@ async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> l
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:
-    """An ssh server in the namespace of each role, reached from the conductor's over a link of its own. Raises HostError, LabError."""
+    """An ssh server in the namespace of each role, reached from the conductor's over a separate link. Raises HostError, LabError."""
     far = state.namespaces[CONDUCTOR]
     ours = {role: IPv4Interface((_MANAGEMENT[4 * i + 2], 30)) for i, role in enumerate(r for r in state.namespaces if r != CONDUCTOR)}
     theirs = {f"m-{role}": IPv4Interface((address.ip - 1, 30)) for role, address in ours.items()}

@@ -24,7 +24,7 @@ class LabGone(LabError):
 
 @dataclass(frozen=True)
 class LastWords:
-    """What the console of a guest showed before it was lost."""
+    """Last lines of a guest's console before it was lost."""
 
     why: str
     """Why its kernel ended, where it says so."""
@@ -34,18 +34,18 @@ class LastWords:
 
 @dataclass(frozen=True)
 class Guests:
-    """The hosts of one lab that have a kernel of their own."""
+    """The hosts of one lab with their own kernel."""
 
     roles: frozenset[str]
     folder: Path
     """The lab's own."""
 
     def ended(self) -> list[str]:
-        """Those whose kernel runs no more although nobody switched it off. A look at one file of /proc for each."""
+        """Return those whose kernel has ended although it was not switched off. A look at one file of /proc for each."""
         return [role for role in sorted(self.roles) if not guest_power.is_off(self.folder, role) and self._has_ended(role)]
 
     def listens(self, role: str) -> bool:
-        """Whether it should answer: it is neither off nor still booting."""
+        """Return whether it should answer: it is neither off nor still booting."""
         return not guest_power.is_off(self.folder, role) and (self.folder / f"{role}.pid").exists()
 
     def last_words(self, role: str) -> LastWords:

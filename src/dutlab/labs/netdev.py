@@ -1,4 +1,4 @@
-"""Which threads serve the ports of a network namespace, as the kernel's netlink family `netdev` answers it.
+"""Threads that serve the ports of a network namespace, from the kernel's netlink family `netdev`.
 
 Messages: Documentation/netlink/specs/netdev.yaml (`napi-get`) and include/uapi/linux/netdev.h, genetlink.h. Linux 6.8 and newer.
 """
@@ -31,7 +31,7 @@ def napi_pids(namespace: Path) -> frozenset[int] | None:
     """
     found: list[frozenset[int]] = []
 
-    def ask() -> None:  # in a thread of its own, since a thread that has entered a namespace stays there
+    def ask() -> None:  # in a separate thread, since a thread that has entered a namespace stays there
         try:
             fd = os.open(namespace, os.O_RDONLY)
             try:

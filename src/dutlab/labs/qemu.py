@@ -22,7 +22,7 @@ from dutlab.labs.guest import BOOTS_S, QEMU, TAP, Guest, InitWords, reached, sta
 from dutlab.labs.state import StateFolder
 
 _SERVERS = (Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd"))
-"""Where Debian 12 has the server of virtiofs (package qemu-system-common), and where later ones do (package virtiofsd)."""
+"""Paths of virtiofsd: of Debian 12 (package qemu-system-common), and of later ones (package virtiofsd)."""
 MEMORY_MB = 512
 _KVM = Path("/dev/kvm")
 _KVM_BOOTS_S = 20.0
@@ -31,9 +31,9 @@ _EARLY = ("virtio_pci", "virtiofs", "virtio_net", "vmxnet3", "pvpanic-pci")
 """Modules that it needs before it has its root."""
 _DEVICES = {"virtio-net": "virtio-net-pci", "vmxnet3": "vmxnet3"}
 _QUEUE_FRAMES = 1000
-"""What each tap holds for it: as the queues of the other ports (recipe.QUEUE_FRAMES)."""
+"""Queue of each tap, as of the other ports (recipe.QUEUE_FRAMES)."""
 _TAG = "machine"
-# Of what is mounted now, read-only for this one server but for the lab's folder. The server locks itself in a /run of its own.
+# Of what is mounted now, read-only for this one server but for the lab's folder. The server has its own /run.
 _SERVE = """mount --bind {folder} /mnt || exit
 while read -r _ place _; do
   place=$(printf %b "$place")
@@ -54,7 +54,7 @@ exec {qemu}
 
 
 class Qemu:
-    """The kernel of a guest in a machine of its own."""
+    """The kernel of a guest in a virtual machine."""
 
     programs = (Program(QEMU, "qemu-system-x86"), Program("unshare", "util-linux"), BUSYBOX)
 
@@ -154,7 +154,7 @@ def _end(guest: Guest) -> None:
 
 
 def _server() -> Path:
-    """Of files by virtiofs. Raises LabError."""
+    """Return the path of virtiofsd. Raises LabError."""
     found = next((path for path in _SERVERS if path.exists()), None)
     if found is None:
         raise LabError("virtiofsd is not there", remedy="install virtiofsd, or qemu-system-common where Debian has no such package")

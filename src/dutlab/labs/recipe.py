@@ -26,7 +26,7 @@ _V4 = {
     "tcp_no_metrics_save": "1",
 }
 QUEUE_FRAMES = 1000
-"""What an Ethernet card's queue holds by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
+"""Queue of an Ethernet card by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
 SWITCH_MTU = 65535
 """The most that a veth has: where a host raises the MTU of its port, the switch carries what it sends. A bridge takes its ports' MTU."""
 _NO_V6 = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
@@ -39,7 +39,7 @@ def mac(link: int, port: int) -> str:
 
 
 def macs_of(testbed: Testbed) -> dict[Port, str]:
-    """Of each port the address that it has by the first link that it is on."""
+    """Return each port's address, by the first link that it is on."""
     found: dict[Port, str] = {}
     for index, link in enumerate(testbed.links.values()):
         for at, port in enumerate(link.ports):
@@ -67,13 +67,14 @@ def veth_batch(testbed: Testbed, namespaces: Mapping[str, str], queues: int = 1)
 def switch_script(testbed: Testbed) -> str:
     """For `sh -e` inside the namespace of the switch: a bridge a segment, which forwards from the start and says nothing on its own."""
     lines = [_NO_V6, "ip -batch - <<'END'"]
-    for link in testbed.links.values():
-        bridge = f"br-{link.name}"
-        lines += [f"link add {bridge} type bridge stp_state 0 mcast_snooping 0"] if link.segment else []
-        for name in _switch_ports(link):
-            lines += [f"link set dev {name} master {bridge}", f"link set dev {name} up"]
-        lines += [f"link set dev {bridge} up"] if link.segment else []
+    lines += [line for link in testbed.links.values() if link.segment for line in _bridge(f"br-{link.name}", _switch_ports(link))]
     return "\n".join([*lines, "END"]) + "\n"
+
+
+def _bridge(name: str, ports: Iterable[str]) -> list[str]:
+    """For `ip -batch`: a bridge that forwards from the start and says nothing on its own, its ports up."""
+    joined = [line for port in ports for line in (f"link set dev {port} master {name}", f"link set dev {port} up")]
+    return [f"link add {name} type bridge stp_state 0 mcast_snooping 0", *joined, f"link set dev {name} up"]
 
 
 def _switch_ports(link: Link) -> list[str]:
@@ -178,14 +179,15 @@ def _sysctls(description: LabDescription) -> Iterator[str]:
 
 
 def _port_commands(macs: Mapping[Port, str], link: Link, role: str) -> Iterator[str]:
-    for i, port in enumerate(link.ports):
+    yield from (f"link set dev {port.interface} up" for port in link.ports if port.host == role and link.is_transparent)
+    for i, (port, address) in enumerate(link.addressed):
         if port.host != role:
             continue
-        yield f"addr add {link.addresses[i]} dev {port.interface}"
+        yield f"addr add {address} dev {port.interface}"
         yield f"link set dev {port.interface} up"
         others = [j for j in range(len(link.segment)) if j != i] if link.segment else [i ^ 1]  # the far end of the same cable: 0-1, 2-3
         for j in others:
-            yield f"neigh replace {link.addresses[j].ip} lladdr {macs[link.ports[j]]} dev {port.interface} nud permanent"
+            yield f"neigh replace {link.addresses[j].ip} lladdr {macs[link.addressed[j][0]]} dev {port.interface} nud permanent"
         for beyond in link.addresses[i + 2 :: 2] if i % 2 == 0 and link.path else link.addresses[: max(i - 1, 0) : 2]:
             if link.path:
                 yield f"route add {beyond.network} via {link.addresses[i ^ 1].ip} dev {port.interface}"
@@ -193,15 +195,17 @@ def _port_commands(macs: Mapping[Port, str], link: Link, role: str) -> Iterator[
 
 def _bare_port_commands(link: Link, role: str) -> Iterator[str]:
     """An address and up: as somebody would who has just plugged the cables in."""
-    for port, address in zip(link.ports, link.addresses, strict=True):
-        if port.host == role:
-            yield f"addr add {address} dev {port.interface}"
-            yield f"link set dev {port.interface} up"
+    yield from (f"addr add {address} dev {port.interface}" for port, address in link.addressed if port.host == role)
+    yield from (f"link set dev {port.interface} up" for port in link.ports if port.host == role)
 
 
 def _by_itself(description: LabDescription, role: str) -> Iterator[str]:
     forwards = {host for link in description.testbed.links.values() for host in link.forwarders} - {description.testbed.dut}
-    if role in forwards or (description.settings.box and role == description.testbed.dut):
+    box = description.settings.box and role == description.testbed.dut
+    bridged = [link for link in description.testbed.links.values() if box and link.is_transparent]
+    for link in bridged:
+        yield from (f"ip {line}" for line in _bridge(f"br-{link.name}", (link.dut_in.interface, link.dut_out.interface)))
+    if role in forwards or (box and not bridged):
         yield "echo 1 > /proc/sys/net/ipv4/ip_forward"
         yield "if [ -e /proc/sys/net/ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; fi"
 

@@ -1,4 +1,4 @@
-"""OpenSSH servers inside network namespaces, with keys of their own that live as long as they do.
+"""OpenSSH servers inside network namespaces, with keys that are deleted with them.
 
 Each listens on one address inside its namespace. The controller comes in through `relay.py`, run inside a namespace that has a way
 there, so the machine's own namespace gets no interface and no port. The folder holds an ordinary ssh_config: `ssh -F FOLDER/config ROLE`.
@@ -24,7 +24,7 @@ from dutlab.reason import reason_in
 PORT = 22
 STARTS_S = 60.0
 _PRIVSEP = Path("/run/sshd")
-"""Where Debian's sshd locks its unprivileged half in (sshd(8), --with-privsep-path); made by its service, which need not run."""
+"""Folder in which Debian's sshd locks its unprivileged half (sshd(8), --with-privsep-path); made by its service, which need not run."""
 _MADE = "made-privsep"
 
 
@@ -44,7 +44,7 @@ def config_file(folder: Path) -> Path:
 
 
 def write_files(folder: Path, doors: Sequence[Door]) -> None:
-    """Keys, known_hosts and configurations, readable by nobody else. Raises OSError."""
+    """Write keys, known_hosts and configurations, readable by this user only. Raises OSError."""
     import asyncssh  # noqa: PLC0415 -- a lab without ssh does without it
 
     private_parents(folder.parent)
@@ -70,7 +70,7 @@ async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
     await asyncio.to_thread(_make_privsep, folder)
     machine = LocalHost("lab")
     for door in doors:
-        # A session of its own before sshd makes its daemon one: whatever is in a command's group when it ends is killed.
+        # A new session before sshd makes its daemon one: whatever is in a command's group when it ends is killed.
         where = ["nice", "-n", str(nice), "ip", "netns", "exec", door.namespace, "setsid", "--wait"]
         await machine.run([*where, program, "-f", str(folder / f"sshd-{door.role}.conf"), "-E", str(folder / f"{door.role}.log")])
     await asyncio.gather(*(_listening(folder, door) for door in doors))
@@ -112,7 +112,7 @@ def _any_sshd() -> bool:
 
 def _server_config(folder: Path, door: Door) -> str:
     # SHLVL keeps Debian's bash from reading the user's .bashrc for each command (its SSH_SOURCE_BASHRC): the lab is the same for all.
-    # StrictModes looks at all folders above and refuses those in /tmp; this one is nobody else's, wherever it lies.
+    # StrictModes looks at all folders above and refuses those in /tmp; this one is private, wherever it is.
     return f"""\
 Port {PORT}
 ListenAddress {door.address}

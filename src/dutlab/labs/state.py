@@ -1,4 +1,4 @@
-"""What is written down before a lab is built, so that any later process can take down exactly that."""
+"""State that is written before a lab is built, so that any later process can take down exactly that lab."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def namespaces_of(label: str, hosts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that built a lab. The start time (clock ticks since boot) tells it from a later one of the same number."""
+    """The process that built a lab. The start time (clock ticks since boot) distinguishes it from a later one of the same number."""
 
     pid: int
     start_ticks: int
@@ -83,13 +83,13 @@ class LabState:
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     watch_cpu: int | None = None
     nice: int = 0
-    """By how much its programs and NAPI threads go before other work (nice(1)); 0: not at all."""
+    """Priority of its programs and NAPI threads over other work (nice(1)); 0: none."""
     notes: tuple[str, ...] = ()
     napi_threads: tuple[int, ...] = ()
     """Process numbers of the kernel threads that serve its ports."""
 
     def completed(self, notes: tuple[str, ...], napi_threads: Iterable[int] = ()) -> LabState:
-        """The same lab, built to the end."""
+        """Return the lab, built to the end."""
         return replace(self, complete=True, notes=notes, napi_threads=tuple(napi_threads))
 
     @classmethod
@@ -166,7 +166,7 @@ class StateFolder:
             raise LabError(f"cannot write {self.file(state.label)}: {e.strerror}", remedy=_WRITABLE) from e
 
     def _inside(self, do: Callable[[], _T]) -> _T:
-        """Does what needs the folder; makes it anew when somebody who forgot the last lab removed it just then. Raises OSError."""
+        """Does what needs the folder; makes it again when another process removed it with the last lab just then. Raises OSError."""
         for _ in range(_MOST_TRIES):
             with contextlib.suppress(FileNotFoundError):
                 self._make()

@@ -21,7 +21,7 @@ from dutlab.labs.guest import TAP, UML, Guest, InitWords, reached, started
 from dutlab.reason import reason_in
 
 MODULES = Path("/usr/lib/uml/modules")
-"""Where Debian's package user-mode-linux has them."""
+"""Modules of Debian's package user-mode-linux."""
 MEMORY_MB = 384
 CPUINFO = Path("/proc/cpuinfo")
 _XSTATE = Path(__file__).with_name("xstate.c")
@@ -33,7 +33,7 @@ for file in /proc/self/fd/*; do
 done
 exec -a {kernel} {path} "$@"
 """
-"""A kernel that reboots runs its own name anew, with all its files open: its tap would be busy. So its name leads here."""
+"""A kernel that reboots executes its own path again, with all its files open: its tap would be busy. So its path is this script."""
 # The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive
 # on which nothing happens is read from.
 _READS_DRIVES = """while sleep 1; do
@@ -90,7 +90,7 @@ class UserMode:
 
 
 def for_this_cpu(folder: Path) -> Path | None:
-    """What is to be loaded before its kernel, made in `folder`: a CPU with AMX has more registers than it has room for. Raises LabError."""
+    """Make in `folder` what must be loaded before its kernel: a CPU with AMX has more registers than it has room for. Raises LabError."""
     if not re.search(r"^flags\b.*\bamx_tile\b", CPUINFO.read_text(encoding="ascii", errors="replace"), re.MULTILINE):
         return None
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".so", delete=False) as made:  # guests of a lab start together

@@ -1,1 +1,1 @@
-"""How a number is found. Methods see the world through `ports.py` alone."""
+"""Methods: how a number is found. They see the world through `ports.py` alone."""

@@ -1,4 +1,4 @@
-"""What the rig does without the DUT: the same generator and sink, looped. No result can be better than this.
+"""The rig without the DUT: the same generator and sink, looped. No result can be better than this.
 
 Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of what came back. Of each load the point says
 
@@ -51,7 +51,7 @@ class RigPoint:
     links: tuple[str, ...]
     link: str
     mix: str
-    """As mix_key() says it."""
+    """Mix, as mix_key() writes it."""
     intended_pps: float | None
     offered_pps: float
     received_pps: float | None
@@ -64,11 +64,11 @@ class RigPoint:
     version: str = ""
     """Version of the generator."""
     disturbed: str = ""
-    """What other work did to this load, where disturbed loads count; empty for one that nothing disturbed."""
+    """Effect of other work on this load, where disturbed loads count; empty for an undisturbed one."""
 
     @property
     def carried_pps(self) -> float:
-        """What came back; of a generator alone, what it made: then the sink may do less."""
+        """Rate that came back; for a generator alone, the rate that it made: then the sink may do less."""
         return self.offered_pps if self.received_pps is None else self.received_pps
 
     @property
@@ -137,7 +137,7 @@ def _point(links: tuple[str, ...], mix: Mix, rate: Pps | None, flow: Flow) -> Ri
 
 
 def _alone(point: RigPoint, flow: Flow) -> RigPoint:
-    """The same with nothing that tells of the DUT. Made counts what the DUT's port did not take."""
+    """Return the outcome without what is about the DUT. `made` counts frames that the DUT's port did not take."""
     made_pps = made_frames(flow) / flow.sent_seconds
     return replace(point, offered_pps=made_pps, received_pps=None, failed_ratio=None, latency_min_ns=None, latency_p99_ns=None)
 
@@ -159,7 +159,7 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
 
 
 def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, label: str) -> dict[str, float]:
-    """What the rig did as fast as it could with these frames: `rig_offered_pps`, `rig_received_pps`; of a link or summed over `a+b`.
+    """Return the rig's highest rates with these frames: `rig_offered_pps`, `rig_received_pps`; of a link or summed over `a+b`.
 
     Of a generator alone there is no second.
     """

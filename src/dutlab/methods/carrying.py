@@ -18,7 +18,7 @@ class Carrying:
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says."""
+        """Offer as methods.ports says."""
         return await self.generator.offer(offer.carrying(self.traffic, self.traffic_of))
 
 

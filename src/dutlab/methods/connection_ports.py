@@ -1,4 +1,4 @@
-"""What a method sees of TCP connections through the DUT: how many are asked for, and what became of each."""
+"""TCP connections through the DUT, as a method sees them: the request, and the result of each."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ from typing import Protocol
 
 from dutlab.units import Seconds
 
-FAILURES = ("refused", "unreachable", "no_handshake", "reset", "closed_early", "no_answer", "malformed")
-"""How a connection can fail: RST instead of a handshake; ICMP or no route; no answer to SYN in time; RST, FIN or silence where an answer
-was due; an answer that is none."""
+FAILURES = (
+    "refused", "unreachable", "no_handshake", "tls_failed", "reset", "closed_early", "no_answer", "malformed", "error_status",
+)  # fmt: skip
+"""Kinds of failure: RST instead of a handshake; ICMP or no route; no answer to SYN in time; no handshake of TLS; RST, FIN or
+silence where an answer was due; an answer that is none; one with another status than 200."""
+
+
+@dataclass(frozen=True)
+class ProxyEnd:
+    """Where a proxy listens."""
+
+    ports: str
+    """`8080` or `8080-8095`."""
+    address: str = ""
+    """Empty: that of the DUT's port towards the source."""
+    name: str = ""
+    """What requests and TLS call it; empty: by its address."""
 
 
 @dataclass(frozen=True)
 class ConnectionLoad:
-    """What is asked of both ends. Sizes in bytes: of a request with its head, of a response without."""
+    """Request to both ends. Sizes in bytes: of a request with its head, of a response without."""
 
     link: str
     rate_per_s: float
@@ -23,7 +37,8 @@ class ConnectionLoad:
     count: int
     requests: int
     request_bytes: int
-    response_bytes: int
+    response_bytes: str
+    """Or several sizes by weight, as `1024:60,102400:40`."""
     timeout: Seconds
     hold: bool = False
     """All stay open until the last was answered, and each is asked once more then."""
@@ -31,11 +46,20 @@ class ConnectionLoad:
     """They end with RST instead of FIN."""
     sources: int = 1
     """Addresses that they begin from, one after the other."""
+    to: ProxyEnd | None = None
+    """Where they go instead of the sink."""
+    http2: bool = False
+    """The client speaks HTTP/2, which the server does not."""
+    client_tls: str = ""
+    """Version of TLS that the client speaks, or `any`; empty without TLS."""
+    server_tls: str = ""
+    resumes: bool = False
+    """Sessions of TLS are resumed."""
 
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Of times in nanoseconds; nothing where there is none."""
+    """Percentiles of times in nanoseconds; None where there is none."""
 
     p50_ns: float = 0.0
     p99_ns: float = 0.0
@@ -43,15 +67,43 @@ class Percentiles:
 
 
 @dataclass(frozen=True)
+class TlsSeen:
+    """Handshakes of TLS at one end."""
+
+    full: int = 0
+    resumed: int = 0
+    agreed: Mapping[str, int] = field(default_factory=dict)
+    """`TLS 1.3 TLS_AES_256_GCM_SHA384 X25519` → how many."""
+    error: str = ""
+    """Why one failed, the last time."""
+
+
+@dataclass(frozen=True)
+class ServerCounts:
+    """What the sink's servers counted."""
+
+    accepted: int = 0
+    answered: int = 0
+    body_bytes: int = 0
+    closed: int = 0
+    """Connections that the other end closed."""
+    closed_here: int = 0
+    """Those that the servers closed, as a request asked for."""
+    reset: int = 0
+    """Those that the other end reset."""
+    tls: TlsSeen = TlsSeen()
+
+
+@dataclass(frozen=True)
 class ConnectionReport:
-    """What became of all: asked = begun + not_begun; begun = completed + the sum of `failed`."""
+    """Results of all connections: asked = begun + not_begun; begun = completed + the sum of `failed`."""
 
     asked: int
     begun: int
     established: int
     completed: int
     failed: Mapping[str, int]
-    """By the words of FAILURES."""
+    """Number by kind of failure, in the words of FAILURES."""
     open_max: int
     """Established at once, at most."""
     transactions: int
@@ -61,10 +113,11 @@ class ConnectionReport:
     answered_s: float
     """From the first SYN to the last byte of an answer."""
     handshake: Percentiles = Percentiles()
+    tls_handshake: Percentiles = Percentiles()
     first_byte: Percentiles = Percentiles()
     response: Percentiles = Percentiles()
     reset_by_sink: int = 0
-    """Of the refused and reset: so many RSTs the sink's kernel sent."""
+    """RSTs that the sink's kernel sent, among the refused and reset. None of those that went to a proxy, whose kernel ended them."""
     reset_by_path: int = 0
     """The rest: something between the ends sent them."""
     retransmits: int = 0
@@ -73,6 +126,11 @@ class ConnectionReport:
     """SYNs that the sink's own queues had no room for: the rig's limit, not the DUT's."""
     system_refused: str = ""
     """Why the source had no socket or port, if it had none."""
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    """Status other than 200 → how many answers had it."""
+    tls: TlsSeen = TlsSeen()
+    """Of the client."""
+    server: ServerCounts = ServerCounts()
     raw: Mapping[str, bytes] = field(default_factory=dict)
 
     @property

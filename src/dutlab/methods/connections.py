@@ -5,22 +5,25 @@ Figures of a link; what is not known is absent:
     connections_lower_per_s, connections_upper_per_s   RFC 3511 section 5.3, RFC 9411 section 7.2
     transactions_per_s, goodput_bps                    at the lower bound: RFC 3511 section 5.7, RFC 9411 section 7.3; bits of bodies
     handshake_p50_ns, _p99_ns, first_byte_p50_ns, _p99_ns, response_p50_ns, _p99_ns   there too: RFC 9411 section 7.4
+    tls_handshakes_per_s, tls_resumed_ratio, tls_handshake_p50_ns, _p99_ns   there too, with TLS: RFC 9411 section 7.6
     concurrent_connections, concurrent_upper_connections   RFC 3511 section 5.2, RFC 9411 section 7.5
 
-Tables `connection_trials` and `concurrent_trials` have every trial, how its connections failed, and which end reset them.
+Tables `connection_trials` and `concurrent_trials` have every trial, how its connections failed, and which end reset them;
+`tls_agreed` has the versions and cipher suites of TLS at either end.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import bracket
-from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Connections, Percentiles
+from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Connections, Percentiles, ProxyEnd
 from dutlab.methods.dut_tables import StateTable
 from dutlab.methods.ports import AtLimit, Bench, Flow, LimitTrial, Measured, Offer, Outcome, Row, Table
 from dutlab.methods.search import method as search
@@ -34,7 +37,7 @@ from dutlab.units import Pps, Seconds
 
 GOAL = "connections"
 FILL_SHARE = 0.5
-"""Of the rate that was found, when many are opened."""
+"""Share of the found rate at which many are opened."""
 FIRST_CONCURRENT = 1000
 _ROOM = 0.9
 """Share of the DUT's table that a trial may fill."""
@@ -75,6 +78,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             tables["concurrent_trials"] = trials.taken_rows()
         else:
             failed.append("concurrent connections: no rate was found at which they could be opened; write a fill_rate")
+    if trials.agreed:
+        tables["tls_agreed"] = trials.agreed_rows()
     if not figures:
         raise MeasurementError("; ".join(failed) or "no connection was completed", remedy="see the failures of each trial in its raw files")
     return Measured(
@@ -144,7 +149,7 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
 
 
 def _in_connections(words: str) -> str:
-    """What a search says of frames a second, said of connections."""
+    """Turn the words of a search about frames into words about connections."""
     return re.sub(r"([kM]?)pps\b", r"\1/s", words).replace("frames", "connections")
 
 
@@ -159,12 +164,20 @@ class _Trials:
     rows: list[Row] = field(default_factory=list)
     reports: dict[float, ConnectionReport] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
+    agreed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """End and what it agreed on by TLS → connections, of all trials."""
+    statuses: Counter[str] = field(default_factory=Counter)
+    at_clients: Counter[str] = field(default_factory=Counter)
+    """Connections, requests and bytes of all trials, as clients counted them."""
+    at_servers: Counter[str] = field(default_factory=Counter)
+    """As servers did."""
     made: int = 0
     overflows: int = 0
     why: str = ""
+    tls_error: str = ""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As the port of a generator asks."""
+        """Offer, as the port of a generator."""
         rate = float(offer.rate or self.setting.highest_per_s)
         report = await self.carry_out(rate, max(1, math.floor(rate * offer.duration)))
         failed = report.begun - report.completed
@@ -186,15 +199,21 @@ class _Trials:
         requests = 1 if hold else s.requests
         report = await self.connections.carry_out(
             ConnectionLoad(
-                self.link, rate, count, requests, s.request_bytes, s.response_bytes, s.timeout_s, hold, s.closes == "reset", s.sources
+                self.link, rate, count, requests, s.request_bytes, str(s.response_bytes), s.timeout_s, hold, s.closes == "reset", s.sources,
+                to=ProxyEnd(s.to_ports, s.to_address, s.to_name) if s.to_ports else None,
+                http2=s.http == "2",
+                client_tls="" if s.tls is None or s.tls_ends == "server" else s.tls,
+                server_tls="" if s.tls is None or s.tls_ends == "client" else s.tls,
+                resumes=s.tls_resumes,
             )
-        )
+        )  # fmt: skip
         if not report.balances:
             raise MeasurementError(f"of {report.begun} connections begun {report.completed} completed and {dict(report.failed)} failed")
         after = None if self.states is None else await self.states.counts()
         self.made += 1
         self.overflows += report.overflows
         self.why = report.system_refused or self.why
+        self._count(report)
         self.raw |= {f"trial-{self.made}-{name}": said for name, said in report.raw.items()}
         self.reports[rate] = report
         took_s = max(report.answered_s, 1e-9)
@@ -213,6 +232,7 @@ class _Trials:
                 **{f"{name}_connections": report.failed.get(name, 0) for name in FAILURES},
                 "reset_by_sink_count": report.reset_by_sink,
                 "reset_by_path_count": report.reset_by_path,
+                **(self._server_row(report) if s.to_ports else {}),
                 "retransmits": report.retransmits,
                 "tracked_flows": None if after is None else after.tracked,
                 **dropped,
@@ -220,8 +240,33 @@ class _Trials:
         )
         return report
 
+    def _count(self, report: ConnectionReport) -> None:
+        server = report.server
+        self.at_clients.update(connections=report.completed, requests=report.transactions, bytes=report.body_bytes)
+        self.at_servers.update(connections=server.accepted, requests=server.answered, bytes=server.body_bytes)
+        self.statuses.update(report.statuses)
+        self.tls_error = report.tls.error or server.tls.error or self.tls_error
+        for end, tls in (("client", report.tls), ("server", server.tls)):
+            self.agreed.update({(end, words): count for words, count in tls.agreed.items()})
+
+    @staticmethod
+    def _server_row(report: ConnectionReport) -> Row:
+        server = report.server
+        return {
+            "server_connections": server.accepted,
+            "server_answers_count": server.answered,
+            "server_bytes": server.body_bytes,
+            "server_closed_count": server.closed,
+            "server_closes_count": server.closed_here,
+            "server_reset_count": server.reset,
+        }
+
+    def agreed_rows(self) -> list[Row]:
+        """What each end agreed on by TLS, and how many connections did."""
+        return [{"end": end, "agreed": words, "agreed_connections": count} for (end, words), count in sorted(self.agreed.items())]
+
     async def room(self) -> int | None:
-        """How many connections the DUT's table has room for; None where it does not tell."""
+        """Return the number of connections that fit into the DUT's table; None where it is not known."""
         if self.states is None:
             return None
         await self.states.forget()
@@ -234,25 +279,50 @@ class _Trials:
         return rows
 
     def at(self, rate: float | None) -> Mapping[str, float]:
-        """What was seen in the last trial at a rate."""
+        """Return the figures of the last trial at a rate."""
         report = self.reports.get(rate) if rate is not None else None
         if report is None or report.answered_s <= 0:
             return {}
-        times: Mapping[str, Percentiles] = {
-            "handshake": report.handshake, "first_byte": report.first_byte, "response": report.response,
-        }  # fmt: skip
+        times: dict[str, Percentiles] = {"handshake": report.handshake, "first_byte": report.first_byte, "response": report.response}
+        of_tls = dict[str, float]()
+        if handshakes := report.tls.full + report.tls.resumed:
+            times["tls_handshake"] = report.tls_handshake
+            of_tls = {"tls_handshakes_per_s": handshakes / report.answered_s, "tls_resumed_ratio": report.tls.resumed / handshakes}
         return {
             "transactions_per_s": report.transactions / report.answered_s,
             "goodput_bps": report.body_bytes * 8 / report.answered_s,
+            **of_tls,
             **{f"{name}_{at}": getattr(of, at) for name, of in times.items() for at in ("p50_ns", "p99_ns")},
         }
 
     @property
     def notes(self) -> list[str]:
-        """What concerns the rig, in sentences."""
+        """Return sentences about the rig."""
         notes = []
         if self.overflows:
             notes.append(f"the sink's own queues had no room for {self.overflows} SYNs: those failures are the rig's, not the DUT's")
+        if self.setting.to_ports:
+            notes += self._of_proxy()
+        if self.statuses:
+            notes.append(
+                "answers with another status than 200: " + ", ".join(f"{count} of {of}" for of, count in sorted(self.statuses.items()))
+            )
+        if self.tls_error:
+            notes.append(f"TLS failed, the last time because: {self.tls_error}")
         if self.why:
             notes.append(f"the source had no socket or port for some connections: {self.why}")
         return notes
+
+    def _of_proxy(self) -> Iterator[str]:
+        """What lies between what clients and servers counted: a proxy may open fewer connections, and answer by itself."""
+        clients, servers = self.at_clients, self.at_servers
+        if not clients["requests"]:
+            return
+        each = f", {servers['requests'] / servers['connections']:.3g} requests over each" if servers["connections"] else ""
+        yield (
+            f"the proxy opened {servers['connections']} connections to the server{each}; "
+            f"clients completed {clients['connections']} to the proxy"
+        )
+        if servers["bytes"] < clients["bytes"]:
+            alone = 1 - servers["bytes"] / clients["bytes"]
+            yield f"{alone:.2%} of the bytes that clients got were the proxy's own, as of a cache: the server did not send them"

@@ -2,7 +2,7 @@
 
 Trials follow one another, each a little longer than the one before, at rates that the estimate so far chooses. The first two are half of
 the highest rate and the highest rate itself; the others by turns the upper end of the interval, its middle and its lower end
-(stats.critical_rate): what is lost above the critical rate tells most, and what is not lost below it how low it cannot be.
+(stats.critical_rate): losses above the critical rate say most about it, and trials without loss below it bound it from below.
 
 Figures, of each link, under the label of all that are loaded at once:
 
@@ -30,7 +30,7 @@ from dutlab.subject import part_figure
 from dutlab.units import Pps, Seconds
 
 FIRST_S, LONGER_S = 5.1, 0.1
-"""As FD.io CSIT has them for its soak tests."""
+"""Lengths of FD.io CSIT's soak tests."""
 FULL_SOAK_S = 1800.0
 """Shorter soaks have trials that are shorter by as much, down to the shortest."""
 SHORTEST_S = 1.0
@@ -39,7 +39,7 @@ LEAST_TRIALS = 3
 
 
 def lengths(duration: Seconds) -> Iterator[Seconds]:
-    """How long each trial is; together they fill `duration` as far as whole trials do, but there are at least three."""
+    """Yield the length of each trial; together they fill `duration` as far as whole trials do, but there are at least three."""
     scale, number, left = min(1.0, duration / FULL_SOAK_S), 0, float(duration)
     while True:
         each = max(SHORTEST_S, (FIRST_S + LONGER_S * number) * scale)

@@ -1,4 +1,4 @@
-"""What a method may do to the DUT beside loading it, and what sensors tell it meanwhile."""
+"""Actions of a method on the DUT other than load, and the sensor readings that it may use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dutlab.units import Seconds
 
 
 class ResetKind(enum.Enum):
-    """What of a DUT is reset (RFC 6201 section 4)."""
+    """Part of a DUT that is reset (RFC 6201 section 4)."""
 
     PROCESS = "process"
     """Its forwarding alone."""
@@ -30,11 +30,11 @@ class DutChange:
 
 
 class DutControl(Protocol):
-    """What a method may do to the DUT beside loading it. Whatever it changes is undone at the end of the trial, and after a crash."""
+    """Actions of a method on the DUT other than load. Every change is undone at the end of the trial, and after a crash."""
 
     @property
     def resets(self) -> tuple[ResetKind, ...]:
-        """The kinds of reset that it can be told to make."""
+        """The kinds of reset that it can make."""
 
     async def reset(self, kind: ResetKind) -> float:
         """Resets it; returns how many seconds the command took. Raises HostError."""
@@ -43,7 +43,10 @@ class DutControl(Protocol):
         """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """What real frames show against its being in the mode, in words; empty if it is. Nothing may be sent meanwhile. Raises as above."""
+        """Return in words what real frames show against its being in the mode; empty if it is. Nothing else may be sent then."""
+
+    async def passing_links(self) -> frozenset[str]:
+        """Links on which real frames pass from source to sink, whatever state it is in. Nothing may be sent meanwhile. Raises HostError."""
 
     async def prepare(self, event: ConvergenceEvent) -> None:
         """Reads what it takes to recover, which may last. Raises InputError for a host that is not there, HostError."""
@@ -57,14 +60,14 @@ class DutControl(Protocol):
 
 @dataclass(frozen=True)
 class PowerCut:
-    """What a cut of the DUT's power took, in seconds."""
+    """Times of a cut of the DUT's power, in seconds."""
 
     off_s: float
-    """From when its switch was told to turn it off until it was told to turn it on."""
+    """From the command to switch it off until the command to switch it on."""
     back_s: float
     """From then until it answered, and was put into its mode where it is one that commands set."""
     mode_s: float
-    """Of this, for its mode."""
+    """Part of this for its mode."""
 
 
 class PowerControl(Protocol):
@@ -79,12 +82,12 @@ class PowerControl(Protocol):
     async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
         """Switches it off, on after `off`, and puts it into its mode again. Raises as both.
 
-        Whether a black box is back only frames of ours show, which nobody may send while it is `loaded`: it is not waited for then.
+        Only our frames show whether a black box is back, and they may not be sent while it is `loaded`: it is not waited for then.
         """
 
 
 class Beside(Protocol):
-    """Something that goes on beside the test frames of a trial, step by step."""
+    """Work during the test frames of a trial, step by step."""
 
     async def step(self, link: str, number: int) -> str:
         """Step `number`, from 0, on a link; returns what came of it, in the same few words each time it is the same."""
@@ -98,12 +101,12 @@ class SensedValue(NamedTuple):
     sensor: str
     name: str
     unit: str
-    """As one writes it behind a number: `W`, `degC`; empty where it is not known yet."""
+    """Unit as it follows a number: `W`, `degC`; empty where it is not known yet."""
     value: float
 
 
 class Readings(Protocol):
-    """What the sensors of a trial have told so far."""
+    """Sensor readings of a trial so far."""
 
     def now_s(self) -> float:
         """Seconds since the trial's start."""

@@ -1,4 +1,4 @@
-"""What a method sees of a DUT's tables: its routes, and the flows that it tracks. Like ports.py, protocols only."""
+"""Tables of a DUT as a method sees them: its routes, and the flows that it tracks. Like ports.py, protocols only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LinkEnd(enum.Enum):
 
 @dataclass(frozen=True)
 class RoutesLoaded:
-    """What a DUT holds after routes were loaded into it, by its own account."""
+    """Routes of a DUT after some were loaded into it, by its own account."""
 
     count: int
     took_s: float
@@ -27,11 +27,11 @@ class RoutesLoaded:
     checked: int
     """Addresses, spread over all routes, that the DUT was asked the way to."""
     astray: tuple[str, ...] = ()
-    """What it said of those that it would send elsewhere."""
+    """Its answers on addresses that it would send elsewhere."""
 
 
 class RouteTable(Protocol):
-    """Routes of the DUT's beside those that it has. They are undone at the end of the trial, and after a crash."""
+    """Routes that are added to the DUT. They are removed at the end of the trial, and after a crash."""
 
     async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
         """A route to each part of `spread` through the link's end. Raises MeasurementError where they cannot be, HostError."""
@@ -39,16 +39,16 @@ class RouteTable(Protocol):
 
 @dataclass(frozen=True)
 class FlowCounts:
-    """What a DUT says of the flows that it tracks; None where it does not tell."""
+    """Numbers of a DUT about the flows that it tracks; None where they are not known."""
 
     tracked: int | None = None
     most: int | None = None
-    """As many as its table holds."""
+    """Size of its table."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Its counters of what went wrong, from whenever it began to count."""
 
     def risen_since(self, before: FlowCounts) -> dict[str, int]:
-        """By how much each counter has grown, as columns of a table."""
+        """Return the growth of each counter, as columns of a table."""
         return {f"{name}{_RISEN}": number - before.counters.get(name, 0) for name, number in self.counters.items()}
 
 
@@ -66,10 +66,10 @@ def risen(row: Mapping[str, float | str | None]) -> dict[str, int]:
 
 
 class StateTable(Protocol):
-    """What a DUT knows of flows. What is set is put back at the end of the trial, and after a crash."""
+    """Flows of a DUT. Changes are put back at the end of the trial, and after a crash."""
 
     async def counts(self) -> FlowCounts:
-        """As they are now. Raises HostError."""
+        """Return the current counts. Raises HostError."""
 
     async def forget(self) -> None:
         """Forgets every flow. Raises HostError."""

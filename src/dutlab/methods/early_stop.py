@@ -1,7 +1,7 @@
 """When a trial of a search may be stopped: as soon as no goal that it matters to could still call it good.
 
 Stopping changes no answer, because the search sees nothing of it. Of a trial it uses the asked duration, whether the loss ratio is above
-each goal's, and (of the first two trials) the loss ratio itself as a hint where to look next. A stopped trial is told with its asked
+each goal's, and (of the first two trials) the loss ratio itself as a hint where to look next. A stopped trial is reported with its asked
 duration and a loss ratio that is above every goal's, as its own would have been; the first two trials are never stopped. What is proved in
 docs/method/search.md rests on `allowance` and on `Matters`.
 """
@@ -40,14 +40,14 @@ def allowance(frames: int, loss_ratio: float) -> int:
 
 @dataclass
 class Matters:
-    """Which goals a trial at some load still matters to."""
+    """Goals to which a trial at some load still matters."""
 
     goals: Sequence[Goal]
     _closed: dict[str, float] = field(default_factory=dict)
     """Goals that allow no bad second: the lowest load with a bad trial. It is an upper bound for good, whatever else is tried there."""
 
     def learn(self, load: float, loss_ratio: float) -> None:
-        """What the search has been told of a trial at `load`."""
+        """Store what is known about a trial at `load`."""
         for goal in self.goals:
             if goal.exceed_ratio == 0 and loss_ratio > goal.loss_ratio:
                 self._closed[goal.name] = min(load, self._closed.get(goal.name, load))

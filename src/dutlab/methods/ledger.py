@@ -1,4 +1,4 @@
-"""What a trial's account of frames says against itself, whichever generator kept it."""
+"""Contradictions in a trial's account of frames, whichever generator kept it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def made_frames(flow: Flow) -> int:
 
 
 def failed_frames(flow: Flow) -> int:
-    """Of these, the frames that the DUT did not forward: lost on the way, or not even taken by its port."""
+    """Return the frames that the DUT did not forward: lost on the way, or not even taken by its port."""
     return flow.lost_frames + flow.backpressure_frames
 
 
 def starved(offer: Offer, flow: Flow) -> str:
-    """What was asked of the generator and what it made, in words, where it made less than RATE_TOLERANCE allows; empty otherwise.
+    """Return in words what the generator was asked for and what it made, where it made less than RATE_TOLERANCE allows; else empty.
 
     Such a trial is one at another rate, or with a shorter burst, than was asked for: no figure of the asked one may rest on it.
     """

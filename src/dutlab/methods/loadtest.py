@@ -32,7 +32,7 @@ from dutlab.subject import apart, joined
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)
-"""What percentages are of where a link has no speed and nobody said one: 1 Gbit/s, as in the review that the ramp comes from."""
+"""Reference of percentages where a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp comes from."""
 SECOND = Seconds(1.0)
 _LEAST_COVERED = 0.5
 """A piece of time shorter than this is not a second."""
@@ -40,7 +40,7 @@ _LEAST_COVERED = 0.5
 
 @dataclass(frozen=True)
 class RampRequest:
-    """What is asked for, from a cell's params."""
+    """Request of a ramp, from a cell's params."""
 
     warmup_rate: Pps
     warmup: Seconds
@@ -49,7 +49,7 @@ class RampRequest:
     hold: Seconds
     line: BpsL1
     line_said: str
-    """Where `line` comes from, in words."""
+    """Source of `line`, in words."""
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -88,9 +88,7 @@ def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> R
     lines = {name: _line_of(bench, setting, name) for name in links}
     if len({bps for bps, _ in lines.values()}) > 1:
         said = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
-        raise InputError(
-            f"links of one ramp have different line rates: {said}", remedy="drive them in sets of their own, or say a line_rate"
-        )
+        raise InputError(f"links of one ramp have different line rates: {said}", remedy="drive them in separate sets, or write a line_rate")
     line, said = next(iter(lines.values()))
     share = setting.target_percent / 100
     for name in links:
@@ -234,7 +232,7 @@ def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Loadte
 
 
 def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float, *, cut: str = "") -> list[str]:
-    """What percentages are of, and for all ways together whether the ramp came to an end before the DUT did; `cut`: it is known not to."""
+    """Yield the reference of percentages, and for all ways together whether the ramp ended before the DUT did; `cut`: known not to."""
     every = list(seconds)[-1]
     found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
     said = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
@@ -269,7 +267,7 @@ def rows_of(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> 
 
 
 def _readings(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest, began: float) -> list[ToolReading]:
-    """What the generator did not read itself: bits and utilisation of the port that sends and of the one that receives."""
+    """Return readings that the generator did not take itself: bits and utilisation of the sending and the receiving port."""
     return [
         ToolReading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))
         for row in rows_of(name, seconds, ramp)
@@ -282,4 +280,4 @@ def _line_of(bench: Bench, setting: LoadtestSetting, name: str) -> tuple[BpsL1, 
         return BpsL1(setting.line_rate_bps_l1), "the line rate that was asked for"
     if (speed := bench.speeds.get(name)) is not None:
         return speed, f"the speed of link {name}"
-    return REFERENCE_LINE, "a reference, since the link has no speed of its own and no line rate was given"
+    return REFERENCE_LINE, "a reference, since the link has no speed and no line rate was given"

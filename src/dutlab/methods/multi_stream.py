@@ -1,4 +1,4 @@
-"""Method `multi-stream`: several streams on each link at once, or one after another, each with an account of its own.
+"""Method `multi-stream`: several streams on each link at once, or one after another, each with a separate account.
 
 Figures of a link, for each stream by its name, over the whole trial:
 
@@ -24,7 +24,7 @@ from dutlab.units import Pps
 
 
 def offer_of(bench: Bench, links: tuple[str, ...], setting: MultiStreamSetting) -> Offer:
-    """What the setting asks of the generator. Raises InputError for a share of a speed that is not known."""
+    """Return the request of the setting. Raises InputError for a share of a speed that is not known."""
     streams = tuple(
         OfferedStream(s.name, s.frame_size, rate_of(links, s.rate, s.frame_size, bench.speeds), s.frames, s.traffic)
         for s in setting.streams

@@ -1,4 +1,4 @@
-"""What a method sees of the world: something that sends and receives frames, and nothing else.
+"""The world as a method sees it: something that sends and receives frames, and nothing else.
 
 Each method runs against a simulated DUT in a unit test, because these protocols are all that it can reach.
 """
@@ -15,6 +15,7 @@ from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
 from dutlab.methods.dut_ports import Beside, DutControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
+from dutlab.methods.transfer_ports import Transfers
 from dutlab.physics.interference import CpuAccount
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
@@ -76,26 +77,36 @@ class Offer:
     """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
     `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
     directions: Directions = Directions.FORWARD
+    back_answers: bool = False
+    """Frames of both directions at once: those that go back have the addresses and ports of answers, which a filter lets through."""
     answered: IPAddress | None = None
-    """Where answers go, if not to the source's own address: what the DUT translates it to."""
+    """Destination of answers, if not the source's own address: the address to which the DUT translates it."""
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict, hash=False)
-    """By flow name: what goes that way instead of `traffic`, where each way has destinations of its own."""
+    """Traffic by flow name, in place of `traffic`, where each way has its own destinations."""
     burst_frames: int = 1
     """So many frames leave back to back at each due time, at the same mean rate (RFC 2544 section 21). Of a constant rate only."""
     streams: tuple[OfferedStream, ...] = ()
-    """Instead of `mix`, `rate`, `traffic` and bursts: several streams on each link, forward only, each a flow of its own."""
+    """Instead of `mix`, `rate`, `traffic` and bursts: several streams on each link, forward only, each a separate flow."""
     chains: tuple[OfferedChain, ...] = ()
-    """Of these streams; all others begin with the offer."""
+    """Chains of these streams; all others begin with the offer."""
     burst_rate: Pps | None = None
     """At which the frames of one burst follow each other, above the mean rate; None is as fast as the port takes them."""
     broadcast_ratio: float = 0.0
-    """So many frames to the hardware broadcast address are sent beside each of these, evenly. Nobody counts them; full speed has none."""
+    """So many frames to the hardware broadcast address are sent for each of these, evenly. They are not counted; full speed has none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
 
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
     """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
+    frames: int | None = None
+    """Each direction ends after so many, however long they take; `duration` is their time at the rate. None: it ends with the duration."""
+    learns: bool = False
+    """The port that receives keeps the addresses and ports of the frames, as they arrive, for offers that follow (RFC 9693 section 4.2)."""
+    answers_learned: bool = False
+    """Frames from sink to source answer those that the sink's port has learned, one after the other, with their addresses and ports."""
+    lossy: bool = field(default=False, compare=False)
+    """Something else fills the queues, so frames get lost whatever the machine does: loss does not mark it as disturbed."""
     once: bool = field(default=False, compare=False)
     """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
 
@@ -105,7 +116,7 @@ class Offer:
             raise ValueError("an offer has a rate or a profile, not both")
 
     def carrying(self, traffic: Traffic, traffic_of: Mapping[str, Traffic] | None = None) -> Offer:
-        """The same load of `traffic`, and of each way in `traffic_of` its own; in bursts where it has some and the rate is constant."""
+        """Return the load with `traffic`, and each way in `traffic_of` with its own; in bursts where it has some and a constant rate."""
         made = replace(self, traffic=traffic, traffic_of=traffic_of or {})
         if traffic.burst is None or self.rate is None:
             return made
@@ -113,7 +124,7 @@ class Offer:
 
     @property
     def flow_names(self) -> tuple[str, ...]:
-        """What its flows are called, in the order of an outcome: the links, each followed by its reverse direction if frames go in both."""
+        """Names of its flows, in the order of an outcome: the links, each followed by its reverse direction if frames go in both."""
         if self.streams:
             return tuple(flow_of_stream(link, stream.name) for link in self.links for stream in self.streams)
         return flow_names(self.links, self.directions)
@@ -125,7 +136,7 @@ def flow_of_stream(link: str, stream: str) -> str:
 
 
 def flow_names(links: tuple[str, ...], directions: Directions) -> tuple[str, ...]:
-    """What the flows of links are called, in their order."""
+    """Return the names of the flows of links, in their order."""
     return tuple(back_of(link) if back else link for link in links for back in directions.backs)
 
 
@@ -168,7 +179,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Flow:
-    """What became of one link's frames in one trial. intended = sent + refused; sent + duplicated = received + lost."""
+    """Account of one link's frames in one trial. intended = sent + refused; sent + duplicated = received + lost."""
 
     link: str
     """With `.back` behind it where frames went from sink to source."""
@@ -190,7 +201,7 @@ class Flow:
     latency_error_ns: int | None = None
     """The latencies are true to within this; 0 where sender and receiver read one clock. None: there are none."""
     sent_timed_by: str = ""
-    """Who read the clock for a frame's send time: `card`, `kernel` or `engine`; empty where nobody says."""
+    """Clock of a frame's send time: `card`, `kernel` or `engine`; empty where it is not known."""
     arrivals_timed_by: Mapping[str, int] = field(default_factory=dict)
     """Frames by who read the clock as they arrived, in the same words. They are of the port, whatever flow a frame is of."""
     gaps: Gaps | None = None
@@ -205,15 +216,15 @@ class Flow:
     reorder_extent_max: int | None = 0
     """Greatest reordering extent, in frames (RFC 4737 section 4.2); None where reordering is not known."""
     backpressure_frames: int = 0
-    """Of the refused: frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
+    """Refused frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
     room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
     The rest of the refused was not made in time: then the generator is too slow."""
     sources: tuple[str, ...] = ()
-    """Source addresses of the first frames as the receiver saw them, where the generator tells: translated if the DUT translates."""
+    """Source addresses of the first frames as the receiver saw them, where the generator reports them: translated if the DUT translates."""
     arrived_beyond_sent: bool = False
     """Frames arrived that the sender did not send: a sequence number that it did not use, or more different frames than it sent."""
     places: Mapping[str, int] = field(default_factory=dict)
-    """Where the frames that were sent and not received got lost, as far as counters on the path tell (tools.path_counters)."""
+    """Places where frames were lost between sending and receiving, as far as counters on the path show (tools.path_counters)."""
 
     @property
     def balances(self) -> bool:
@@ -226,7 +237,7 @@ class Flow:
 
     @property
     def timed_by(self) -> str:
-        """Whose times its latencies are of, as part of a sentence; empty where nobody says."""
+        """The clocks of its latencies, as part of a sentence; empty where that is not known."""
         arrived = " or ".join(f"the {by}'s" for by, frames in self.arrivals_timed_by.items() if frames)
         return f"the {self.sent_timed_by}'s when sent, {arrived} when received" if self.latency and self.sent_timed_by and arrived else ""
 
@@ -238,7 +249,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class TimedFlow(Flow):
-    """A flow with all that is known of its times; a record keeps the histograms beside it (store/details.py)."""
+    """A flow with all that is known of its times; a record keeps the histograms in a separate file (store/details.py)."""
 
     latency_histogram: Histogram = ()
     gap_histogram: Histogram = ()
@@ -250,7 +261,7 @@ class ToolReading:
 
     at_s: float
     link: str
-    """As its flow is called."""
+    """Name of its flow."""
     name: str
     """With unit suffix, as figures have. Frames a second since the reading before: `offered_pps`, `received_pps` (different frames),
     `lost_pps` (certainly lost by then), `backpressure_pps`; and the mean latency of those that came, `latency_mean_ns`."""
@@ -259,11 +270,20 @@ class ToolReading:
 
 @dataclass(frozen=True)
 class LostSoFar:
-    """What a flow had lost, or the next port had not taken, at the last of its `lost_pps` readings: a count, not a rate."""
+    """Frames that a flow had lost, or the next port had not taken, at the last of its `lost_pps` readings: a count, not a rate."""
 
     at_s: float
     """Wall clock, in seconds since the epoch."""
     frames: int
+
+
+@dataclass(frozen=True)
+class LearnedTuples:
+    """Addresses and ports of frames as they arrived, which the port that received them keeps."""
+
+    frames: int
+    """Each frame once."""
+    different: int
 
 
 @dataclass(frozen=True)
@@ -278,27 +298,29 @@ class Outage:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a generator reports of one trial."""
+    """Report of a generator on one trial."""
 
     flows: tuple[Flow, ...]
     doubts: tuple[Doubt, ...] = ()
     raw: Mapping[str, bytes] = field(default_factory=dict)
     """File name → the tool's own output, untouched."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the tool said of itself: version, back end, core."""
+    """Facts about the tool: version, back end, core."""
     readings: Sequence[ToolReading] = ()
     lost_by: Mapping[str, LostSoFar] = field(default_factory=dict)
-    """By flow, where losses were counted meanwhile; what its flow lost beyond that was lost, or known to be, after the last reading."""
+    """Losses by flow, where they were counted meanwhile; what a flow lost beyond that was lost, or known to be, after the last reading."""
     stopped_early_s: Seconds | None = None
     """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `intended_frames` is of that time."""
     began_s: float | None = None
-    """Wall clock of the first frame, in seconds since the epoch, where the generator tells."""
+    """Wall clock of the first frame, in seconds since the epoch, where the generator reports it."""
+    learned: Mapping[str, LearnedTuples] = field(default_factory=dict)
+    """By flow, where the offer had the receiver learn."""
     outages: Mapping[str, Outage] = field(default_factory=dict)
     """By flow, of an offer `once` at a constant rate: of those that lost frames."""
     disturbed: str = ""
-    """What other work on the testbed took from it, where that was too much; empty where it was not, or nobody looked."""
+    """Effect of other work on the testbed, where it was too much; empty where it was not, or was not read."""
     link_lost: str = ""
-    """Which of the generator's ports lost their link meanwhile, in words; empty where none did, or nobody looked."""
+    """Ports of the generator that lost their link meanwhile, in words; empty where none did, or was not read."""
     thrown_away: tuple[Outcome, ...] = ()
     """Outcomes of the same offer before this one, each of which was disturbed, or lost a link."""
 
@@ -324,20 +346,20 @@ Table = Sequence[Row]
 
 @dataclass(frozen=True)
 class OfferCount:
-    """How many loads a method offered, each judged by itself."""
+    """Number of loads that a method offered, each judged by itself."""
 
     made: int
     disturbed: int
-    """How many of these other work disturbed."""
+    """Number of these that other work disturbed."""
     kept: int = 0
-    """Of the disturbed, those that could not be offered again, so that the figures are of them. The rest moved nothing."""
+    """Number of disturbed ones that could not be offered again, so that the figures are of them. The rest changed nothing."""
     link_lost: int = 0
     """Loads during which a link of the testbed went down. They moved nothing, and are not among the disturbed."""
 
 
 @dataclass(frozen=True)
 class LimitTrial:
-    """What came of the load at a limit that a method had found before."""
+    """Result of the load at a limit that a method had found before."""
 
     row: Row
     """Rates of all flows together, and the latency of the slowest."""
@@ -350,7 +372,7 @@ AtLimit = Callable[[], Awaitable[LimitTrial]]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a trial found. `figures` is link → name with unit suffix → value; a link of several is written `a+b`."""
+    """Result of a trial. `figures` is link → name with unit suffix → value; a link of several is written `a+b`."""
 
     figures: Mapping[str, Mapping[str, float]]
     flows: tuple[Flow, ...] = ()
@@ -358,12 +380,12 @@ class Measured:
     raw: Mapping[str, bytes] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    """What the report says beside the figures, in sentences."""
+    """Sentences for the report about the figures."""
     readings: Sequence[ToolReading] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
-    """What a method found step by step: the trials of a search, the points of a curve."""
+    """Steps of a method: the trials of a search, the points of a curve."""
     offers: OfferCount | None = None
-    """None: nobody judged offers, and the trial is judged as a whole."""
+    """None: offers were not judged, and the trial is judged as a whole."""
     at_limit: AtLimit | None = field(default=None, compare=False)
     """None: no limit was found, or the method finds none."""
 
@@ -378,18 +400,22 @@ class Bench:
     device: DutControl | None = None
     """None: nothing can be done to the DUT."""
     addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
-    """Of each link: the source's and the sink's."""
+    """Addresses of each link: the source's and the sink's."""
     routes: RouteTable | None = None
-    """None: nothing can be loaded into the DUT. Likewise `states`."""
+    """None: nothing can be loaded into the DUT. The same holds for `states`."""
     states: StateTable | None = None
     connections: Connections | None = None
-    """None: nobody makes TCP connections on the links."""
+    """None: there is no tool for TCP connections on the links."""
+    transfers: Transfers | None = None
+    """None: nothing sends TCP as fast as it goes."""
     management: Beside | None = None
-    """A query to the DUT's own address; None: nobody can send one. Likewise `updates`, a change of routes that no test frame takes."""
+    """A query to the DUT's address; None: none can be sent. `updates` is the same for a change of routes that no test frame takes."""
     updates: Beside | None = None
     readings: Readings | None = None
-    """None: no sensor tells anything while the trial goes on. Likewise `power`: nothing switches the DUT."""
+    """None: no sensor reports during the trial. `power` is None where the DUT cannot be switched."""
     power: PowerControl | None = None
+    again: int = 0
+    """How often a load that other work disturbed may be offered again by a method that sees to it itself (`Offer.once`)."""
     tell: Tell = nobody
     """Takes what a method knows meanwhile, for whoever looks on."""
 

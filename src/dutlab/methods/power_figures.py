@@ -1,4 +1,4 @@
-"""What the readings of sensors make of the phases of a `soak-power` trial: watts, joules, heat, and when heat throttled something.
+"""Figures of the phases of a `soak-power` trial from sensor readings: watts, joules, heat, and when heat throttled something.
 
 Of a phase the last half counts, so that what was before it has faded. Figures are of all links together:
 
@@ -37,12 +37,12 @@ _METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi", "ipmi-l
 _NEAR_C = 1.0
 
 _Key = tuple[str, str, str]
-"""Where, sensor, name."""
+"""Place, sensor, name."""
 _Points = Sequence[tuple[float, float]]
 
 
 def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue], sensors: Mapping[str, SensorSpec]) -> Measured:
-    """The same with the figures of its phases; with notes in place of those that no sensor tells."""
+    """Add the figures of the phases; notes take the place of figures that no sensor reads."""
     setting = cell.setting_as(SoakPowerSetting)
     series = defaultdict[_Key, list[tuple[float, float]]](list)
     units = dict[_Key, str]()
@@ -61,7 +61,7 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
     rows = _above_idle(rows)
     figures, notes = _figures(rows, cell, meter), [*measured.notes]
     if meter is None:
-        notes.append("no sensor told the watts of the device: its phases have none")
+        notes.append("no sensor read the watts of the device: its phases have none")
     notes += [f"phase {row['phase']}: no reading of {meter[1]} in its last half" for row in rows if meter and row["watts"] is None]
     notes += _throttling(throttled, rows)
     temperatures = _temperatures(heat, limits, rows)
@@ -104,7 +104,7 @@ def _fine(step_w: float | None, share: float | None) -> str:
 
 
 def _error(mean: float | None, step_w: float | None, share: float | None) -> float | None:
-    """A step, and beside it the share of the reading."""
+    """A step, and the share of the reading."""
     return None if mean is None or (step_w is None and share is None) else (step_w or 0.0) + (share or 0.0) * abs(mean)
 
 

@@ -76,7 +76,7 @@ def _of_scale(scale: float) -> list[str]:
 
 
 def _half(offer: Offer, link: str, flows: tuple[Flow, ...]) -> dict[str, float]:
-    """Of one link; a sum of links has none, nor has a load that the generator did not make."""
+    """Return the figures at half load of one link; a sum of links has none, nor has a load that the generator did not make."""
     flow = next((f for f in flows if f.link == link and f.sent_seconds > 0), None)
     if flow is None or offer.rate is None or starved(offer, flow):
         return {}

@@ -1,9 +1,11 @@
 """Method `reconf`: constant load while the DUT's mode is changed; lost frames ÷ offered rate is the time out of service.
 
 One load a change, so that the ledger alone says what the change cost; one more before all of them, in which nothing is changed. It goes
-from the cell's mode into another and back, or, for `reload`, into the same again. Each mode is verified once, after the load.
+from the cell's mode into another and back, or, for `reload`, into the same again. Each mode is verified once, after the load. A change that
+is a failure of the device goes one way under load. A probe then shows whether frames pass, and the cell's mode is applied and verified
+again.
 
-Figures of a link; WAY is into, back or reload:
+Figures of a link; WAY is into, back, reload or failure:
 
     intended_pps, resolution_ns                 the offered rate, and the gap between two of its frames
     WAY/outage_ns                            the median over the changes; absent where that change lost no frame: shorter than the gap
@@ -11,6 +13,7 @@ Figures of a link; WAY is into, back or reload:
     WAY/lossless_ratio                       share of the changes in which no frame was lost
     WAY/command_ns                           median of what the command itself took
     WAY/silence_s                            the longest time without a frame at the receiver, where whole readings have none
+    failure/open_ratio                          share of the failures after which frames passed (it fails open), though it was not mended
 
 The first three of a direction are absent where one of its changes has no time: the DUT did not come back, or the change missed the load.
 The record's table `changes` has each change.
@@ -19,11 +22,11 @@ The record's table `changes` has each change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from statistics import median_low
+from statistics import fmean, median_low
 from typing import TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -33,7 +36,7 @@ from dutlab.methods.dut_ports import DutChange, DutControl
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
 from dutlab.methods.ports import Bench, Flow, Generator, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
+from dutlab.spec.workloads.reconf import FAILURE, RELOAD, ReconfSetting
 from dutlab.subject import of_part
 from dutlab.units import Seconds
 
@@ -55,7 +58,7 @@ async def under_load(
         await asyncio.wait({offering, beginning}, return_when=asyncio.FIRST_COMPLETED)
         if not begun.is_set():
             offering.result()
-            raise MeasurementError("the load was over before the generator told that it had begun", remedy="make it longer")
+            raise MeasurementError("the load was over before the generator reported that it had begun", remedy="make it longer")
         await sleep(before)
         done = await act()
         return await offering, done
@@ -69,7 +72,7 @@ NOT_BACK = 0.95
 
 @dataclass(frozen=True)
 class Turn:
-    """One direction to change; `direction` is into, back or reload."""
+    """One direction to change; `direction` is into, back, reload or failure."""
 
     direction: str
     from_mode: str
@@ -98,7 +101,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         warmup=setting.warmup_s,
         drain=setting.drain_s,
     )
-    asked = _Changes(setting, offer, _turns(cell.mode, setting.to))
+    asked = _Changes(setting, offer, _turns(cell.mode, setting))
     quiet = _sent(await bench.generator.offer(asked.offer))
     rows, outcomes = list[Row](), [quiet]
     for number in range(1, setting.changes + 1):
@@ -106,9 +109,13 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
             into = partial(bench.device.change_mode, turn.to_mode)
             outcome, change = await under_load(bench.generator, asked.offer, setting.before_s, into, sleep)
             outcomes.append(_sent(outcome))
-            if number == 1:
-                await _insist(bench.device, turn)
-            rows += [{"change": float(number), **_row(turn, asked, flow, outcome, change)} for flow in outcome.flows]
+            passing = await bench.device.passing_links() if turn.direction == FAILURE else None
+            rows += [{"change": float(number), **_row(turn, asked, flow, outcome, change, passing)} for flow in outcome.flows]
+            if turn.direction == FAILURE:
+                await bench.device.change_mode(turn.from_mode)
+                await _insist(bench.device, turn.from_mode)
+            elif number == 1:
+                await _insist(bench.device, turn.to_mode)
     doubts = [d for o in outcomes for d in (*o.doubts, *(d for flow in o.flows for d in doubts_of(asked.offer, flow)))]
     notes = [f"change {row['change']:g}, {row['direction']}: {row['why']}" for row in rows if row["why"]]
     return Measured(
@@ -122,7 +129,10 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     )
 
 
-def _turns(mode: str, to: str) -> tuple[Turn, ...]:
+def _turns(mode: str, setting: ReconfSetting) -> tuple[Turn, ...]:
+    to = setting.to
+    if setting.failure:
+        return (Turn(FAILURE, mode, to),)
     return (Turn("reload", mode, mode),) if to in {RELOAD, mode} else (Turn("into", mode, to), Turn("back", to, mode))
 
 
@@ -132,13 +142,13 @@ def _sent(outcome: Outcome) -> Outcome:
     return outcome
 
 
-async def _insist(device: DutControl, turn: Turn) -> None:
-    if faults := await device.faults_of_mode(turn.to_mode):
-        raise MeasurementError(f"after the change mode {turn.to_mode} is not in force: {'; '.join(faults)}")
+async def _insist(device: DutControl, mode: str) -> None:
+    if faults := await device.faults_of_mode(mode):
+        raise MeasurementError(f"after the change mode {mode} is not in force: {'; '.join(faults)}")
 
 
 def _lossy(quiet: Outcome) -> list[Doubt]:
-    """What the DUT loses at this rate anyway cannot be told from what a change costs."""
+    """Losses of the DUT at this rate cannot be separated from the cost of a change."""
     return [
         Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{failed_frames(flow)} of {made_frames(flow)} frames", flow.link)
         for flow in quiet.flows
@@ -146,14 +156,19 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
     ]
 
 
-def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> dict[str, float | str | None]:
+def _row(  # noqa: PLR0917 -- all that is known of one change
+    turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange, passing: Collection[str] | None
+) -> dict[str, float | str | None]:
     lost, made = failed_frames(flow), made_frames(flow)
     why = _missed(flow, outcome, change)
     if not why and (short := starved(asked.offer, flow)):
         why = f"the generator did not make the load: {short}"
     outage: float | None = lost / (made / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
-    if lost > NOT_BACK * made * asked.setting.after_s / asked.offer.duration:
+    left_s = _left_s(asked, flow, outcome, change)
+    if lost > NOT_BACK * made * left_s / flow.sent_seconds:
         why, outage = f"the DUT did not forward again within {asked.setting.after_s:g} s", None
+    if passing is not None and flow.link not in passing:
+        why, outage = "no frame passes after it: the device fails closed", None
     return {
         "direction": turn.direction,
         "from": turn.from_mode,
@@ -164,12 +179,13 @@ def _row(turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutC
         "outage_ns": outage,
         "command_ns": change.took_s * 1e9,
         "silence_s": _silence(outcome, flow.link),
+        "passes": None if passing is None else float(flow.link in passing),
         "why": why,
     }
 
 
 def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
-    """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or nobody can tell."""
+    """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or if that is not known."""
     if outcome.began_s is None:
         return ""
     into, end = change.began_s - outcome.began_s, change.began_s + change.took_s - outcome.began_s - flow.sent_seconds
@@ -177,6 +193,13 @@ def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
         where = f"{-into:.1f} s before its first frame" if into < 0 else f"{end:.1f} s after its last"
         return f"the change missed the load, {where}: raise `before` or `after`, or see whether the clocks of the hosts agree"
     return ""
+
+
+def _left_s(asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> float:
+    """How long the load went on from the beginning of the change: a command reaches the DUT later than it is told to."""
+    if outcome.began_s is None:
+        return asked.setting.after_s
+    return min(asked.setting.after_s, outcome.began_s + flow.sent_seconds - change.began_s)
 
 
 def _silence(outcome: Outcome, link: str) -> float | None:
@@ -197,6 +220,8 @@ def _figures(asked: _Changes, rows: Sequence[Row]) -> dict[str, float]:
         found["command_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
         if silences := [float(s) for row in of if (s := row["silence_s"]) is not None]:
             found["silence_s"] = max(silences)
+        if turn.direction == FAILURE:
+            found["open_ratio"] = fmean(float(row["passes"] or 0.0) for row in of)
         if not any(row["why"] for row in of):
             outages = [float(row["outage_ns"] or 0.0) for row in of]
             found["lossless_ratio"] = outages.count(0.0) / len(outages)

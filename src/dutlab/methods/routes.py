@@ -31,7 +31,7 @@ NOTHING = "no frame came back: the DUT forwards nothing to these routes; modes t
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Raises InputError, ToolFailed, HostError, and MeasurementError."""
     if bench.routes is None:
-        raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in a mode of your own")
+        raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in your own mode")
     setting = cell.setting_as(RoutesSetting)
     link, spread = cell.links[0], setting.spread
     loaded = await load_checked(bench.routes, link, spread)

@@ -31,19 +31,19 @@ from dutlab.units import Pps, Seconds, line_rate, si
 
 MOST_PIECES = 600
 GUESSED_THRESHOLD = 0.001
-"""Where lost frames are not counted second by second, less than this share may be two counters that were not read at one instant."""
+"""Least share of loss where lost frames are not counted each second: less may be two counters that were not read at one instant."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What was read of one link while it was loaded."""
+    """Readings of one link while it was loaded."""
 
     seconds: tuple[RampSecond, ...]
     latency: tuple[Piece, ...]
     counted: bool
-    """Whether losses were counted, or follow from rates."""
+    """True if losses were counted; else they follow from rates."""
     lost_by: tuple[float, int] | None = None
-    """The last reading, in seconds from the first frame, and the frames that were known to be lost by then, where it is told."""
+    """The last reading, in seconds from the first frame, and the frames that were known to be lost by then, where it is reported."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:

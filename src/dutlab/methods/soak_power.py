@@ -1,4 +1,4 @@
-"""Method `soak-power`: phases of load, idleness and power off, one after the other; what sensors told meanwhile makes their watts.
+"""Method `soak-power`: phases of load, idleness and power off, one after the other; the readings of sensors make their watts.
 
 The trial itself (measure) and what its readings make of it (with_readings) are apart, since sensors hand over what they read when the
 trial is over. Times are by the clock of their samples. docs/method/soak-power.md has the figures.
@@ -34,7 +34,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass
 class _Held:
-    """What came of a phase."""
+    """Result of a phase."""
 
     from_s: float
     to_s: float = 0.0
@@ -46,7 +46,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     """Holds every phase in turn. Raises InputError, ToolFailed, HostError, and MeasurementError: nothing was sent."""
     setting = cell.setting_as(SoakPowerSetting)
     if bench.readings is None:
-        raise InputError("nothing tells the readings of sensors here", remedy="measure soak-power with `dutlab run` or `dutlab measure`")
+        raise InputError("there are no sensor readings here", remedy="measure soak-power with `dutlab run` or `dutlab measure`")
     rows, outcomes, notes = list[Row](), list[Outcome](), list[str]()
     doubts, is_off = dict[tuple[object, str], Doubt](), False
     for number, phase in enumerate(setting.phases, 1):
@@ -118,7 +118,7 @@ def _offer(setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...],
 
 
 def _still(readings: Sequence[SensedValue], now_s: float, setting: SoakPowerSetting) -> bool:
-    """Whether all that tells watts or temperatures stands still, of which there must be one."""
+    """Return whether all readings of watts and temperatures are steady; there must be one."""
     series = dict[tuple[str, str, str, str], list[tuple[float, float]]]()
     for r in readings:
         if r.unit in STILL:

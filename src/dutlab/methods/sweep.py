@@ -34,7 +34,7 @@ _ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "recei
 
 
 def offer_of(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Offer:
-    """What `setting` asks of the generator; `speeds` are those of the links. Raises InputError for a share of what is not known."""
+    """Return the request of `setting`; `speeds` are those of the links. Raises InputError for a share of an unknown speed."""
     offer = Offer(
         links=links,
         mix=setting.frame_size,
@@ -53,7 +53,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 async def offered(generator: Generator, offer: Offer) -> Measured:
-    """The same of any offer."""
+    """Measure any offer."""
     outcome = await generator.offer(offer)
     by_link = {flow.link: flow for flow in outcome.flows}
     if idle := [
@@ -116,5 +116,5 @@ def rate_of(links: tuple[str, ...], asked: Rate, mix: Mix, speeds: Mapping[str, 
     if unknown := [name for name, rate in rates.items() if rate is None]:
         raise InputError(f"{asked} of a speed that is not known: link {unknown[0]}", remedy="write the link's speed in the testbed file")
     if len(set(rates.values())) > 1:
-        raise InputError(f"{asked} of links with different speeds: {', '.join(links)}", remedy="drive them in sets of their own")
+        raise InputError(f"{asked} of links with different speeds: {', '.join(links)}", remedy="drive them in separate sets")
     return next(iter(rates.values()))

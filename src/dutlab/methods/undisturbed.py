@@ -1,9 +1,9 @@
 """A generator whose outcomes the testbed itself did not disturb: it offers a disturbed load again, a bounded number of times.
 
-A load is offered again too when a link of the generator's went down meanwhile: what was lost then is nobody's.
+A load is offered again too when a link of the generator's went down meanwhile: the DUT is not to blame for losses then.
 
 It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
-(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. physics.disturbed tells which offers are
+(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. physics.disturbed says which offers are
 disturbed: those of which other work took too much, and lossy ones whose loss is explained by the time that the testbed's threads waited.
 Loss at full speed needs no explanation: it is not a verdict.
 """
@@ -27,7 +27,7 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 4.0
 """The pauses before a load is offered again double, since what disturbs may last."""
 RIG_PLACES = frozenset({"sender's card", "sink"})
-"""Where frames get lost in the testbed, not in the DUT (tools.path_counters)."""
+"""Places in the testbed, not in the DUT, where frames get lost (tools.path_counters)."""
 LAB_RIG_PLACES = RIG_PLACES | {"DUT out", "sink's card"}
 """In a lab the next port of the DUT is a veth of ours: its ring is full when the thread that empties it waits for a CPU."""
 
@@ -48,10 +48,10 @@ class Undisturbed:
     _kept: int = field(default=0, init=False)
     _links_lost: int = field(default=0, init=False)
     _raw: dict[str, bytes] = field(default_factory=dict, init=False)
-    """Of all loads so far: what a method that ends with MachineTooBusy has no result to keep with."""
+    """Raw output of all loads so far, which a method that ends with MachineTooBusy has no result to keep with."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says. Raises MachineTooBusy, and what the generator raises."""
+        """Offer as methods.ports says. Raises MachineTooBusy, and what the generator raises."""
         thrown_away: list[Outcome] = []
         while True:
             outcome = await self._judged(offer)
@@ -74,7 +74,7 @@ class Undisturbed:
             await self.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (len(thrown_away) - 1)))
 
     def counted(self, measured: Measured) -> Measured:
-        """What a method found, with how many of its offers were disturbed; nothing of those where it made none."""
+        """Return a method's result with the number of its disturbed offers; unchanged where it made none."""
         if not self._made:
             return measured
         again = self._disturbed - self._kept
@@ -101,7 +101,7 @@ class Undisturbed:
         return replace(outcome, disturbed=why)
 
     def _why(self, offer: Offer, outcome: Outcome, found: Mapping[str, Interference]) -> str:
-        if (why := disturbed_load(found)) or (offer.rate is None and not offer.profile):
+        if (why := disturbed_load(found)) or offer.lossy or (offer.rate is None and not offer.profile):
             return why
         flows = outcome.flows
         seconds = max((f.sent_seconds for f in flows), default=0.0)
@@ -116,6 +116,6 @@ class Undisturbed:
 
 
 def _with(outcome: Outcome, thrown_away: Sequence[Outcome]) -> Outcome:
-    """The outcome and what was thrown away before it, the raw output of which is kept under names of its own."""
+    """The outcome and what was thrown away before it, the raw output of which is kept under separate names."""
     raw = {f"disturbed-{n}-{name}": said for n, earlier in enumerate(thrown_away, 1) for name, said in earlier.raw.items()}
     return replace(outcome, thrown_away=tuple(thrown_away), raw={**raw, **outcome.raw})

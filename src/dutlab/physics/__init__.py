@@ -1,1 +1,1 @@
-"""What a link, a slot, a drive or a processor can do at most, and what other work takes of it: pure functions."""
+"""Limits of links, slots, drives and processors, and the share that other work takes of them: pure functions."""

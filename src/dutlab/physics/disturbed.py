@@ -1,4 +1,4 @@
-"""Which trials other work disturbed: the one rule that the runner, methods, report, comparisons and the index go by.
+"""Rule that says which trials other work disturbed; runner, methods, report, comparisons and index use it.
 
 What threads waited for a CPU says little by itself: they wait for one another too, a third to two thirds of their time in the embedded lab
 on two cores. So what was taken is at most what others used, interval by interval (`Interference.taken_s`). A trial is disturbed where that
@@ -23,11 +23,11 @@ MOST_TAKEN = 0.01
 """Share of our threads' CPU time above which a trial is disturbed. Below it sweeps next to other work are as near to those of an idle
 machine as these are to one another; up to 0.1 they lie a quarter lower (tests/bench/disturbed_predictors.py)."""
 MOST_TAKEN_OF_LOAD = 0.10
-"""The same of one load of a search."""
+"""Most that other work may take of one load of a search, as a share."""
 MOST_ABOVE_CALMEST = 0.10
-"""Of the share of their time that our threads waited, above the least of the cell's trials."""
+"""Most that our threads may wait above the least of the cell's trials, as a share of their time."""
 NEXT_TO_NOTHING = 0.02
-"""Of our threads' CPU time. Others that used less than this are not why ours waited."""
+"""Share of our threads' CPU time. Other work that used less than this is not why ours waited."""
 LEAST_TAKEN_FOR_LOSS = 0.04
 """So much has to be taken before a loss of frames may be put down to it, where no counter says that the rig lost them."""
 FEW = 5
@@ -49,12 +49,12 @@ def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:
 
 
 def disturbed_load(found: Interferences) -> str:
-    """The same of one load inside a trial, which has no other to be compared with."""
+    """Return why one load inside a trial is disturbed; it has no other to be compared with."""
     return "; ".join(filter(None, (_of_host(host, of, of.wait_share, MOST_TAKEN_OF_LOAD) for host, of in found.items())))
 
 
 def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, by_rig: bool) -> str:
-    """Whether other work can have caused all of a trial's loss, in words; empty if not.
+    """Return in words whether other work can have caused all of a trial's loss; empty if not.
 
     It can have if no more frames failed than came in the time that our threads were kept waiting. `by_rig`: counters say that the testbed
     lost them, not the DUT; then whatever was taken will do.
@@ -92,14 +92,18 @@ class VoidAttempts:
         return f"nearly no attempt counts: {work} of {self.attempts}, and {link}"
 
 
-def _of_host(host: str, found: Interference, least_wait_share: float, most_taken: float = MOST_TAKEN) -> str:
-    if found.stopped_s > 0:
-        return f"{host}: a program that sends or receives was suspended for {found.stopped_s:.1f} s"
-    if found.taken_share is not None and found.taken_share > most_taken:
-        return f"{host}: other work took {found.taken_share:.0%} of the CPU time of the threads that send, forward and receive"
-    others_s = found.others_cpu_s
-    if (others_s is not None and others_s <= NEXT_TO_NOTHING * found.run_s) or found.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
+def _of_host(host: str, interference: Interference, least_wait_share: float, most_taken: float = MOST_TAKEN) -> str:
+    if interference.stopped_s > 0:
+        return f"{host}: a program that sends or receives was suspended for {interference.stopped_s:.1f} s"
+    if interference.taken_share is not None and interference.taken_share > most_taken:
+        return f"{host}: other work took {interference.taken_share:.0%} of the CPU time of the threads that send, forward and receive"
+    others_s = interference.others_cpu_s
+    if (
+        others_s is not None and others_s <= NEXT_TO_NOTHING * interference.run_s
+    ) or interference.wait_share <= least_wait_share + MOST_ABOVE_CALMEST:
         return ""
     calmest = f"in the calmest trial of the cell {least_wait_share:.0%}"
     used = "" if others_s is None else f"other work used {others_s:.1f} s of CPU time, and "
-    return f"{host}: {used}the threads that send, forward and receive waited {found.wait_share:.0%} of their time for a CPU, {calmest}"
+    return (
+        f"{host}: {used}the threads that send, forward and receive waited {interference.wait_share:.0%} of their time for a CPU, {calmest}"
+    )

@@ -1,4 +1,4 @@
-"""What other work took from a trial: the CPU accounts of a machine before and after, and the difference.
+"""Time that other work took from a trial: the CPU accounts of a machine before and after, and the difference.
 
 Sources: /proc/PID/task/TID/schedstat (sched-stats.rst: time on the CPU, then time on the run queue), /proc/stat (proc(5)) and
 /proc/pressure/cpu (psi.rst, `some`).
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LEAST_OF_OTHERS_S = 0.03
-"""What others used between two readings is taken for nothing below this: /proc counts in ticks of 10 ms, for each core and process."""
+"""Least use by others that counts between two readings: /proc counts in ticks of 10 ms, for each core and process."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ThreadTime:
     run_s: float
     wait_s: float
     runs: int = field(default=0, compare=False)
-    """How often one of them got a CPU."""
+    """Number of times that one of them got a CPU."""
 
     def __add__(self, other: ThreadTime) -> ThreadTime:
         return ThreadTime(self.run_s + other.run_s, self.wait_s + other.wait_s, self.runs + other.runs)
@@ -32,15 +32,15 @@ class ThreadTime:
 
 @dataclass(frozen=True)
 class ForwardingWait:
-    """How the threads that forward were kept from it, on the machine where that is read many times a trial."""
+    """Waiting of the threads that forward, on the machine where it is read many times a trial."""
 
     run_s: float
     wait_s: float
     switches: int
-    """How often one of them got a CPU (the third column of schedstat)."""
+    """Number of times that one of them got a CPU (the third column of schedstat)."""
     instructions: float | None = None
     cycles: float | None = None
-    """As the processor counts them; None where it does not, as in many virtual machines."""
+    """Cycles that the processor counts; None where it does not, as in many virtual machines."""
     longest_wait_s: float = 0.0
     """The most that one thread waited between two readings, a quarter of a second apart."""
     readings: int = 0
@@ -52,17 +52,17 @@ class ForwardingWait:
 
 
 WAIT_S = 0.005
-"""Of a quarter of a second. Two threads that forward on one core keep one another waiting for less."""
+"""Wait within a quarter of a second. Two threads that forward on one core make one another wait for less."""
 
 
 @dataclass(frozen=True)
 class CpuAccount:
-    """What a machine and our threads on it had used by an instant. Cumulative seconds; `at_s` is of any monotonic clock."""
+    """Time that a machine and our threads on it had used by an instant. Cumulative seconds; `at_s` is of any monotonic clock."""
 
     at_s: float
     cores: int
     busy_s: float
-    """Of all cores, in user and in system mode. Interrupts are left out: packets are forwarded there too."""
+    """Time of all cores, in user and in system mode. Interrupts are left out: packets are forwarded there too."""
     steal_s: float
     pressure_s: float | None
     """Time in which some thread of the machine waited for a CPU; None where the kernel does not tell."""
@@ -76,16 +76,16 @@ class CpuAccount:
     stopped_s: float = 0.0
     """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
     forwarding: ForwardingWait | None = None
-    """Its counts of readings are 0; None where there are no such threads, or nobody sees them."""
+    """Its counts of readings are 0; None where there are no such threads, or none is visible."""
     waits: tuple[tuple[float, float], ...] = ()
-    """Of the readings so far the moment, and the most that one thread that forwards had waited since the one before."""
+    """Instants of the readings so far, and the longest wait of one forwarding thread since the reading before."""
     fixed_work: tuple[float, int] = (0.0, 0)
-    """Of the fixed piece of work on the CPUs of the threads that forward: the sum of its times in seconds, and how many."""
+    """Fixed piece of work on the CPUs of the forwarding threads: the sum of its times in seconds, and their number."""
     programs: frozenset[int] | None = None
     """Process numbers of our programs and threads, where each takes its account with it when it ends; None where nothing is forgotten."""
 
     def since(self, before: CpuAccount) -> Interference:
-        """What was taken between two readings of the same machine."""
+        """Return what was taken between two readings of the same machine."""
         threads = {name: now.since(before.threads.get(name, ThreadTime(0.0, 0.0))) for name, now in self.threads.items()}
         busy_s = max(0.0, self.busy_s - before.busy_s)
         known = self.own_s is not None and before.own_s is not None and self.programs == before.programs
@@ -137,7 +137,7 @@ def _grown(now: float | None, then: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Interference:
-    """What other work took from a trial on one machine. Times in seconds."""
+    """Time that other work took from a trial on one machine, in seconds."""
 
     seconds: float
     """Between the two readings."""
@@ -145,9 +145,9 @@ class Interference:
     run_s: float
     """Sum over the threads that send, forward and receive."""
     wait_s: float
-    """Likewise, waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
+    """Their time waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
     taken_s: float | None
-    """Of what they waited, at most so much was due to other work: nobody can take more than he uses. None where it is not known."""
+    """The most of their waiting that other work can have caused: it cannot take more than it uses. None where it is not known."""
     others_cpu_s: float | None
     """CPU time of everything else, in user and system mode; None where it is not known."""
     own_cpu_s: float | None
@@ -157,7 +157,7 @@ class Interference:
     stopped_s: float = 0.0
     """One of our programs was suspended so long; it did not wait for a CPU meanwhile."""
     forwarding: ForwardingWait | None = None
-    """Of the threads that forward alone; None where they are not read by themselves."""
+    """Waiting of the forwarding threads alone; None where they are not read separately."""
 
     @property
     def wait_share(self) -> float:
@@ -166,7 +166,7 @@ class Interference:
 
     @property
     def taken_share(self) -> float | None:
-        """Of the CPU time that our threads would have had without other work, what they did not get."""
+        """Share that our threads did not get of the CPU time that they would have had without other work."""
         if self.taken_s is None:
             return None
         return self.taken_s / (self.run_s + self.taken_s) if self.taken_s else 0.0

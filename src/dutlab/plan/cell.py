@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from dutlab.errors import InputError
-from dutlab.spec.factors import MTU
+from dutlab.spec.factors import MTU, TUNNELS
 from dutlab.spec.workloads import AnySetting
 from dutlab.spec.workloads.setting import FrameSetting, Params, Setting
 from dutlab.subject import joined
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Setting)
 
 
 class Cell(BaseModel):
-    """What is varied."""
+    """Levels and settings of one cell."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class Cell(BaseModel):
 
     @property
     def workload(self) -> str:
-        """As the experiment file calls it."""
+        """Name of the workload in the experiment file."""
         return self.setting.workload
 
     @property
@@ -44,7 +44,7 @@ class Cell(BaseModel):
 
     @property
     def generator(self) -> GeneratorModel | None:
-        """What sends its frames, if it sends any; None for the engine."""
+        """Generator of its frames, if it sends any; None for the engine."""
         return self.setting.generator if isinstance(self.setting, FrameSetting) else None
 
     def setting_as(self, kind: type[S]) -> S:
@@ -56,9 +56,15 @@ class Cell(BaseModel):
         )
 
     def mtu(self, of_link: int) -> int:
-        """That of its links: a level of this factor stands for what the testbed says `of_link`."""
+        """Return the MTU of its links: a level of this factor replaces the testbed's `of_link`."""
         level = self.factors.get(MTU, "")
         return int(level) if level.isdecimal() else of_link
+
+    @property
+    def tunnels(self) -> int:
+        """Tunnels of a link, in modes that have a number of them."""
+        level = self.factors.get(TUNNELS, "")
+        return int(level) or 1 if level.isdecimal() else 1
 
     @property
     def link_label(self) -> str:

@@ -1,4 +1,4 @@
-"""How much of a plan's trials each drive will be written at most, and what share of its endurance that is.
+"""Writes of a plan to each drive: the most bytes, and their share of its endurance.
 
 A trial writes no faster than the drive's rating of writes allows, for as long as it writes. Where an array is made, every drive of it may
 be written once all over by its synchronisation (on btrfs, by the file that is laid out), and once more by a rebuild. Blocks that an array
@@ -23,12 +23,12 @@ _LEAST_PERCENT = 0.01
 
 @dataclass(frozen=True)
 class Written:
-    """What one drive gets."""
+    """Writes to one drive."""
 
     bytes: float | None
     """At most; None where the testbed does not say what it follows from."""
     missing: tuple[str, ...]
-    """What of the testbed it would follow from."""
+    """Facts of the testbed that are missing for it."""
     endurance_bytes: float | None
 
     @property

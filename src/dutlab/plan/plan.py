@@ -50,8 +50,14 @@ class Plan(BaseModel):
 
     @property
     def cells(self) -> int:
-        """How many different things are measured; trials are their repeats."""
+        """Number of different measurements; trials are their repeats."""
         return sum(1 for trial in self.trials if trial.cell.repeat == 1)
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """Kinds of generators other than the engine, each once."""
+        models = (trial.cell.generator for trial in self.trials)
+        return tuple(dict.fromkeys(model.kind for model in models if model is not None))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for plan.json."""
@@ -59,5 +65,5 @@ class Plan(BaseModel):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What to_json() gave. Raises pydantic.ValidationError on anything else."""
+        """Read the output of to_json(). Raises pydantic.ValidationError on anything else."""
         return cls.model_validate(data)

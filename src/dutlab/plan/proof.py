@@ -1,4 +1,4 @@
-"""What a plan can prove about its modes, before it is carried out."""
+"""Differences of its modes that a plan can prove, before it is carried out."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Proof:
     least: float | None
     """The smallest relative difference between two modes that one cell proves four times in five, at a spread of 1 %; None for none."""
     together: float | None
-    """The same of all cells of two modes together, as if all of them shared what they spread by."""
+    """Least provable difference of all cells of two modes together, as if all of them shared their spread."""
 
 
 def proof_of(plan: Plan) -> Proof:
-    """What a plan can prove; with a rule for repeats, at the most that the rule allows."""
+    """Return what a plan can prove; with a rule for repeats, at the most that the rule allows."""
     repeats = max((t.cell.repeat for t in plan.trials), default=0)
     cells = [t.cell for t in plan.trials if t.cell.repeat == 1]
     base = [c for c in cells if cells and c.mode == cells[0].mode]
@@ -44,7 +44,7 @@ def proof_of(plan: Plan) -> Proof:
 
 
 def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
-    """By ranks where so many repeats can, else by the spread of all cells; as large as the interval of the ratio needs too."""
+    """Return the least provable difference: by ranks where so many repeats can, else by the spread of all cells; at least the interval."""
     by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
     if by_ranks is not None:
         return by_ranks
@@ -54,7 +54,7 @@ def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
 
 
 def _figures(cell: Cell) -> int:
-    """What of a cell is compared: each direction of each link, and the sum of several."""
+    """Return the number of compared figures of a cell: each direction of each link, and the sum of several."""
     flows = len(cell.links) * len(cell.setting.ways.backs)
     return flows if flows == 1 else flows + 1
 

@@ -1,14 +1,14 @@
 """From an experiment to its trials: factors × workloads × repeats, in an order.
 
 The order `shuffled` serves two ends: what drifts during a run (heat, a neighbour's load) must not look like an effect of a mode, and
-nobody should walk to the machine more often than needed. So, from the outside in:
+a person should walk to the machine no more often than needed. So, from the outside in:
 
 1. factors that a person sets, and those of `expensive_to_change`: each combination of their levels is one stretch, and from one to
    the next only one factor changes;
 2. repeats: each is a block that has every level, every mode and every setting once, so drift falls on all of them alike;
-3. levels that commands set with modes, shuffled anew in each block; a mode is applied once a block and level, and what is measured in that
+3. levels that commands set with modes, shuffled again in each block; a mode is applied once a block and level, and what is measured in that
    application is a group;
-4. workload settings, shuffled anew in each group.
+4. workload settings, shuffled again in each group.
 
 `as-written` keeps the same nesting and shuffles nothing; from one level to the next only one factor changes, the last most often.
 The shuffle is Python's `random.Random(seed)`: same seed, same order.
@@ -51,9 +51,9 @@ TOOL_S = {"iperf3": Seconds(0.8), "engine": Seconds(0.5)}
 """Once a trial: the tool starts and ends, counters are read before and after, the record is written."""
 OTHER_TOOL_S = Seconds(1.0)
 GUEST_S = Seconds(12.0)
-"""Once a guest with a kernel of its own, beside LAB_S: it boots, and answers more slowly. Once each of its reboots too."""
+"""Once a guest with its own kernel, in addition to LAB_S: it boots, and answers more slowly. Once each of its reboots too."""
 GUEST_MODE_S = Seconds(2.0)
-"""Beside MODE_S, where a guest is asked."""
+"""In addition to MODE_S, where the DUT is a guest."""
 REBOOT_S = Seconds(120.0)
 """Once a reboot of a machine."""
 HAND_S = Seconds(300.0)
@@ -61,12 +61,12 @@ HAND_S = Seconds(300.0)
 
 
 def tool_overhead(tool: str) -> Seconds:
-    """What a trial of `tool` takes beside its own duration."""
+    """Return what a trial of `tool` takes in addition to its own duration."""
     return TOOL_S.get(tool, OTHER_TOOL_S)
 
 
 def _seconds(drive: WorkloadDrive, tool: str) -> Seconds:
-    """What a trial takes; its generator takes time to begin, as often as it does."""
+    """Return the time of a trial; its generator takes time to begin, as often as it does."""
     model = drive.setting.made_by
     begins = 0.0 if model is None else model.begins_s * (drive.steps or drive.offers if model.stepped else drive.offers)
     return Seconds(drive.seconds + begins + tool_overhead(tool))
@@ -76,7 +76,7 @@ _T = TypeVar("_T")
 
 
 class Turns(BaseModel):
-    """How several runs take turns; resolved.json of each has it."""
+    """Order of several runs that take turns; resolved.json of each has it."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
@@ -87,18 +87,18 @@ class Turns(BaseModel):
     seed: int
 
     def order(self, round_: int) -> list[int]:
-        """Who goes when in a round, by place: each round is drawn by itself, so the runs may be cut and resumed between any two."""
+        """Return the order in a round, by place: each round is drawn by itself, so the runs may be cut and resumed between any two."""
         places = list(range(len(self.runs)))
         random.Random(f"{self.seed}/{round_}").shuffle(places)  # noqa: S311 an order, not a secret
         return places
 
     def is_beside(self, other: Turns) -> bool:
-        """Whether both are of the same runs, and not the same of them."""
+        """Return whether both are of the same set of runs, and different ones of them."""
         return (self.runs, self.seed) == (other.runs, other.seed) and self.place != other.place
 
     @classmethod
     def of(cls, resolved: Mapping[str, Any]) -> Self | None:
-        """What resolved.json of a run says; None for a run by itself."""
+        """Read it from resolved.json of a run; None for a run by itself."""
         try:
             return cls.model_validate(resolved[TURNS])
         except (KeyError, ValidationError):
@@ -110,7 +110,7 @@ TURNS = "turns"
 
 
 def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = None) -> Plan:
-    """The trials of `experiment` on `testbed`. `seed` stands for the experiment's own; without either one is drawn.
+    """Return the trials of `experiment` on `testbed`. `seed` replaces that of the experiment; without either one is drawn.
 
     The experiment fits the testbed: the loader saw to it. Nothing is touched.
     """
@@ -154,7 +154,7 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
 
 
 def needs_hand(plan: Plan) -> list[str]:
-    """What a person would have to do, in the order of the plan: `set bios-turbo to on`. Empty for a plan that runs unattended."""
+    """Return the actions of a person, in the order of the plan: `set bios-turbo to on`. Empty for a plan that runs unattended."""
     return [f"set {name} to {level}" for name, level in _changes(plan.trials, plan.hand_factors)]
 
 
@@ -180,7 +180,7 @@ def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -
 
 
 def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
-    """Whether the mode's own rule drops what the drive sends: a pair's flow from outside to inside, which would end by a time-out."""
+    """Return whether the mode's rule drops what the drive sends: a pair's flow from outside to inside, which would end by a time-out."""
     if not drive.setting.ends:
         return False
     client, server = drive.setting.ends
@@ -252,7 +252,7 @@ def _reboots(trials: Sequence[Trial], experiment: Experiment) -> int:
 
 
 def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, dict[str, float]]:
-    """What the speed of each link allows at most (inside tunnels, where the mode has them), under the names of the figures.
+    """Return what the speed of each link allows at most (inside tunnels, where the mode has them), under the names of the figures.
 
     Of several links, where all are known, their sum too.
     """

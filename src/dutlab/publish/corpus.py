@@ -1,4 +1,4 @@
-"""What the runs of a site say together: the same run from several sites, claims that contradict each other, and every figure as a table."""
+"""All runs of a site together: the same run from several sites, claims that contradict each other, and every figure as a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = (
     "device", "run", "experiment", "manifest_sha256", "trial", "mode", "factors", "workload", "links", "frame_size", "repeat", "link",
     "figure", "value",
 )  # fmt: skip
-"""Of runs.parquet: a row a figure of a trial that counts. Names of figures end in their unit."""
+"""Columns of runs.parquet: a row for each figure of a trial that counts. Names of figures end in their unit."""
 _NUMBERS = {"trial": "INTEGER", "repeat": "INTEGER", "value": "DOUBLE"}
 
 
@@ -40,14 +40,14 @@ class Contradiction:
     first: tuple[SiteRun, SiteClaim, ClaimedCell]
     second: tuple[SiteRun, SiteClaim, ClaimedCell]
     proven: bool
-    """As `dutlab compare` has the two runs; otherwise repeats are too few for a proof, and their ranges do not meet."""
+    """True if `dutlab compare` proves it; else repeats are too few for a proof, and their ranges do not overlap."""
 
 
 def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
-    """Of each cell and figure of a device: claims of two runs that the rule for answers proves to differ.
+    """Return, for each cell and figure of a device, claims of two runs that the rule for answers proves to differ.
 
     Where repeats are too few for any proof, those whose ranges do not meet and whose medians are further apart than LEAST.
-    A claim that differs from its own raw files contradicts nobody; it is marked for itself.
+    A claim that differs from its own raw files contradicts no other claim; it is marked by itself.
     """
     by_cell: dict[tuple[object, ...], list[tuple[SiteRun, SiteClaim, ClaimedCell]]] = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""What a person says of devices: specification, price, how each mode is set up, caveats. A YAML file beside the runs.
+"""Facts that a person writes about devices: specification, price, set-up of each mode, caveats. A YAML file next to the runs.
 
 devices:
   e302-9d:
@@ -26,7 +26,7 @@ Words = Annotated[str, Field(max_length=2_000)]
 
 
 class DeviceSheet(SpecModel):
-    """What is known of a device beside its measurements."""
+    """Facts about a device that were not measured."""
 
     title: Words = ""
     runs: tuple[Words, ...] = ()
@@ -43,7 +43,7 @@ class DeviceSheet(SpecModel):
     status: Words = ""
     """Such as `draft`, `final`, `withdrawn`."""
     source: Words = ""
-    """Where the figures were published first."""
+    """Place where the figures were published first."""
 
 
 class DeviceFile(SpecModel):

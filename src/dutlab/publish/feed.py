@@ -40,9 +40,9 @@ def _add(parent: ET.Element, tag: str, text: str) -> None:
     ET.SubElement(parent, tag).text = printable(text)
 
 
-def _moment(said: str) -> str:
+def _moment(text: str) -> str:
     """`2026-11-21 08:01:00 UTC` as RFC 3339 has it."""
     try:
-        return datetime.strptime(said, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except ValueError:
         return _NO_TIME

@@ -7,7 +7,7 @@
     runs.parquet index.json  every figure, and what the site holds, for programs
     feed.xml                 the newest runs (Atom, RFC 4287)
 
-Pages follow from the runs and are written anew each time. To take a run out, remove its folder and publish again.
+Pages are made from the runs and written again each time. To take a run out, remove its folder and publish again.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True)
 class SiteRequest:
-    """What a site is to be."""
+    """Request for a site."""
 
     out: Path
     title: str = ""
-    """That of the site as it is, where none is given."""
+    """Title; empty: that of the existing site."""
     url: str = ""
-    """Where it will be found; without it links to pictures are relative, and the feed's too."""
+    """Address of the site; without it links to pictures are relative, and the feed's too."""
     sheets: Mapping[str, DeviceSheet] | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a site has now."""
+    """State of a site."""
 
     runs: tuple[SiteRun, ...]
     contradictions: tuple[Contradiction, ...]
@@ -81,7 +81,7 @@ class Published:
 
     @property
     def devices(self) -> int:
-        """How many."""
+        """Number of devices."""
         return len({r.device for r in self.runs})
 
 
@@ -156,14 +156,14 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
                 sweep(group)
         yield
     except DiskFull as error:
-        raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made anew") from error
+        raise StoreError(error.what, remedy="free some space and publish again: runs that were taken stay, pages are made again") from error
     finally:
         os.close(handle)
 
 
 @dataclass(frozen=True)
 class _Site:
-    """What a site's index.json says; empty of a folder that is none yet."""
+    """Contents of a site's index.json; empty for a folder that is not a site yet."""
 
     title: str
     sheets: Mapping[str, DeviceSheet]
@@ -186,7 +186,9 @@ def _known(site: Path) -> _Site:
         origins = {str(run["folder"]): tuple(map(str, run["sites"])) for run in data["runs"] if run["sites"]}
         return _Site(str(data["title"]), sheets, origins)
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise InputError(f"{path}: was changed: {str(error).splitlines()[0]}", remedy="publish its runs anew into another folder") from None
+        raise InputError(
+            f"{path}: was changed: {str(error).splitlines()[0]}", remedy="publish its runs again into another folder"
+        ) from None
 
 
 def _joined(ours: DeviceSheet, theirs: DeviceSheet, title: str) -> DeviceSheet:
@@ -223,7 +225,7 @@ def _held(site: Path) -> dict[str, str]:
 
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *, cards: bool) -> bool:
-    """Copies a run into the site; False when the very same is there. Links are not followed: what they point to is nobody's to publish.
+    """Copy a run into the site; return False when the same run is there. Links are not followed: their targets are not part of the run.
 
     Secrets in its files are covered, which is added to `covered`.
 

@@ -99,7 +99,7 @@ def write_index(of: SiteContents) -> None:
 
 
 def write_claims(of: SiteContents) -> None:
-    """What a reader should not take on trust. Raises StoreError."""
+    """Write the page on how to check claims. Raises StoreError."""
     claims = [(run, claim) for run in of.runs for claim in run.claims]
     place = SitePlace(((of.title, "index.html"), ("Feed", "feed.xml")), f"{len(claims)} claims, checked against raw files")
     several = [(run, of.origins[run.folder]) for run in of.runs if len(of.origins.get(run.folder, ())) > 1]

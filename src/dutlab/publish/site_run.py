@@ -27,7 +27,7 @@ from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 from dutlab.store.run_folder import RunFolder, details_in
 
 LARGEST_PAGE = 400_000
-"""Bytes; a page that would be larger has its trials and pictures beside it."""
+"""Bytes; a page that would be larger keeps its trials and pictures in files next to it."""
 TRIALS_A_PAGE = 400
 FILES_A_PAGE = 1_500
 _CUT = 4_000
@@ -49,7 +49,7 @@ class SiteClaim:
 
 @dataclass(frozen=True)
 class SiteRun:
-    """What a site says of a run."""
+    """A run as the site lists it."""
 
     folder: str
     """Relative to the site."""
@@ -86,20 +86,20 @@ class SiteRun:
 
 @dataclass(frozen=True)
 class RunToShow:
-    """What to make a page of."""
+    """Input of a run's page."""
 
     folder: str
     device: str
     device_page: str
     """File name in `devices/`."""
     number: int
-    """Of the runs shown on the page of the device; 0 for one that is only listed there."""
+    """Number among the runs on the page of the device; 0 for one that is only listed there."""
     picture: str
     """Address of the device's picture; empty where the site's own address is not known."""
 
 
 def show_run(site: Path, wanted: RunToShow) -> SiteRun:
-    """Writes the pages and cards of a run that lies in `site`. A run that cannot be read is a fault, told in what is returned."""
+    """Write the pages and cards of a run in `site`. A run that cannot be read is a fault, which is returned."""
     path = site / wanted.folder
     try:
         with reading(path):
@@ -136,14 +136,14 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
     )  # fmt: skip
 
 
-def linked_pictures(found: RunReport) -> RunReport:
-    """The same with pictures that people added as files beside the page, instead of inside it."""
-    return replace(found, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in found.additions))
+def linked_pictures(report: RunReport) -> RunReport:
+    """Return the page with pictures that people added as files next to it, not inside it."""
+    return replace(report, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in report.additions))
 
 
-def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple[tuple[SiteClaim, ...], list[str]]:
+def _claims(site: Path, run: RunFolder, report: RunReport, folder: Path) -> tuple[tuple[SiteClaim, ...], list[str]]:
     """Cards that came with the run, as its author wrote them; where there are none, made of its headlines."""
-    fresh, faults = cards_of(run, found, folder), list[str]()
+    fresh, faults = cards_of(run, report, folder), list[str]()
     given = sorted(folder.glob("claim-*.json"))
     if not given:
         for name, card in fresh.items():
@@ -164,32 +164,32 @@ def _claims(site: Path, run: RunFolder, found: RunReport, folder: Path) -> tuple
     return tuple(out), faults
 
 
-def _write_run_page(folder: Path, found: RunReport, plots: Sequence[Plot], place: SitePlace) -> SitePlace:
+def _write_run_page(folder: Path, report: RunReport, plots: Sequence[Plot], place: SitePlace) -> SitePlace:
     """Returns `place` with where the trials are."""
-    page = html([found], {found.name: plots}, place)
-    if len(found.listed) < len(found.trials) or len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
+    page = html([report], {report.name: plots}, place)
+    if len(report.listed) < len(report.trials) or len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
         names = file_names(plot.name for plot in plots)
         for name, plot in zip(names, plots, strict=True):
             _write(folder / f"{name}.svg", plot.svg().decode())
         beside = [
             _LinkedPlot(**{**plot.__dict__, "address": f"{name}.svg", "explored": None}) for name, plot in zip(names, plots, strict=True)
         ]
-        pages = [found.trials[n : n + TRIALS_A_PAGE] for n in range(0, len(found.trials), TRIALS_A_PAGE)]
+        pages = [report.trials[n : n + TRIALS_A_PAGE] for n in range(0, len(report.trials), TRIALS_A_PAGE)]
         where = {t.number: f"trials-{n}.html" for n, of_page in enumerate(pages, 1) for t in of_page if t.number == t.group}
         place = replace(place, trials=where)
-        said = {**page_words([found], place), "doubts_at": "index.html", "style": style_sheet(), "site": place}
+        said = {**page_words([report], place), "doubts_at": "index.html", "style": style_sheet(), "site": place}
         for n, of_page in enumerate(pages, 1):
             template = environment().get_template("site_trials.html.j2")
-            text = template.render(r=found, trials=of_page, number=n, pages=len(pages), **said)
+            text = template.render(r=report, trials=of_page, number=n, pages=len(pages), **said)
             _write(folder / f"trials-{n}.html", text)
-        page = html([found], {found.name: beside}, place)
+        page = html([report], {report.name: beside}, place)
     _write(folder / "index.html", page)
     return place
 
 
 @dataclass(frozen=True)
 class _LinkedPlot(Plot):
-    """A plot that a page shows from a file beside it."""
+    """A plot that a page shows from a file next to it."""
 
     address: str = ""
 
@@ -199,8 +199,8 @@ class _LinkedPlot(Plot):
         return f'<img src="{escape(self.address)}" alt="{escape(self.described)}" loading="lazy">'
 
 
-def _write_commands(folder: Path, found: RunReport, read: ReadRun, place: SitePlace) -> None:
-    """Of each mode every command once, in the order in which it was first run."""
+def _write_commands(folder: Path, report: RunReport, read: ReadRun, place: SitePlace) -> None:
+    """Write every command of each mode once, in the order of their first use."""
     by_mode: dict[str, dict[tuple[str, str], None]] = {}
     aside = zip(read.aside, (attempt.folder for attempt in read.run.attempts()), strict=False)
     folders = [*aside, *((r, trial_folder(read.run.path, r.trial)) for r in read.records)]
@@ -216,22 +216,22 @@ def _write_commands(folder: Path, found: RunReport, read: ReadRun, place: SitePl
             if room > 0:
                 kept.append((host, command))
         shown.append((mode, kept, len(commands) - len(kept)))
-    text = environment().get_template("site_commands.html.j2").render(r=found, modes=shown, style=style_sheet(), site=_back(place))
+    text = environment().get_template("site_commands.html.j2").render(r=report, modes=shown, style=style_sheet(), site=_back(place))
     _write(folder / "commands.html", text)
 
 
-def _write_files(path: Path, folder: Path, found: RunReport, place: SitePlace) -> None:
+def _write_files(path: Path, folder: Path, report: RunReport, place: SitePlace) -> None:
     text = outside.read(path / MANIFEST, bounds.MANIFEST).decode(errors="surrogateescape")
     covered = redacted_files(path)
     files = [(name, covered[name]["sha256"] if name in covered else said) for name, said in hashes_of(text, path / MANIFEST).items()]
-    files += [(f"{ADDITIONS}/{a.file}", a.sha256) for a in found.additions if a.file]
+    files += [(f"{ADDITIONS}/{a.file}", a.sha256) for a in report.additions if a.file]
     pages = [files[n : n + FILES_A_PAGE] for n in range(0, len(files), FILES_A_PAGE)] or [[]]
     template = environment().get_template("site_files.html.j2")
     for n, of_page in enumerate(pages, 1):
         name = "files.html" if n == 1 else f"files-{n}.html"
         _write(
             folder / name,
-            template.render(r=found, files=of_page, covered=covered, number=n, pages=len(pages), style=style_sheet(), site=_back(place)),
+            template.render(r=report, files=of_page, covered=covered, number=n, pages=len(pages), style=style_sheet(), site=_back(place)),
         )
 
 
@@ -239,27 +239,27 @@ def _back(place: SitePlace) -> SitePlace:
     return replace(place, crumbs=(*place.crumbs[:2], ("The run", "index.html")))
 
 
-def _excerpt(found: RunReport, plots: Sequence[Plot], wanted: RunToShow, shown: SitePlace) -> str:
+def _excerpt(report: RunReport, plots: Sequence[Plot], wanted: RunToShow, shown: SitePlace) -> str:
     """Links of figures and doubts lead to the page of the run, or to those of its trials."""
     template = environment().get_template("site_excerpt.html.j2")
-    text = template.render(r=found, plots=plots, number=wanted.number, **page_words([found], shown))
+    text = template.render(r=report, plots=plots, number=wanted.number, **page_words([report], shown))
     place = quote(wanted.folder)
-    text = text.replace(f'href="{found.folder}/', f'href="../{place}/')
+    text = text.replace(f'href="{report.folder}/', f'href="../{place}/')
     text = text.replace('href="trials-', f'href="../{place}/{DERIVED}/trials-')
     return text.replace('href="#', f'href="../{place}/{DERIVED}/index.html#')
 
 
-def _described(found: RunReport) -> str:
-    return " ".join(found.answer.fast[:2])[:300] or f"Measurements of {found.experiment}."
+def _described(report: RunReport) -> str:
+    return " ".join(report.answer.fast[:2])[:300] or f"Measurements of {report.experiment}."
 
 
-def _figures(wanted: RunToShow, found: RunReport, records: Sequence[TrialRecord]) -> list[FigureRow]:
+def _figures(wanted: RunToShow, report: RunReport, records: Sequence[TrialRecord]) -> list[FigureRow]:
     out = []
     for r in records:
         if not counts(r):
             continue
         cell = (
-            wanted.device, found.name, found.experiment, str(found.manifest), r.trial, r.cell.mode, _factors(r.cell.factors),
+            wanted.device, report.name, report.experiment, str(report.manifest), r.trial, r.cell.mode, _factors(r.cell.factors),
             r.cell.workload, r.cell.link_label, r.cell.setting.size, r.cell.repeat,
         )  # fmt: skip
         out += [(*cell, link, figure, value) for link, of_link in r.figures.items() for figure, value in of_link.items()]

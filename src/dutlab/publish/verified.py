@@ -1,4 +1,4 @@
-"""Whether a claim card holds: its figures worked out again from the raw files of its run, and all that lies between compared."""
+"""Check of a claim card: its figures are computed again from the raw files of its run, and every step between is compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dutlab.workloads import named, plug_of
 
 @dataclass(frozen=True)
 class VerifiedClaim:
-    """What became of a card."""
+    """Result for one card."""
 
     state: Literal["holds", "differs", "not recomputed"]
     """`not recomputed`: nothing differs, but the raw files are of a kind from which dutlab works out no figures."""
@@ -31,7 +31,7 @@ class VerifiedClaim:
 def verified(
     claim: ClaimCard, run: RunFolder, *, fresh: Mapping[str, ClaimCard] | None = None, changed: ManifestDifference | None = None
 ) -> VerifiedClaim:
-    """The card against the run. `fresh` are cards made anew of the run's records, `changed` its files against its manifest, where known.
+    """Compare the card with the run. `fresh` are cards made again from its records, `changed` its files that differ from the manifest.
 
     Raises InputError for a run without a headline, StoreError.
     """

@@ -94,7 +94,7 @@ def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
 
 
 def report_of(read: ReadRun, base: Path) -> RunReport:
-    """What the report says of a run; links are relative to the folder `base`. Raises StoreError."""
+    """Return the report of a run; links are relative to the folder `base`. Raises StoreError."""
     with reading(read.run.path):
         return _report_of(read, base)
 
@@ -212,7 +212,7 @@ def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
-    """What `read` finds; what is damaged becomes a fault. Raises NewerRun."""
+    """Return the result of `read`; damage becomes a fault and None. Raises NewerRun."""
     try:
         return read()
     except NewerRun:
@@ -225,7 +225,7 @@ def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
 def _of_drives(
     groups: Sequence[Group], testbed: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]], means: CoreMeans
 ) -> tuple[tuple[LimitRow, ...], tuple[Section, ...], tuple[Section, ...]]:
-    """What limited cells on drives, their ladder, and the drives themselves; nothing where no host tells of one and none was tested."""
+    """Return what limited cells on drives, their ladder, and the drives; empty where no host reports a drive and none was tested."""
     if not (any("drives" in of for of in facts.values()) or any(":" in link for group in groups for link in group.cell.links)):
         return (), (), ()
     from dutlab.report.sections.drive_facts import drives_section  # noqa: PLC0415 -- most runs have no drives
@@ -237,7 +237,7 @@ def _of_drives(
 
 
 def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
-    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    """Return the findings of each examination of the testbed, each once. Runs of other tools, and older ones, have none."""
     if not (saved := _or_fault(run.findings, faults)):
         return ()
     from dutlab.analysis.doctor import Finding, by_price  # noqa: PLC0415 -- many rules, and most runs of steps have no finding
@@ -250,7 +250,7 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
 
 
 def _findings(read: ReadRun) -> tuple[Finding, ...]:
-    """Those of the testbed, and what the run itself shows of directions that slow one another, which tells more than a guess of it."""
+    """Return the findings about the testbed. Directions that slow one another are taken from the run, which shows more than a guess."""
     if not any(group.main[1] and subject_of(group.main[1]).way is Way.BOTH for group in read.groups):
         return read.findings
     from dutlab.report.sections.both_directions import KIND, both_directions_slower  # noqa: PLC0415 -- most runs have one direction
@@ -294,7 +294,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Where the run departs from RFC 2544, as its section 3 asks a report to say (what was left out, and what was done instead)."""
+    """Return departures from RFC 2544, which its section 3 asks a report to state (what was left out, and what was done instead)."""
     out = []
     short: dict[str, set[float]] = {}
     for cell in cells:
@@ -325,7 +325,7 @@ def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
 
 
 def _command(read: ReadRun) -> str:
-    """As recorded; for runs that did not record it, the command that reads this folder's own files."""
+    """Return the recorded command; for runs without one, a command that reads this folder's files."""
     run, seed, said = read.run, read.plan.get("seed"), read.resolved.get("command")
     if isinstance(said, list) and all(isinstance(word, str) for word in said):
         return shlex.join(said)

@@ -57,7 +57,7 @@ def report_text(runs: Sequence[Path], format: str) -> bytes:  # noqa: A002 - the
 
 
 def report_finished(runs: Sequence[Path]) -> list[RunReport]:
-    """Writes the report of each run in every format beside it, as every command does that made one, and returns what they say."""
+    """Write the report of each run in every format into its folder, as every command does that makes a run, and return the reports."""
     out = []
     for run in runs:
         (found,) = _gather([run], folder := _folder([run], None))
@@ -72,14 +72,17 @@ def _made(found: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict
         return {f: _bytes(named(FORMATS[f])(found)) for f in dict.fromkeys(formats)}
 
 
-def print_report(runs: Sequence[Path], *, width: int, colour: bool) -> Iterator[str]:
-    """The lines of every table that answers, with what was found, for a terminal. Nothing is written. Raises InputError, StoreError."""
+def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: bool = False) -> Iterator[str]:
+    """Yield the answer with its tables; with `verbose` every table and note. Writes nothing. Raises InputError, StoreError."""
     for r in _gather(runs, runs[0]):
         yield from _wrapped(r.experiment, width)
-        said = replace(r.answer, tables=(), next=r.answer.next[:-1])  # the last names this command
+        said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last names this command
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
             yield from _wrapped(words, width)
+        if not verbose:
+            yield "--verbose prints every table and note"
+            continue
         of_sections = (table for section in r.sections for table in section.tables)
         of_run = (
             *limit_tables(r.limits),
@@ -136,7 +139,7 @@ def _publication(runs: Sequence[Path], style: str, folder: Path) -> Publication:
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
-    """Writes every plot of the report as a picture of its own and returns their paths; into `report/plots` of the first run without `out`.
+    """Write every plot of the report as a separate picture and return their paths; without `out` into `report/plots` of the first run.
 
     Raises InputError for a format that there is not, StoreError.
     """
@@ -188,7 +191,7 @@ def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
 
 
 def _bytes(text: str) -> bytes:
-    """What UTF-8 cannot hold, such as the bytes of another encoding in the name of a file, is written as an escape."""
+    """Encode text; what UTF-8 cannot hold, such as the bytes of another encoding in the name of a file, becomes an escape."""
     return text.encode(errors="backslashreplace")
 
 

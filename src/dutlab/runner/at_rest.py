@@ -1,4 +1,4 @@
-"""What the DUT keeps busy although nothing is offered: a device that polls says nothing of its load by that.
+"""Busy cores of the DUT without load: the load of a device that polls does not show there.
 
 The testbed is looked at before the first trial of a run (examine.py). A mode that commands or a person set may start any program, so there
 the DUT is looked at once more.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dutlab.dut.custom import CommandMode
 from dutlab.dut.manual import ManualMode
-from dutlab.dut.mode import Mode
+from dutlab.dut.mode import Mode, StartsPrograms
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.physics.interference import Interference
@@ -21,7 +21,7 @@ from dutlab.sensors.cpu_account import AccountReader
 
 @dataclass(frozen=True)
 class DutAtRest:
-    """What is busy without load. On this machine cores count only where threads of the DUT are, since others work there too."""
+    """Busy cores without load. On this machine cores count only where threads of the DUT are, since others work there too."""
 
     cores: tuple[int, ...] = ()
     threads: tuple[str, ...] = ()
@@ -29,8 +29,8 @@ class DutAtRest:
 
 
 def may_start_programs(mode: Mode) -> bool:
-    """Whether something else than dutlab's own words puts the DUT into the mode."""
-    return isinstance(mode, (CommandMode, ManualMode, InLevels))
+    """Return whether commands other than dutlab's own put the DUT into the mode."""
+    return isinstance(mode, (CommandMode, ManualMode, InLevels, StartsPrograms))
 
 
 async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
@@ -48,6 +48,6 @@ async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
     return DutAtRest(cores, threads)
 
 
-def busy_threads(found: Interference) -> tuple[str, ...]:
+def busy_threads(interference: Interference) -> tuple[str, ...]:
     """The threads that ran or waited for a CPU all the time: one that shares its core with others polls too."""
-    return tuple(name for name, t in found.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * found.seconds)
+    return tuple(name for name, t in interference.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * interference.seconds)

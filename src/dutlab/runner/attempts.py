@@ -1,4 +1,4 @@
-"""Which trials are done once more. Every attempt keeps its record; how often each reason may come up is bounded."""
+"""Attempts: the trials that are done once more. Every attempt keeps its record; the number of each reason is bounded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CUT = "the run was interrupted before its mode was verified again"
 
 @dataclass
 class Attempts:
-    """The attempts of one process at the trials of a run. `note` tells the user; `aside` takes trial, attempt, reason and why."""
+    """The attempts of one process at the trials of a run. `note` informs the user; `aside` takes trial, attempt, reason and why."""
 
     folder: RunFolder
     journal: Journal
@@ -46,7 +46,7 @@ class Attempts:
 
     @property
     def any_disturbed(self) -> bool:
-        """Whether other work disturbed an attempt of this process."""
+        """True if other work disturbed an attempt of this process."""
         return void_attempts(self._judged).by_other_work > 0
 
     def verdict(self, record: TrialRecord) -> TrialRecord:

@@ -1,8 +1,8 @@
-"""Carries a campaign out: every planned run once, whatever is killed meanwhile.
+"""Carry out a campaign: every planned run once, whatever is killed meanwhile.
 
-What there is to do is looked up in the campaign's folder (campaign_folder.py). Each planned run is carried out by a process of its own
-(fleet/place.py), on this machine or by a worker that Dask knows. A run is a `dutlab run` of its own, so its lock, journal and clean-up are
-those of any other. One that was cut goes on with `dutlab resume`, which puts back first what it had changed.
+The campaign's folder (campaign_folder.py) says what is left to do. Each planned run is carried out by a separate process
+(fleet/place.py), on this machine or by a worker that Dask knows. A run is a separate `dutlab run`, so its lock, journal and clean-up are
+those of any other. A cut run continues with `dutlab resume`, which first puts back what the run had changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CampaignWork:
 
     folder: CampaignFolder
     note: Callable[[str], None]
-    """Is told each thing that happens, a line."""
+    """Called with a line for each thing that happens."""
     carrier: PlaceCarrier
     """Starts the process of a planned run, and waits for it."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
@@ -77,7 +77,7 @@ class _TestbedWork:
         """Numbers of runs whose turn has passed because the testbed could not be used."""
 
     async def carry_out(self, runs: Sequence[PlannedRun]) -> None:
-        """Night by night, each in hours of its own. What is missed because the testbed could not be used is tried again on the next night.
+        """Carry out the runs night by night, each in its hours. A run that found its testbed in use is tried again on the next night.
 
         A testbed that misses as many nights as the campaign has is given up.
         """
@@ -137,7 +137,7 @@ class _TestbedWork:
     async def _until(self, when: datetime) -> None:
         if when > self._now():
             self._note(f"waiting until {when:%Y-%m-%d %H:%M}")
-        while (left := (when - self._now()).total_seconds()) > 0:  # noqa: ASYNC110 - nothing but the clock tells
+        while (left := (when - self._now()).total_seconds()) > 0:  # noqa: ASYNC110 - only the clock shows it
             await asyncio.sleep(min(left, _LONGEST_WAIT_S))
 
     def _note(self, what: str) -> None:
@@ -145,7 +145,7 @@ class _TestbedWork:
 
 
 def _wall_clock(when: datetime) -> datetime:
-    """As a clock on this machine's wall showed it, also if another machine's clock was read, before or after summer time began."""
+    """Convert a time to this machine's wall clock, also if another machine's clock was read, before or after summer time began."""
     return when.astimezone().replace(tzinfo=None)
 
 

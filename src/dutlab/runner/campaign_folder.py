@@ -8,7 +8,7 @@ A campaign is a folder of plain files, as a run is, and what is done is what lie
     end                   there while an end is asked for: whoever works on a place ends its run in order
     store                 the identity of the store that its workers have their leases in
     planned/003/runs/     where planned run 3 makes its run folder; what is in it was cut, or goes on
-    planned/003/lock      held by the process that works on it and by its run's, also when nobody waits for them any more
+    planned/003/lock      held by the process that works on it and by that of its run, also when no campaign waits for them any more
     planned/003/fence/    the tokens of the leases under which it was worked on; the highest one counts (runner/fence.py)
     planned/003/run       the name of its run, once that has finished
     planned/003/tries     a line of JSON for each process: when it began and ended, and with which status
@@ -17,8 +17,8 @@ A campaign is a folder of plain files, as a run is, and what is done is what lie
     planned/003/said      what they said
     runs/                 finished runs
 
-A run is a `dutlab run` of its own, so its lock, journal and clean-up are those of any other. One that was cut goes on with `dutlab resume`,
-which puts back first what it had changed.
+A run is a separate `dutlab run`, so its lock, journal and clean-up are those of any other. A cut run continues with `dutlab resume`,
+which first puts back what the run had changed.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _KEPT = "kept"
 
 
 class CampaignState(StrEnum):
-    """What became of a planned run."""
+    """State of a planned run."""
 
     PLANNED = "planned"
     RUNNING = "running"
     CUT = "cut"
-    """It began and has not finished; nobody works on it."""
+    """It began and has not finished; no process works on it."""
     REFUSED = "refused"
     """A process for it ended before there was a run."""
     DONE = "done"
@@ -77,15 +77,15 @@ class RunStanding:
     """The name of its run, if there is one."""
     tries: int
     exit_status: int | None
-    """Of the last process that ended."""
+    """Exit status of the last process that ended."""
     said: str
     """The last line of that one, where it did not end well."""
     ended: datetime | None = None
     """When that one ended."""
     cost: FleetCost | None = None
-    """What the fleet added to it, as far as its processes were waited for."""
+    """Cost that the fleet added to it, as far as its processes were waited for."""
     kept: str | None = None
-    """Where its run is kept, once it is there and in the fleet's index."""
+    """Place of its run, once it is kept there and in the fleet's index."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ class CampaignFolder:
 
     @property
     def runs(self) -> Path:
-        """Where finished runs are."""
+        """Folder of finished runs."""
         return self.path / _RUNS
 
     @property
     def fleet(self) -> Fleet:
-        """Who carries it out."""
+        """Fleet that carries it out."""
         return self.plan.fleet
 
     def planned(self) -> list[PlannedRun]:
@@ -159,7 +159,7 @@ class CampaignFolder:
         return name
 
     def own_runs(self, planned: PlannedRun) -> Path:
-        """Where it makes its run."""
+        """Return the folder in which it makes its run."""
         return self.place(planned) / _RUNS
 
     def cut_run(self, planned: PlannedRun) -> Path | None:
@@ -167,7 +167,7 @@ class CampaignFolder:
         return next(iter(reversed(self._own(planned))), None)
 
     def fences(self, planned: PlannedRun) -> Path:
-        """Where those who had the place left their tokens."""
+        """Return the folder of the tokens of those who had the place."""
         return self.place(planned) / _FENCE
 
     def lock_of(self, planned: PlannedRun) -> Path:
@@ -180,7 +180,7 @@ class CampaignFolder:
         return self.place(planned) / _LOCK
 
     def said_by(self, planned: PlannedRun) -> Path:
-        """What its processes print."""
+        """Return the file with the output of its processes."""
         return self.place(planned) / _SAID
 
     def tried(
@@ -191,13 +191,13 @@ class CampaignFolder:
         _append(self.place(planned) / _TRIES, entry | ({} if clock is None else {"clock": asdict(clock)}))
 
     def last_clock(self, planned: PlannedRun) -> RunClock | None:
-        """Of the run's process that ended last; None where another try came after it."""
+        """Return the clock of the run's process that ended last; None where another try came after it."""
         tries = _entries(self.place(planned) / _TRIES)
         clock = tries[-1].get("clock") if tries else None
         return None if clock is None else RunClock(**clock)
 
     def kept(self, planned: PlannedRun) -> str | None:
-        """Where its run is kept."""
+        """Return the place where its run is kept."""
         return next(iter(_lines(self.place(planned) / _KEPT)), None)
 
     def note_kept(self, planned: PlannedRun, place: str) -> None:
@@ -217,7 +217,7 @@ class CampaignFolder:
         (self.path / _END).unlink(missing_ok=True)
 
     def is_end_asked(self) -> bool:
-        """Whether runs are to end."""
+        """Return whether runs are to end."""
         return (self.path / _END).exists()
 
     def first_store(self, identity: str) -> str:
@@ -231,7 +231,7 @@ class CampaignFolder:
         return [own / name for name in _names(own)]
 
     def standing(self, planned: PlannedRun) -> RunStanding:
-        """What became of a planned run. Changes nothing. Raises StoreError where this user may not see it."""
+        """Return the state of a planned run. Changes nothing. Raises StoreError where this user may not see it."""
         try:
             return self._standing(planned)
         except PermissionError as error:
@@ -318,7 +318,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    """What _append() wrote. A line of which a full disk took the end is left out."""
+    """Return what _append() wrote. A line cut short by a full disk is left out."""
     found = list[dict[str, Any]]()
     for line in _lines(path):
         with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""What a campaign is to do, on disk: its head in one file, its planned runs in another.
+"""Plan of a campaign on disk: its head in one file, its planned runs in another.
 
     plan.json        who carries it out and when, how many runs it has, and the hash of each file that they are read from
     planned.jsonl    every planned run with its arguments, a line of JSON each. Spaces make all lines as long as the longest one
@@ -41,7 +41,7 @@ class PlanHead(BaseModel):
     schema_version: int
     campaign: str
     dutlab_version: str
-    """Which began it."""
+    """Version of dutlab that began it."""
     hours: str | None
     at_once: int | None
     fleet: Fleet
@@ -50,9 +50,9 @@ class PlanHead(BaseModel):
     files: dict[str, str | None]
     """The hash of each that its runs are read from."""
     planned: Annotated[int, Field(ge=1)]
-    """How many runs."""
+    """Number of runs."""
     planned_line_bytes: Annotated[int, Field(ge=2)]
-    """Of planned.jsonl, with the end of the line."""
+    """Length of a line of planned.jsonl, with its end."""
 
 
 def write_plan(folder: Path, planned: PlannedCampaign, dutlab_version: str) -> None:

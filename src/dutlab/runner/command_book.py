@@ -29,11 +29,11 @@ class CommandBook:
         return len(self._done)
 
     def killed_since(self, mark: int) -> tuple[str, ...]:
-        """The same, of commands that ended after `mark`."""
+        """Return the commands that SIGKILL ended after `mark`."""
         return tuple(dict.fromkeys(f"{d.host}: {d.argv[0]}" for d in self._done[mark:] if d.was_killed))
 
     def take(self) -> list[CommandRecord]:
-        """What has come in since the last call."""
+        """Return the commands since the last call."""
         done, self._done = self._done, []
         return [
             CommandRecord(

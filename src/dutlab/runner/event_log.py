@@ -1,4 +1,4 @@
-"""Writes what happens in a run to its events.jsonl, and tells whoever looks on.
+"""Write the events of a run to its events.jsonl, and pass them to observers.
 
 Each line is one write, so that a reader sees whole lines; nothing waits for the disk. A full disk costs the file, not the run.
 """
@@ -147,7 +147,7 @@ class EventLog:
 
     @cached_property
     def _varied(self) -> frozenset[str]:
-        """The factors beside the mode of which the plan has several levels."""
+        """Factors other than the mode that have several levels in the plan."""
         levels = {pair for trial in self._plan.trials for pair in trial.cell.factors.items()}
         counted = Counter(name for name, _ in levels)
         return frozenset(name for name, count in counted.items() if count > 1 and name != MODE)

@@ -26,14 +26,14 @@ from dutlab.tools.iperf3.program import version_of
 from dutlab.tools.ping import Ping
 
 WATCH_S = 0.5
-"""How long the cores are watched: the only time that a run waits for its examination."""
+"""Time for which the cores are watched: the only wait of a run for its examination."""
 POLLS_PERCENT = 95.0
-"""Of a core without load, from which on the device counts as one that polls there."""
+"""Load of a core without traffic from which the device counts as one that polls there."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What was read of each host, and what follows from it."""
+    """Facts of each host, and the findings from them."""
 
     facts: Mapping[str, Mapping[str, Any]]
     findings: Sequence[doctor.Finding]
@@ -82,7 +82,7 @@ def always_busy(watched: doctor.WatchedCores | None) -> list[int]:
 
 
 async def cores_of(host: Host) -> doctor.WatchedCores | None:
-    """How busy its cores are while nothing is offered; None where it does not say. Takes half a second. Raises HostError."""
+    """Return how busy its cores are without load; None where the system does not show it. Takes half a second. Raises HostError."""
     return (await _watch({host.name: host})).get(host.name)
 
 
@@ -106,8 +106,10 @@ def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
     links = []
     for link in testbed.links.values():
         ports = tuple(doctor.InventoryPort(port.host, port.interface) for port in link.ports)
-        across = [i ^ 1 for i in range(len(ports))] if link.path else [(i + 1) % len(ports) for i in range(len(ports))]
-        next_hops = tuple(str(link.addresses[i].ip) for i in across)
+        near = link.addressed
+        across = [i ^ 1 if link.path else (i + 1) % len(near) for i in range(len(near))]
+        hops = {port: str(near[i][1].ip) for (port, _), i in zip(near, across, strict=True)}
+        next_hops = tuple(hops.get(port, "") for port in link.ports)
         links.append(doctor.InventoryLink(link.name, ports, next_hops, link.speed, link.mtu, is_segment=bool(link.segment)))
     return tuple(links)
 
@@ -130,7 +132,7 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
 
 
 async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
-    """The cores of each host, in the words of its system; one that tells nothing of them is left out."""
+    """Return the cores of each host, in the words of its system; a host whose system does not show them is left out."""
     loops = {name: host.system.cores for name, host in hosts.items()}
     samplers = {name: Sampler(SensorSite(hosts[name]), loop, interval_s=WATCH_S) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
@@ -160,15 +162,17 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
 
 
 def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list[tuple[doctor.InventoryPort, doctor.InventoryPort]]:
-    """Sender and receiver of each cable at an end of a path, or of each pair on a segment."""
-    ends = list(link.cables) if link.is_segment else [link.cables[0], link.cables[-1][::-1]]
+    """Sender and receiver of each cable at an end of a path, of each pair on a segment, or of the two ends of a transparent path."""
+    (near, first), (last, far) = link.cables[0], link.cables[-1]
+    bridged = [(near, far), (far, near)] if "" in link.next_hops else [(near, first), (far, last)]
+    ends = list(link.cables) if link.is_segment else bridged
     return [(sender, receiver) for sender, receiver in dict.fromkeys(ends) if sender.host in hosts]
 
 
 async def _over_cable(
     ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
-    """What passes between two ports of one cable that both told their MTU; None where nothing is answered."""
+    """Return the largest packet that passes between two ports of one cable whose MTUs are known; None where nothing answers."""
     told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
     passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(told))) if told else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from dutlab import labs
 from dutlab.choices import Rig
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.manual import question
-from dutlab.dut.mode import Mode, UndoStep
-from dutlab.ending import ended_by
+from dutlab.dut.mode import Check, Mode, UndoStep
+from dutlab.ending import cancelled, ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.plan import Trial
@@ -32,9 +33,10 @@ from dutlab.runner.headroom import RigLoad, loads_of
 from dutlab.runner.into_mode import Look, as_applied, into_mode, lost_mode, lost_state, stayed_in_mode, unless_killed
 from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import leased_by
-from dutlab.runner.levels import SetLevels
+from dutlab.runner.levels import SetLevels, started_by
 from dutlab.runner.ports import insist_on_ports, prepared
 from dutlab.runner.progress import RunResult
+from dutlab.runner.records import TrialOutput
 from dutlab.runner.rig import OpenRig, lab_rig
 from dutlab.runner.run_process import RunProcess, TimeIsOver
 from dutlab.runner.stage import Stage, open_stage
@@ -43,6 +45,7 @@ from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.sensors.quiet import Neighbours
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.untried import untried
 from dutlab.store.calibration import Calibration, cache_folder
 from dutlab.store.cell_figures import CellKey, key_of
 from dutlab.subject import joined
@@ -55,7 +58,7 @@ VIRTUAL = "veth"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a plan is carried out; nothing in it changes what is measured."""
+    """Options of carrying out a plan; none of them changes what is measured."""
 
     runs: Path
     engine_binary: Path
@@ -73,7 +76,7 @@ class RunOptions:
     wait_quiet_s: float = 0.0
     """So long is waited in all for a quiet machine: before the first trial, and before one is repeated that was disturbed."""
     unknown: tuple[str, ...] = ()
-    """What could not be found out before, in sentences for the report."""
+    """Open questions from before the run, in sentences for the report."""
 
 
 def shortest_to_front(left: deque[Trial]) -> None:
@@ -90,9 +93,9 @@ class Execution(RunProcess):
     experiment: Experiment
     testbed: Testbed
     said: set[str] = field(default_factory=set)
-    """Notes and findings that the user was told of: a stage that is opened anew finds them again."""
+    """Notes and findings that were reported to the user: a stage that is opened again finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
-    """How often guests were lost in each cell."""
+    """Number of lost guests in each cell."""
     neighbours: Neighbours = field(default_factory=Neighbours)
     waited: Counter[str] = field(default_factory=Counter)
     """Whole seconds for which a quiet machine was waited for."""
@@ -139,7 +142,7 @@ class Execution(RunProcess):
                 await insist_on_ports(self.testbed, bare.hosts)
             levels = SetLevels(self.experiment, bare.testbed, bare.hosts, self.journal)
             async with prepared(bare.hosts, self.testbed, self.journal), ended_by(levels.leave):
-                await levels.insist_on_knobs(self.plan)
+                await levels.insist_on_knobs(self.plan, bare.modes, bare.dut)
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
                 while rest := self.records.left(trials):  # again, when what had made a trial needless was set aside since
@@ -154,7 +157,7 @@ class Execution(RunProcess):
                     await self._ask_person("restore the DUT to its state before the run")
 
     async def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
-        """Pauses for each factor set by hand whose level changes; a resumed run asks for all, since nobody knows how things stand."""
+        """Pause for each factor set by hand whose level changes; a resumed run asks for all, since their state is not known."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
@@ -165,7 +168,7 @@ class Execution(RunProcess):
         self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
 
     async def _examined(self, bare: Stage) -> Stage:
-        """The stage whose records carry what distorts results on it; facts and findings are stored, and the user is told.
+        """Return the stage with what distorts results on it as marks of its records; store facts and findings, and report them to the user.
 
         Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
         """
@@ -184,10 +187,11 @@ class Execution(RunProcess):
         ends = [facts for name, facts in found.facts.items() if name in bare.testbed.ends]
         kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
-        return replace(bare, marks=(*bare.marks, *virtual, *doubts_of(found.findings)))
+        unknown = [Doubt(DoubtKind.UNTRIED, words) for words in untried(bare.testbed, self.plan.generators)]
+        return replace(bare, marks=(*bare.marks, *virtual, *unknown, *doubts_of(found.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
-        """The stage with what its rig does without the DUT. Where that fails, results have no headroom, and the user is told."""
+        """Return the stage with its rig's calibration. Where that fails, results have no headroom, and the user gets a note."""
         through = stage.dut_testbed.links
         loads = loads_of(trial.cell for trial in self.plan.trials if all(name in through for name in trial.cell.links))
         if not loads:
@@ -206,7 +210,7 @@ class Execution(RunProcess):
         return replace(stage, calibration=calibration)
 
     async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[RigLoad], options: RunOptions) -> Calibration:
-        """What the lab's rig does; its cables are in the journal while they may be there, for a lab that outlives the run."""
+        """Return the calibration of the lab's rig; its cables are in the journal while they may exist, for a lab that outlives the run."""
         steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
         disturbed = self.experiment.disturbed
@@ -272,7 +276,7 @@ class Execution(RunProcess):
             begun = self.records.void_lost(words, trials, partial(lost_with, stage, self.book, found.losses)) or trials[0]
             for loss in found.losses:
                 self.events.lost(loss.host, loss.why)
-                self.events.note(f"{loss.host} was started again; what it was set to is set anew")
+                self.events.note(f"{loss.host} was started again; its settings are set again")
             await levels.apply_again()
             self.losses[key_of(begun.cell)] += 1
             if (times := self.losses[key_of(begun.cell)]) >= MOST_LOST:
@@ -309,9 +313,10 @@ class Execution(RunProcess):
                 else:
                     connections = connections_of(stage.dut)
                     asked = self.experiment
-                    carried = await stage.guests.during(
-                        carry_out(stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading)
+                    measuring = carry_out(
+                        stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading
                     )
+                    carried = await stage.guests.during(self._while_programs_run(stage, trial, checks, measuring))
                     await stayed_in_mode(stage, mode, connections)
                 if again := self.records.once_more(carried):
                     left.rotate(-1)  # the others first: what disturbed it may be over by then
@@ -338,6 +343,21 @@ class Execution(RunProcess):
                 await self._prove(stage, mode, application, stands)
             raise
 
+    async def _while_programs_run(
+        self, stage: Stage, trial: Trial, checks: Sequence[Check], measuring: Coroutine[Any, Any, TrialOutput]
+    ) -> TrialOutput:
+        """The trial; it ends without a result as soon as a program that is the DUT does."""
+        if (device := started_by(stage.device.mode)) is None:
+            return await measuring
+        work, end = asyncio.ensure_future(measuring), asyncio.ensure_future(device.program_ended())
+        try:
+            await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            return refused(stage, checks, self.book, trial, f"mode {trial.cell.mode}: {end.result()}")
+        finally:
+            await cancelled(work, end)
+
     async def _at_rest(self, stage: Stage, mode: Mode) -> DutAtRest:
         looked_at = may_start_programs(mode) and stage.dut.name in stage.hosts
         return await look_at_rest(stage.dut, stage.accounts) if looked_at else DutAtRest()
@@ -346,7 +366,7 @@ class Execution(RunProcess):
         return await unless_killed(look, why, self.book, self.events.note)
 
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
-        """Of a run that somebody ends: whether the mode held until now, so that a resume need not do its trials again."""
+        """Check, in a run that a person ends, whether the mode held until now, so that a resume need not do its trials again."""
         with suppress(DutlabError):
             switched, changed = stage.device.restarted, await stage.device.put_back()
             lost = "" if changed else await lost_state(stage, mode, stands)

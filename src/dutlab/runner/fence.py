@@ -45,7 +45,7 @@ class Fence:
         write_once(self.folder / f"{self.token:0{_DIGITS}d}", json.dumps(facts).encode())
 
     def is_stale(self) -> bool:
-        """Whether a later lease was taken."""
+        """Return whether a later lease was taken."""
         newest = newest_token(self.folder)
         return newest is not None and newest > self.token
 
@@ -58,7 +58,7 @@ class Fence:
 
 
 def newest_token(folder: Path) -> int | None:
-    """Of all holders that there were; None where there was none."""
+    """Return the newest token of all holders; None where there was none."""
     try:
         return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
     except FileNotFoundError:
@@ -66,5 +66,5 @@ def newest_token(folder: Path) -> int | None:
 
 
 def facts_of(folder: Path, token: int) -> dict[str, Any]:
-    """What that holder said of itself."""
+    """Return the facts that this holder wrote."""
     return dict(json.loads(outside.read(folder / f"{token:0{_DIGITS}d}", INPUT)))

@@ -62,10 +62,10 @@ class GuestWatch:
     brought: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     """Host → brings again what dutlab had brought there, and what its memory has lost."""
     _connections: dict[str, int] = field(default_factory=dict)
-    """As many as each had when the trial began."""
+    """Number of connections of each when the trial began."""
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work`, a trial, comes to. Raises GuestLost once a guest is lost meanwhile: it runs again by then, and `work` is cut."""
+        """Return the result of `work`, a trial. Raises GuestLost once a guest is lost: it runs again by then, and `work` is cut."""
         if not self._roles:
             return await work
         self._connections = {role: connections_of(self.hosts[role]) for role in self._roles}

@@ -1,4 +1,4 @@
-"""Which loads of the rig the results of a plan are compared with, and what a result's headroom is."""
+"""Headroom of results: the loads of the rig that they are compared with."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class RigLoad:
         return self.loads if rig is Rig.LOOPED else tuple(share for share in self.loads if share in LOADS_ALONE)
 
     def known_to(self, calibration: Calibration, rig: Rig = Rig.LOOPED) -> bool:
-        """Whether it is among what was measured."""
+        """Return whether it was measured."""
         return calibration.has(self.flows, mix_key(self.mix), self.generator, loads=len(self.under(rig)))
 
     @property
     def flows(self) -> tuple[str, ...]:
-        """What is loaded at once, by name."""
+        """Names of the flows that are loaded at once."""
         return flow_names(self.links, self.directions)
 
 
 def loads_of(cells: Iterable[Cell]) -> list[RigLoad]:
-    """What the generator will send in these cells, each once; cells without a mix of frames need no calibration."""
+    """Return the loads of the generator in these cells, each once; cells without a mix of frames need no calibration."""
     found: dict[tuple[tuple[str, ...], str, GeneratorModel], RigLoad] = {}
     for cell in cells:
         if (load := _load(cell)) is not None:
@@ -66,7 +66,7 @@ def _load(cell: Cell) -> RigLoad | None:
 
 
 def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | None) -> Measured:
-    """The same with its headroom among the figures, and a doubt where that is too little."""
+    """Return it with its headroom among the figures, and a doubt where that is too little."""
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
@@ -76,6 +76,6 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if compared is Headroom.TOGETHER and directions in ratios:
         ratios = {cell.link_label: ratios[directions]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
-    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be told from
+    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be distinguished from
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
     return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))

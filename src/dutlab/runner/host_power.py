@@ -88,7 +88,7 @@ async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable
 
 
 async def revived_once(host: Host, why: str, *, testbed: Testbed, journal: Callable[..., None]) -> bool:
-    """Whether a host that stays away came back by its power, where the testbed allows to switch it.
+    """Return whether a host that stays away came back by its power, where the testbed allows to switch it.
 
     A guest of a lab is left as it is: it has no firmware that hangs, and what keeps it away would do so again.
     """

@@ -1,7 +1,7 @@
-"""Several runs in turn: one block of each, then the next block of each, in an order that chance draws anew for every round.
+"""Several runs in turn: one block of each, then the next block of each, in a random order, drawn for every round.
 
 What drifts, and whatever else happens to the machines meanwhile, falls on all of them alike; and since chance alone decides who goes first,
-the two blocks of a round may be compared as a pair (stats.rounds). Each run is a folder of its own, as if it had been cut after each
+the two blocks of a round may be compared as a pair (stats.rounds). Each run has its own folder, as if it had been cut after each
 block and resumed: its stage is opened for a block and closed after it, so runs may share hosts, and a cut finds one stage open at most.
 """
 
@@ -27,11 +27,11 @@ from dutlab.store.names import run_name
 from dutlab.store.run_folder import RunFolder
 
 Watch = Callable[[int], Progress]
-"""Place of a run among those that take turns → who is told of it."""
+"""Place of a run among those that take turns → observer of its events."""
 
 
 class Enough(TimeIsOver):
-    """What was to be found out is known after this round."""
+    """Enough is known after this round."""
 
     what = "enough was measured"
 
@@ -39,7 +39,7 @@ class Enough(TimeIsOver):
 async def run_in_turn(
     works: Sequence[Work], options: RunOptions, watch: Watch, *, enough: Callable[[Sequence[Path]], bool] = lambda _: False
 ) -> list[RunResult]:
-    """Makes a folder for each of two works or more and carries all of them out; the order of turns goes by the seed of the first.
+    """Makes a folder for each of two works or more and carries all of them out; the seed of the first gives the order of turns.
 
     `enough` is asked after each round, with the folders of the runs, and ends all of them.
 
@@ -86,7 +86,7 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
 
 
 def alone_words(folder: RunFolder) -> str | None:
-    """What a run gives up that took turns with others and now goes on without them; None for a run by itself."""
+    """Return what a run loses that took turns with others and now continues without them; None for a run by itself."""
     turns = Turns.of(folder.resolved)
     if turns is None:
         return None
@@ -145,6 +145,6 @@ def _say_cut(going: Sequence[Execution], results: Collection[int], error: BaseEx
 
 
 def _shared_cells(works: Sequence[Work]) -> bool:
-    """Whether any two plans have a cell in common."""
+    """Return whether any two plans have a cell in common."""
     cells = [{key_of(trial.cell) for trial in work.plan.trials} for work in works]
     return any(a & b for a, b in combinations(cells, 2))

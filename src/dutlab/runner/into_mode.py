@@ -52,12 +52,12 @@ async def unless_killed(
 
 
 async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
-    """Where the DUT was reached anew since it had so many `connections`, it may have rebooted: does the mode still hold?
+    """Check that the mode still holds where the DUT was reconnected since it had so many `connections`: it may have rebooted.
 
     Raises HostError when it does not: the trial that was measured meanwhile has no result.
     """
     if stage.device.restarted or connections_of(stage.dut) == connections:
-        return  # after a restart of ours the mode is applied anew
+        return  # after a restart of ours the mode is applied again
     why = _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     if why:
         what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"
@@ -65,7 +65,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 
 
 async def as_applied(stage: Stage) -> Mapping[str, str]:
-    """What frames and checks do not show and is to be the same after each trial, of a Linux DUT: MTUs and ruleset. Raises HostError."""
+    """Return state of a Linux DUT that frames and checks do not show and no trial may change: MTUs and ruleset. Raises HostError."""
     found = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
     if stage.dut.name in stage.hosts and stage.dut.system.kernel_tables:
         said = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters

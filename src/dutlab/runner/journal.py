@@ -1,6 +1,6 @@
 """The run's journal: one JSON object a line, on the disk before the step that it announces is taken.
 
-Resume and undo go by it. A line that a crash cut short is ignored: what it announced had not begun. Each line is sealed (store/seal.py).
+Resume and undo read it. A line that a crash cut short is ignored: what it announced had not begun. Each line is sealed (store/seal.py).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Unreset:
 
 
 def unreset(entries: Iterable[Entry]) -> Unreset:
-    """What is left of Reset. With a lab goes what was to be reset in it."""
+    """Return what is left of Reset. With a lab goes what was to be reset in it."""
     left = Unreset()
     for entry in entries:
         if entry["event"] == "steps-begun":
@@ -176,7 +176,7 @@ def unreset(entries: Iterable[Entry]) -> Unreset:
 
 
 def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
-    """Trials that were begun in a mode which was never verified again after them: whether it held to their end, nobody knows.
+    """Return trials that began in a mode which was not verified after them: it is not known whether it held to their end.
 
     A mode that was refused needs no proof: nothing is measured in it.
     """

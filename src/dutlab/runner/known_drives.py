@@ -78,14 +78,14 @@ while [ "$(written)" -lt "$end" ]; do sleep 0.05; done
 
 @dataclass(frozen=True)
 class KnownDrive:
-    """What is put in place, and how it is measured."""
+    """Known drive, and its measurement."""
 
     name: str
     measure: Callable[[GeneratorSite], Awaitable[list[Known]]]
 
 
 async def verify(tell: Callable[[Known], None], standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
-    """Each drive of these names, or every one, in a lab of its own or in one that is there.
+    """Each drive of these names, or every one, in a new lab or in one that exists.
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, MeasurementError, HostError.
     """

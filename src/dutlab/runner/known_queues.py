@@ -1,4 +1,4 @@
-"""Methods against queues of known effect (tc-netem(8), tc-tbf(8)) before the outer port of a router with a kernel of its own.
+"""Methods against queues of known effect (tc-netem(8), tc-tbf(8)) before the outer port of a router with its own kernel.
 
 A queue says itself what it dropped, doubled and let overtake, so counts must be its own to the frame: of an offer of which the ports and
 the router dropped nothing by their own counters. On a busy machine they do, and it is made again at half the rate. netem does not count
@@ -15,20 +15,23 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from dutlab import labs
+from dutlab.dut.linux_state import COUNT_FORWARDED
 from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsHost
-from dutlab.methods import latency, soak
+from dutlab.methods import bloat, latency, soak
 from dutlab.methods.known.case import DRAINED, LINK, Known, cell, found_by
 from dutlab.methods.ports import NO_TIME, Bench, Flow, Offer, Outcome
 from dutlab.methods.search import method as search
 from dutlab.spec.goals import Goal
 from dutlab.spec.links import DUT
 from dutlab.spec.mixes import Mix, frame_mix
+from dutlab.spec.workloads.bloat import BloatSetting, LoadWay
 from dutlab.spec.workloads.latency import LatencySetting
 from dutlab.spec.workloads.search import SearchSetting
 from dutlab.spec.workloads.soak import SoakSetting
 from dutlab.tools.engine.engine import Engine
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
 from dutlab.units import FCS_BYTES, Pps, Seconds
 
 LAB = "uml-router"
@@ -40,16 +43,20 @@ OVERTAKES, OVERTAKEN_PPS, OVERTAKEN_S = 5, Pps(30.0), Seconds(10.0)
 LONG_FRAME, RATE_BPS, RATE_WITHIN = frame_mix(1000), 5_000_000, 0.01
 _ROOM, _RATE_S = 20, Seconds(2.0)
 """Frames that wait at the most, and how long a trial of the search is: the queue is a bucket of so many, see known.rates."""
+FILLED_BPS, FILLED_NS, FILLED_WITHIN_NS = 10_000_000, (20_000_000, 100_000_000, 500_000_000), 2_000_000
+RANKED_BPS, LONGEST_BYTES = 2_000_000, 1514
+"""Of a frame without its FCS, as a queue counts it."""
+SHORT_NS = 5_000_000
+"""The delay that CoDel aims at (RFC 8289 section 4.4): a flow that fills no queue waits no longer behind one that does."""
 _SIGMAS = 4
 _WIDTH = 0.0025
 _TRIES = 6
 """Of an offer, each at half the rate of the one before."""
-_FORWARDED = """awk '$1 == "Ip:" && !n { for (n = NF; $n != "ForwDatagrams"; n--); next } $1 == "Ip:" { print $n }' /proc/net/snmp"""
 _DROPPED = "cat /sys/class/net/{port}/statistics/{way}_dropped"
 _CHANGED = "/proc/sys/net/ipv6/conf/*/disable_ipv6 /proc/sys/net/ipv4/ip_forward"
 _WAS = f'for one in {_CHANGED}; do echo "echo $(cat $one) >$one"; done'
 _READY = "for one in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >$one; done; echo 1 >/proc/sys/net/ipv4/ip_forward"
-"""The DUT forwards, and says nothing of its own into the queue."""
+"""The DUT forwards, and sends no packets of its own through the queue."""
 
 
 @dataclass(frozen=True)
@@ -64,23 +71,26 @@ class QueuedPath:
     sink: Host
     end: str
     """The sink's port."""
+    transfers: Iperf3Transfers
 
     @contextlib.asynccontextmanager
-    async def queued(self, words: str) -> AsyncIterator[None]:
-        """With the queue `words` in place. Raises HostError."""
+    async def queued(self, words: str, inner: str = "") -> AsyncIterator[None]:
+        """With the queue `words` in place, and `inner` in it. Raises HostError."""
         async with ended_by(lambda: self.dut.run(["tc", "qdisc", "del", "dev", self.port, "root"], check=False)):
             await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "root", "handle", "1:", *words.split()])
+            if inner:
+                await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "parent", "1:1", "handle", "2:", *inner.split()])
             yield
 
     async def said(self) -> dict[str, int]:
         """Its counters since it is there: `packets` that left it, `drops`, `requeues` (those that netem let overtake). Raises HostError."""
-        found = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
-        return {name: int(found[0][name]) for name in ("packets", "drops", "requeues")}
+        document = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
+        return {name: int(document[0][name]) for name in ("packets", "drops", "requeues")}
 
     async def elsewhere(self) -> tuple[int, int]:
         """Since they are there: datagrams that the router forwarded, and frames that ports behind the queue dropped. Raises HostError."""
         asked = (
-            (self.dut, _FORWARDED),
+            (self.dut, COUNT_FORWARDED),
             (self.dut, _DROPPED.format(port=self.port, way="tx")),
             (self.outside, _DROPPED.format(port=self.port, way="tx")),
             (self.sink, _DROPPED.format(port=self.end, way="rx")),
@@ -110,14 +120,14 @@ class QueuedPath:
 
 @dataclass(frozen=True)
 class KnownQueue:
-    """What is put in place, and how it is measured."""
+    """Known queue, and its measurement."""
 
     name: str
     measure: Callable[[QueuedPath], Awaitable[list[Known]]]
 
 
 async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
-    """Each queue of these names, or every one, in a lab of its own or in one that is there.
+    """Each queue of these names, or every one, in a new lab or in one that exists.
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, HostError.
     """
@@ -126,7 +136,8 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
         hosts = lab.hosts()
         engine = Engine(hosts, lab.testbed, lab.cpus, binary, backend=lab.backend)
         link, outside = lab.testbed.links[LINK], NetnsHost("outside", lab.namespaces[DUT])
-        path = QueuedPath(engine, hosts[DUT], link.dut_out.interface, outside, hosts[link.sink.host], link.sink.interface)
+        transfers = Iperf3Transfers(hosts, lab.testbed, lab.cpus)
+        path = QueuedPath(engine, hosts[DUT], link.dut_out.interface, outside, hosts[link.sink.host], link.sink.interface, transfers)
         async with closing(engine, outside, *hosts.values()):
             was = (await path.dut.run(["sh", "-c", _WAS])).text
             async with ended_by(lambda: path.dut.run(["sh", "-c", was], check=False)):
@@ -139,7 +150,7 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
 
 
 async def _delays(path: QueuedPath) -> list[Known]:
-    """By single offers, and by the method `latency` at half and at all of a load."""
+    """Measure delays by single loads, and by the method `latency` at half and at all of a load."""
     bare, found = await path.sent(), list[Known]()
     base = bare.latency.p50_ns if bare.latency is not None else 0
     for delay in DELAYS_NS:
@@ -223,9 +234,49 @@ def _rated(words: str) -> str:
 
 
 def _steady_pps(outcome: Outcome) -> float | None:
-    """By the readings of each second but the first, in which the queue fills."""
+    """Return the rate by the readings of each second but the first, in which the queue fills."""
     rates = [r.value for r in sorted(outcome.readings, key=lambda r: r.at_s) if r.name == "received_pps"][1:]
     return fmean(rates) if rates else None
+
+
+async def _fills(path: QueuedPath) -> list[Known]:
+    """A queue of so many bytes before a rate takes TCP so long to cross."""
+    load = _load_of(streams=16, probe=COUNTED_PPS, seconds=10)
+    return [known for ns in FILLED_NS for known in await _filled(path, load, FILLED_BPS, ns)]
+
+
+async def _ranks(path: QueuedPath) -> list[Known]:
+    """Queues that keep themselves short leave other flows alone, and one that does not makes them wait. Few frames, for a slow guest."""
+    load, rate, ns = _load_of(streams=4, probe=Pps(100.0), seconds=6), RANKED_BPS, FILLED_NS[-1]
+    found = await _filled(path, load, rate, ns)
+    for name, words, inner in (("fq_codel", _fifo(rate, ns), "fq_codel"), ("cake", f"cake bandwidth {rate}bit", "")):
+        async with path.queued(words, inner):
+            short = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), load)
+            allowed = float(SHORT_NS + _frame_ns(rate))
+            found += short.against(name, [(f"latency_increase_{p}_ns", 0.0, allowed) for p in ("p50", "p95")])
+    return found
+
+
+async def _filled(path: QueuedPath, load: BloatSetting, rate: int, ns: int) -> list[Known]:
+    async with path.queued(_fifo(rate, ns)):
+        found = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), load)
+    allowed = float(FILLED_WITHIN_NS + _frame_ns(rate))
+    return found.against(f"tbf {ns // 1_000_000} ms", [("latency_increase_p99_ns", float(ns), allowed)])
+
+
+def _fifo(rate: int, ns: int) -> str:
+    return f"tbf rate {rate}bit burst 4000 limit {ns * rate // 8_000_000_000}"
+
+
+def _frame_ns(rate: int) -> int:
+    return round(LONGEST_BYTES * 8 * 1e9 / rate)
+
+
+def _load_of(*, streams: int, probe: Pps, seconds: int) -> BloatSetting:
+    return BloatSetting(
+        load=LoadWay.UP, streams=streams, probe_pps=probe, connections_per_s=0.0, idle_s=_RATE_S, ramp_s=3, duration_s=seconds,
+        settle_s=Seconds(1.0),
+    )  # fmt: skip
 
 
 QUEUES = (
@@ -235,4 +286,6 @@ QUEUES = (
     KnownQueue("delays", _delays),
     KnownQueue("jitter", _jitter),
     KnownQueue("rates", _rates),
+    KnownQueue("fills", _fills),
+    KnownQueue("ranks", _ranks),
 )

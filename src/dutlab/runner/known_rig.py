@@ -1,4 +1,4 @@
-"""What the tester itself does to frames, which must never pass for the DUT's: a sink with four receive queues, and a link that drops.
+"""Faults of the tester itself, which must never count as the DUT's: a sink with four receive queues, and a link that drops.
 
 In the embedded lab, behind the devices of methods.known. The first needs a router there and another cable to the sink, so it comes last.
 """
@@ -76,7 +76,7 @@ async def _link_drops(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
 
 
 async def _four_queues(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
-    """A router that spreads flows over the queues of its cable to the sink reorders nothing, and nobody can tell."""
+    """A router that spreads flows over the queues of its cable to the sink does not reorder, but the rig cannot know that."""
     async with _cabled(lab, dut):
         outcome = await engine.offer(_load(FLOWS))
     flow, device = outcome.flows[0], f"{QUEUES} receive queues, {FLOWS} flows"

@@ -1,4 +1,4 @@
-"""A run's lease on its hosts, told in its journal; and what becomes of a run that is refused one."""
+"""A run's lease on its hosts, written to its journal; and the end of a run that is refused one."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def begun(folders: Sequence[RunFolder]) -> Iterator[list[Journal]]:
 async def leased_by(
     hosts: Mapping[str, Host], folder: RunFolder, journal: Journal, *, take_over: bool = False, note: Callable[[str], None] | None = None
 ) -> AsyncIterator[None]:
-    """Holds `hosts` for this run alone, and lets the journal tell so; `note` is told what could not be freed. Raises InUse, HostError."""
+    """Hold `hosts` for this run, and write so to the journal; `note` gets what could not be freed. Raises InUse, HostError."""
     journal.write("leasing", hosts=sorted(hosts))
     left: list[str] = []
     try:
         async with leased(hosts, Holder.this_process(folder.path, datetime.now(UTC), folder.token), take_over=take_over) as left:
             yield
-    except (HostError, InUse):  # a lease may have stayed, where nobody can be reached or of this run before it was cut: undo frees it
+    except (HostError, InUse):  # a lease may have stayed, on a host that cannot be reached or from before this run was cut: undo frees it
         raise
     except BaseException:
         _ended(journal, left, folder, note)

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 
+from dutlab.dut.distance import DistanceLevel, distance_level
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
-from dutlab.dut.mode import Check, Mode, Prober, TellsState, UndoStep
+from dutlab.dut.mode import Check, ForwardsInPrograms, Mode, Prober, StartsPrograms, TellsState, TunnelsByNumber, UndoStep
+from dutlab.dut.mode_changes import ModeChange, changes_of
 from dutlab.ending import to_its_end
-from dutlab.errors import DutlabError, TestbedError
+from dutlab.errors import DutlabError, InputError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.reboot import NotBack
 from dutlab.plan.cell import Cell
@@ -22,9 +24,13 @@ from dutlab.runner.host_power import revived_once
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.experiment import Experiment
+from dutlab.spec.factors import changes_mode
 from dutlab.spec.testbed import Testbed
 
 _Named = tuple[str, str]
+_DISTANCE = ("distance", "of links")
+"""Below all levels of factors: how far away the ends of the links are."""
+_AnyLevel = CommandLevel | KnobLevel | DistanceLevel
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class StandingLevel:
     """A level that was begun, and its undo."""
 
     application: str
-    level: CommandLevel | KnobLevel
+    level: _AnyLevel
     undo: Sequence[UndoStep]
 
 
@@ -48,12 +54,20 @@ class SetLevels:
     """(Factor, level) → what was begun, the oldest first."""
     not_back: NotBack | None = None
 
-    async def insist_on_knobs(self, plan: Plan) -> None:
-        """Raises TestbedError with all that a level of the plan needs and a host has not: a knob, or that it can be rebooted."""
+    async def insist_on_knobs(self, plan: Plan, modes: Mapping[str, Mode], dut: Host) -> None:
+        """Raises TestbedError with all that a level of the plan needs and a host or a mode has not: a knob, a queue, a reboot."""
         faults = list[str]()
         for named in dict.fromkeys(named for trial in plan.trials for named in self._wanted(trial.cell)):
             level = self._level(named)
             faults += await level.faults(self.hosts)
+        asked = dict.fromkeys((change, trial.cell.mode) for trial in plan.trials for change in self._changes(trial.cell))
+        for change in dict.fromkeys(change for change, _ in asked):
+            faults += await change.faults(dut, self.testbed.through_dut())
+        for change, name in asked:
+            try:
+                change.of(modes[name])
+            except InputError as error:
+                faults.append(str(error))
         if faults:
             raise TestbedError("\n".join(dict.fromkeys(faults)))
 
@@ -63,16 +77,21 @@ class SetLevels:
         Raises TestbedError where a level cannot be put back, NotBack where a host does not come back from its reboot.
         """
         wanted = self._wanted(cell)
+        if isinstance(mode, TunnelsByNumber):
+            mode = mode.with_tunnels(cell.tunnels)
         keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.standing, wanted, strict=False)))
+        named = [(name, cell.factors[name]) for name in self._factors()]
         await self._leave(keep)
         try:
             for factor, level in wanted[keep:]:
                 await self._set(factor, level)
+            for change in self._changes(cell):
+                mode = change.of(mode)
         except NotBack:  # nothing can be measured there, nor put back: the journal keeps what undoes it
             raise
         except DutlabError as error:
-            return InLevels(mode, wanted, self, error)
-        return InLevels(mode, wanted, self) if wanted else mode
+            return InLevels(mode, named, self, error)
+        return InLevels(mode, named, self) if named or wanted else mode
 
     async def leave(self) -> None:
         """Puts back all that is set, the newest first. Raises TestbedError; NotBack if a host stayed away, before what follows from it."""
@@ -88,15 +107,28 @@ class SetLevels:
                 await standing.level.apply(self.hosts)
 
     async def verify(self) -> Sequence[Check]:
-        """What the hosts say of all that is set. Raises HostError."""
+        """Return the hosts' answers on all that is set. Raises HostError."""
         return [check for standing in self.standing.values() for check in await standing.level.verify(self.hosts)]
 
-    def _wanted(self, cell: Cell) -> list[_Named]:
-        names = self.experiment.set_factors
-        slow_first = sorted(names, key=lambda name: name not in self.experiment.seldom_factors)
-        return [(name, cell.factors[name]) for name in slow_first]
+    def _factors(self) -> list[str]:
+        """Those that we set, in the order in which they lie on one another."""
+        return sorted(self.experiment.set_factors, key=lambda name: name not in self.experiment.seldom_factors)
 
-    def _level(self, named: _Named) -> CommandLevel | KnobLevel:
+    def _of_mode(self, name: str) -> bool:
+        return changes_mode(name) and name not in self.experiment.levels
+
+    def _wanted(self, cell: Cell) -> list[_Named]:
+        """What is set on hosts, whatever the mode."""
+        below = [_DISTANCE] if any(link.is_distant for link in self.testbed.links.values()) else []
+        return [*below, *((name, cell.factors[name]) for name in self._factors() if not self._of_mode(name))]
+
+    def _changes(self, cell: Cell) -> list[ModeChange]:
+        """What levels do to the mode."""
+        return changes_of({name: cell.factors[name] for name in self._factors() if self._of_mode(name)}, self.hosts)
+
+    def _level(self, named: _Named) -> _AnyLevel:
+        if named == _DISTANCE and (distance := distance_level(self.testbed)) is not None:
+            return distance
         factor, level = named
         own = self.experiment.levels.get(factor)
         return level_of(named, None if own is None else own[level], self.testbed, self.hosts)
@@ -129,16 +161,28 @@ class SetLevels:
             await self.apply_again()
 
 
+def started_by(mode: Mode | None) -> StartsPrograms | None:
+    """Return the mode without its levels if it starts programs."""
+    bare = mode.mode if isinstance(mode, InLevels) else mode
+    return bare if isinstance(bare, StartsPrograms) else None
+
+
+def program_names(mode: Mode | None) -> Sequence[str]:
+    """Names of the DUT's processes that forward in this mode."""
+    bare = mode.mode if isinstance(mode, InLevels) else mode
+    return bare.program_names if isinstance(bare, ForwardsInPrograms) else ()
+
+
 @dataclass
 class InLevels:
-    """A mode in the levels of factors: applied anew it sets these too, and it holds while they do."""
+    """A mode in the levels of factors: applying it sets these too, and it holds while they do."""
 
     mode: Mode
     levels: Sequence[_Named]
     set_levels: SetLevels
     why_not: DutlabError | None = None
     is_fresh: bool = True
-    """Whether the levels have just been set."""
+    """True if the levels have just been set."""
 
     @property
     def name(self) -> str:

@@ -23,9 +23,9 @@ from dutlab.systems.linux import LINUX
 
 
 async def with_profile(measured: Measured, cell: Cell, site: SensorSite, accounts: AccountReader, tell: Tell) -> Measured:
-    """The same with the stacks of the DUT, at `site`, at its limit, and the rows of both trials.
+    """Add the stacks of the DUT, at `site`, at its limit, and the rows of both trials.
 
-    What fails costs the limit nothing: a note tells it. Raises HostError.
+    A failure does not cost the limit: it becomes a note. Raises HostError.
     """
     if measured.at_limit is None:
         return _noted(measured, "no limit was found")

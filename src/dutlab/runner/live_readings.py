@@ -1,4 +1,4 @@
-"""What the sensors of the trial that goes on have told so far: a methods.ports.Readings that listens where readings are told."""
+"""Readings of the sensors in the running trial: a methods.ports.Readings that listens to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDINGS = {"_watts": "W", "_celsius": "degC"}
 
 
 class LiveReadings:
-    """Of one trial after the other."""
+    """Readings of one trial after the other."""
 
     def __init__(self, sensors: Mapping[str, SensorSpec]) -> None:
         self._units = {name: unit for name, spec in sensors.items() if (unit := getattr(spec, "unit", None))}
@@ -40,11 +40,11 @@ class LiveReadings:
         self._zero_s = at_s
 
     def now_s(self) -> float:
-        """As methods.ports says."""
+        """Return the time as methods.ports says."""
         return time.monotonic() - self._zero_s
 
     def since(self, from_s: float) -> Sequence[SensedValue]:
-        """As methods.ports says."""
+        """Return the readings as methods.ports says."""
         late = takewhile(lambda heard: heard[0] - self._zero_s >= from_s, reversed(self._heard))
         found = [SensedValue(at_s - self._zero_s, where, who, name, self._unit(who, name), value) for at_s, where, who, name, value in late]
         return found[::-1]

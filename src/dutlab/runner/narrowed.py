@@ -11,7 +11,7 @@ from dutlab.store.cell_figures import CellKey, key_of
 
 
 def narrowed(work: Work, keys: AbstractSet[CellKey]) -> Work:
-    """The same with the trials of these cells alone."""
+    """Return the work with the trials of these cells alone."""
     trials = tuple(trial for trial in work.plan.trials if not keys.isdisjoint(keys_of(trial.cell)))
     return replace(work, plan=work.plan.model_copy(update={"trials": trials, "estimate_s": sum(trial.estimate_s for trial in trials)}))
 
@@ -22,7 +22,7 @@ def keys_of(cell: Cell) -> tuple[CellKey, CellKey]:
 
 
 def with_more_frames(work: Work, times: int) -> Work:
-    """The same where each guest sends so many times the frames."""
+    """Return the work with so many times the frames from each guest."""
     trials = tuple(
         trial.model_copy(update={"cell": trial.cell.model_copy(update={"setting": trial.cell.setting.with_frames(times)})})
         for trial in work.plan.trials

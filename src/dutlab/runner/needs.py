@@ -1,4 +1,4 @@
-"""Which programs a plan needs on which host, found out before its first trial."""
+"""Programs that a plan needs on each host, checked before its first trial."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def needs_of(
 
 
 async def missing_of(hosts: Mapping[str, Host], needs: Mapping[str, Iterable[Program]]) -> list[ToolMissing]:
-    """What is needed and not there, of all hosts that can be reached. Raises HostError."""
+    """Return needed programs that are missing, of all hosts that can be reached. Raises HostError."""
     return [absent for host, programs in needs.items() if host in hosts for absent in await missing_on(hosts[host], programs)]
 
 

@@ -25,7 +25,7 @@ from dutlab.spec.testbed import Testbed
 
 LINK_LOCAL = "fe80::/10"  # RFC 4291 section 2.5.6
 APPLICATION = "ports"
-"""What the journal calls the preparation."""
+"""Name of the preparation in the journal."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _to_configure(link: Link) -> Iterator[tuple[Port, Address, tuple[Address, ..
         yield link.source, link.source_address, (link.source_gateway,)
         yield link.sink, link.sink_address, (link.sink_gateway,)
         return
-    for port, address in zip(link.segment, link.addresses, strict=True):
+    for port, address in link.addressed:
         yield port, address, tuple(other for other in link.addresses if other != address)
 
 

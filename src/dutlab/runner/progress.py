@@ -13,15 +13,15 @@ class Progress(Protocol):
     """Somebody who looks on."""
 
     def hear(self, event: Event) -> None:
-        """What just happened. Returns at once."""
+        """Receive an event. Returns at once."""
 
     async def ask(self, question: str) -> str:
-        """Waits for a person's answer. Never called for an unattended run. Raises InputError when there is nobody."""
+        """Wait for a person's answer. Never called for an unattended run. Raises InputError when there is no person."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended."""
+    """End of a run."""
 
     folder: Path
     measured: int
@@ -38,5 +38,5 @@ class RunResult:
         return self.exit_status_of(answered=False)
 
     def exit_status_of(self, *, answered: bool) -> int:
-        """The same; trials that other work disturbed are no fault where the run has an answer without them (`RunReport.answered`)."""
+        """Return the exit status; disturbed trials are no fault where the run has an answer without them (`RunReport.answered`)."""
         return 0 if self.failed + self.refused + self.left == 0 and (answered or not self.disturbed) else 1

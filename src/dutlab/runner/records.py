@@ -52,7 +52,7 @@ class Records:
 
     @cached_property
     def _repeats(self) -> Repeats | None:
-        """What the plan's rule makes of the records; each is read or written here once."""
+        """Rule for repeats, applied to the records; each is read or written here once."""
         rule = self.plan.repeat_rule
         return None if rule is None else Repeats({t.number: t.cell for t in self.plan.trials}, self.folder.records(), rule.rule)
 
@@ -103,7 +103,7 @@ class Records:
     def void(self, trials: Sequence[Trial], lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> list[Trial]:
         """Sets aside trials whose mode is not verified to their end; returns those to be done again.
 
-        Of the others `without_result` makes the record, of which it is told why.
+        For the others `without_result` makes the record, with the reason.
         """
         again = []
         for trial in trials:
@@ -150,7 +150,7 @@ class Records:
 
     @property
     def any_disturbed(self) -> bool:
-        """Whether an attempt of this process was."""
+        """True if an attempt of this process was disturbed."""
         return self._attempts.any_disturbed
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a cut run left behind, told by its journal, and how that is put back: by `dutlab undo`, and before a resume."""
+"""Recovery of a cut run, by its journal: `dutlab undo` does it, and a resume does it first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STANDING_LAB = "standing_lab"
 
 @dataclass(frozen=True)
 class Undone:
-    """What was put back: `changes` of the DUT and its ports, and the hosts whose leases the run had left."""
+    """Result: `changes` of the DUT and its ports, and the hosts whose leases the run had left."""
 
     changes: int
     freed: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Undone:
     kept: str = ""
     """Label of the lab that stays, since some of them are to be run in it."""
     reset: tuple[str, ...] = ()
-    """What each of its steps came to, if it was."""
+    """Result of each step of Reset, if there was one."""
     revived: tuple[str, ...] = ()
     """Hosts that did not answer and were switched on, in sentences."""
 
@@ -82,12 +82,12 @@ def standing_lab_of(path: Path) -> str | None:
 
 
 def builds_its_lab(path: Path) -> bool:
-    """Whether a run has an embedded lab of its own, which needs root."""
+    """Return whether a run builds an embedded lab, which needs root."""
     return testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
 
 
 async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = False, revive: bool = False) -> Undone:
-    """The same for a run whose journal is open; `keep_lab` leaves its own lab as it is.
+    """Put back the changes of a run whose journal is open; `keep_lab` leaves its own lab as it is.
 
     `revive` switches on hosts that do not answer, where the testbed allows it: that carries out what the run's folder says of switches,
     so the folder must be trusted as a resume trusts it. Raises as undo().
@@ -133,7 +133,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
 
 
 async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journal) -> tuple[str, ...]:
-    """Of conducted steps nothing switches the hosts."""
+    """Return hosts that were switched on again; steps of a conductor switch none."""
     if HOSTS in folder.resolved:
         return ()
     testbed, label = testbed_in(folder), standing_lab_of(folder.path)

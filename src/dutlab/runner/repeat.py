@@ -20,7 +20,7 @@ from dutlab.store.run_folder import RunFolder
 
 
 def to_repeat(path: Path, *, testbed: tuple[Testbed, bytes] | None, trusted: bool) -> Work:
-    """The same trials in the same order on the run's testbed, or with the same seed on `testbed`, given with the bytes of its file.
+    """Return the same trials in the same order on the run's testbed, or with the same seed on `testbed`, given with the bytes of its file.
 
     Nothing is touched. Raises NotOurs unless `trusted`, InputError for what no run made or for a run that was changed since it ended,
     StoreError.

@@ -1,8 +1,8 @@
 """The rig measured without the DUT, or its calibration found in the cache: an embedded lab's, or that of machines of your own.
 
-A lab is looped by cables of its own, with addresses. Machines are looped by hand, or, as far as that goes, the generator alone is measured.
-A loop of theirs needs no addresses: frames are sent to the MAC of the port at the other end. Whoever loops a rig says so; nobody else can
-know.
+A lab is looped by extra cables, with addresses. Machines are looped by hand; without a loop, only the generator is measured.
+Their loop needs no addresses: frames are sent to the MAC of the port at the other end. The user says that a rig is looped: dutlab
+cannot find out.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from typing import Any, Literal
 from dutlab import labs
 from dutlab.choices import Rig
 from dutlab.ending import closing
-from dutlab.errors import HostError, MeasurementError, TestbedError
+from dutlab.errors import MeasurementError, TestbedError
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
 from dutlab.hosts.lease import Holder, leased
+from dutlab.hosts.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.hosts.reach import hosts_of
 from dutlab.methods.calibrate import DURATION, RigPoint, calibrate
 from dutlab.methods.undisturbed import Undisturbed
 from dutlab.runner.headroom import RigLoad
 from dutlab.sensors.cpu_account import accounts_of
 from dutlab.spec.generators import ENGINE
-from dutlab.spec.links import Port
 from dutlab.spec.testbed import Testbed
 from dutlab.store.calibration import Calibration, cached, keep, superseded
 from dutlab.tools.engine.binary import EngineFile, engine_on
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators.registry import make
-from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
@@ -47,7 +46,7 @@ _PASSING = frozenset({"optic", "operstate", "absent"})
 """Facts of a port that change from minute to minute, or with what it is cabled to."""
 
 Disturbed = Literal["repeat", "count"]
-"""What becomes of a load that other work disturbed, as the experiment file has it."""
+"""Treatment of a load that other work disturbed, as in the experiment file."""
 DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
 """Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 
@@ -56,7 +55,7 @@ Failed = Callable[[RigLoad, MeasurementError], None]
 
 
 def disturbed_by_environment() -> Disturbed:
-    """What DISTURBED_VARIABLE says; without it, disturbed loads are repeated."""
+    """Return the value of DISTURBED_VARIABLE; without it, disturbed loads are repeated."""
     return "count" if os.environ.get(DISTURBED_VARIABLE) == "count" else "repeat"
 
 
@@ -68,9 +67,9 @@ class OpenRig:
     versions: Mapping[str, str] | None = None
     """Generator → its version now, as far as that is known."""
     disturbed: Disturbed = "repeat"
-    """What becomes of a load that other work disturbed."""
+    """Treatment of a load that other work disturbed."""
     layout: Mapping[str, Any] = field(default_factory=dict)
-    """What else its figures depend on: the embedded lab that it is, and how that uses the cores."""
+    """Other facts that its figures depend on: the embedded lab, and its use of the cores."""
 
     async def facts(self, rig: Rig) -> dict[str, Any]:
         """All that a calibration depends on. Raises HostError, ToolMissing."""
@@ -90,16 +89,16 @@ class OpenRig:
         }
 
     async def known(self, rig: Rig, cache: Path) -> Calibration | None:
-        """What the cache has of it, if that is still true. Raises as facts()."""
+        """Return the cache's calibration, if it is still valid. Raises as facts()."""
         return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
 
     async def measure(
         self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, anew: Seconds | None = None, failed: Failed | None = None
     ) -> tuple[Calibration, Path | None]:
-        """Those of `loads` that the cache has not, and where in the cache all are now. With `anew` every load is measured, for so long.
+        """Measure those of `loads` that the cache lacks; return all, with their path there. With `anew` measure every load, for so long.
 
         In a loop of machines other generators than the engine are left out: they look for the DUT. Where a load cannot be measured, as
-        other work disturbed it each time, it is not cached, `failed` is told and the others are measured; without it, that is raised.
+        other work disturbed it each time, it is not cached, `failed` is called and the others are measured. Without `failed` it is raised.
         Raises HostError, ToolMissing, MeasurementError.
         """
         facts = await self.facts(rig)
@@ -118,7 +117,7 @@ class OpenRig:
         anew: Seconds | None = None,
         failed: Failed | None = None,
     ) -> Calibration:
-        """`known` with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as measure()."""
+        """Return `known` with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as measure()."""
         for load in loads:
             if anew is None and load.known_to(known, rig):
                 continue
@@ -133,7 +132,7 @@ class OpenRig:
         return known
 
     async def best(self, loads: Sequence[RigLoad], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
-        """What is known of machines for `loads`: what they did looped, where that is true, else what the generator does alone, now.
+        """Return the best known calibration of machines for `loads`: looped, where it is valid, else the generator alone, measured now.
 
         Raises HostError, ToolMissing.
         """
@@ -229,16 +228,9 @@ def _other_end(hosts: Mapping[str, Host], testbed: Testbed) -> NextHop:
 
     async def next_hop(host: Host, interface: str, _: IPv4Address | IPv6Address) -> str:
         there = other[host.name, interface]
-        return await _mac(hosts[there.host], there)
+        return await mac_of_port(hosts[there.host], there)
 
     return next_hop
-
-
-async def _mac(host: Host, port: Port) -> str:
-    done = await host.run(["cat", f"/sys/class/net/{port.interface}/address"], check=False)
-    if done.status != 0:
-        raise HostError(f"there is no port {port.interface}", host=host.name, remedy="correct the testbed file")
-    return done.text.strip()
 
 
 def _steady(interfaces: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

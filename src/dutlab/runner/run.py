@@ -36,7 +36,7 @@ async def run(given: LoadedExperiment, options: RunOptions, progress: Progress) 
 
 
 async def carry_out_work(work: Work, options: RunOptions, progress: Progress, *, beside: Mapping[str, Any] | None = None) -> RunResult:
-    """The same of what is planned already; `beside` is what else resolved.json has."""
+    """Carry out planned work; `beside` is added to resolved.json."""
     folder = work.new_folder(options, beside=beside)
     with begun([folder]) as (journal,):
         return await work.started(folder, journal, progress).to_its_end(options)
@@ -71,7 +71,7 @@ def to_go_on_with(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run is to do. The files as given are empty for a run that goes on: its folder has them."""
+    """Work of a run. The given files are empty for a resumed run: its folder has them."""
 
     experiment: Experiment
     testbed: Testbed
@@ -95,7 +95,7 @@ class Work:
     def new_folder(
         self, options: RunOptions, *, now: datetime | None = None, token: str | None = None, beside: Mapping[str, Any] | None = None
     ) -> RunFolder:
-        """`now` begins its name and `token` ends it; `beside` is what else resolved.json has. Raises StoreError."""
+        """Make the folder. Its name begins with `now` and ends with `token`; `beside` is added to resolved.json. Raises StoreError."""
         return RunFolder.create(
             options.runs,
             experiment=self.experiment.name,

@@ -59,7 +59,7 @@ class RunProcess:
     async def all_left(
         self, measure: Callable[[Sequence[Trial], float | None], Awaitable[None]], *, how: str, budget_s: float | None = None
     ) -> RunResult:
-        """`measure` on the trials that are left, at a stretch, until the moment of the loop's clock that it is told.
+        """Run the remaining trials by `measure`, which gets the deadline (event-loop time) at which it must end.
 
         `how` says what continues a run that was cut; empty if nothing does.
         """
@@ -95,7 +95,7 @@ class RunProcess:
         return trial
 
     def _is_pause_asked(self) -> bool:
-        """Whether it was; the wish is granted once."""
+        """Return whether a pause was asked for; the request is granted once."""
         try:
             (self.folder.path / PAUSE).unlink()
         except OSError:
@@ -125,14 +125,14 @@ class RunProcess:
         return made
 
     def partial(self) -> RunResult:
-        """What there is by now; a run that was cut can go on."""
+        """Return the result so far; a run that was cut can continue."""
         status = Counter(r.status for r in self.folder.records())
         left = len(self.records.left())
         return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED], left)
 
     @cached_property
     def events(self) -> EventLog:
-        """What happens, for whoever looks on; in the run's folder until that is closed."""
+        """Events of the run, for observers; in the run's folder until that is closed."""
         return EventLog(None if self.folder.is_closed else self.folder.path / EVENTS, self.progress.hear, self.plan)
 
     @cached_property

@@ -11,9 +11,11 @@ from pathlib import Path
 from dutlab import labs
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
-from dutlab.dut.custom import CommandMode
+from dutlab.dut.custom import CommandMode, ProgramMode
+from dutlab.dut.device_programs import DevicePrograms
 from dutlab.dut.linux_exact import GuestMode
-from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober
+from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober, Reset
+from dutlab.dut.user_space import UserSpaceMode
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
 from dutlab.events import Tell, nobody
@@ -31,11 +33,12 @@ from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
+from dutlab.runner.levels import program_names
 from dutlab.runner.live_readings import LiveReadings
 from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
-from dutlab.spec.experiment import Experiment
+from dutlab.spec.experiment import CustomMode, Experiment
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
@@ -48,6 +51,7 @@ from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.registry import make
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
 from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
 from dutlab.tools.manager import Manager
@@ -63,7 +67,7 @@ Driver = Callable[[Cell], Awaitable[Measured]]
 
 @dataclass(frozen=True)
 class Stage:
-    """What a trial needs. `marks` are doubts that every record of this testbed carries."""
+    """Everything that a trial needs. `marks` are doubts that every record of this testbed carries."""
 
     site: GeneratorSite
     modes: Mapping[str, Mode]
@@ -74,19 +78,19 @@ class Stage:
     """Verifies modes."""
     versions: Mapping[str, str]
     accounts: AccountReader
-    """What our threads and other work use of the CPUs."""
+    """CPU time of our threads and of other work."""
     guests: GuestWatch
-    """Looks after the hosts of the lab that have a kernel of their own."""
+    """Watches the hosts of the lab that have their own kernel."""
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
     lab: labs.Lab | None = None
     """The embedded lab that this is."""
     calibration: Calibration | None = None
-    """What the rig does without the DUT, as far as it is known."""
+    """Calibration of the rig without the DUT, as far as it is known."""
     at_rest: DutAtRest = field(default_factory=DutAtRest)
-    """What the DUT keeps busy without load in the mode that is applied, where that was looked at."""
+    """Busy cores of the DUT without load in the applied mode, where that was looked at."""
     readings: LiveReadings = field(default_factory=lambda: LiveReadings({}))
-    """What the sensors of the trial that goes on have told."""
+    """Readings of the sensors in the running trial."""
 
     @property
     def testbed(self) -> Testbed:
@@ -95,8 +99,8 @@ class Stage:
 
     @property
     def dut_testbed(self) -> Testbed:
-        """The testbed as the DUT's modes see it: only links that go through the DUT."""
-        return self.testbed.through_dut()
+        """The testbed as the DUT's modes see it: only links that go through the DUT, and of these the driven ones."""
+        return self.device.testbed
 
     @property
     def hosts(self) -> Mapping[str, Host]:
@@ -110,7 +114,7 @@ class Stage:
 
     @property
     def watch_cpu(self) -> int | None:
-        """Where sensors run; None leaves that to the kernel."""
+        """Core of the sensors; None leaves that to the kernel."""
         return None if self.lab is None else self.lab.watch_cpu
 
     @property
@@ -144,7 +148,7 @@ async def open_stage(
             hosts = hosts_of(testbed, log)
             await undo.enter_async_context(closing(*hosts.values()))
             said = await revived(hosts, testbed, journal.write)
-            await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a guest of its own for each trial
+            await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a separate guest for each trial
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
             if not standing:
@@ -157,7 +161,7 @@ async def open_stage(
             if standing:
                 said = await revived(hosts, lab.testbed, journal.write)
                 await undo.enter_async_context(lease(hosts))
-            testbed, cpus = lab.testbed.model_copy(update={"sensors": testbed.sensors}), lab.cpus
+            testbed, cpus = lab.testbed.at_distances(testbed.links).model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
         engine, bring = (
             (dict.fromkeys(framed, str(engine_binary)), {}) if here else await _engines(undo, hosts, framed, engine_binary, journal)
@@ -180,9 +184,17 @@ def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]
     named = {name for cell in cells if Need.FRAMES in model_of(cell.workload).needs for name in cell.links}
     links = {name: testbed.links[name] for name in named}
     if any(cell.mode not in experiment.modes for cell in cells):
-        links |= testbed.through_dut().links
+        links |= measured_part(experiment, testbed).links
     able = [link.ends for link in links.values() if all(testbed.hosts[end].family in RUN_ENGINE for end in link.ends)]
     return list(dict.fromkeys(end for ends in able for end in ends))
+
+
+def measured_part(experiment: Experiment, testbed: Testbed) -> Testbed:
+    """The testbed as modes see it: the links through the DUT that a workload drives; all of them where none is driven."""
+    through = testbed.through_dut()
+    driven = {name for workload in experiment.workloads for names in workload.link_sets(testbed.links) for name in names}
+    kept = {name: link for name, link in through.links.items() if name in driven}
+    return through.model_copy(update={"links": kept or through.links})
 
 
 async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[Cell]) -> None:
@@ -196,10 +208,12 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
     insist(await missing_on(LocalHost(THIS_MACHINE), [*labs.programs(lab), *(p for of_role in needs.values() for p in of_role)]))
 
 
-def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell]) -> dict[str, Mode]:
-    """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file."""
+def _modes(
+    experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell], cores: Sequence[int] = ()
+) -> dict[str, Mode]:
+    """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file. `cores` are those of the DUT."""
     flows = max((cell.setting.flows * len(cell.links) for cell in cells), default=1)
-    through = testbed.through_dut().links.values()
+    through = measured_part(experiment, testbed).links.values()
     source, *others = {link.source.host for link in through} or {""}
     other_end = {"source": hosts[source]} if source in hosts and not others else {}
     named = {**hosts, **other_end}
@@ -207,7 +221,14 @@ def _modes(experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], 
     sized = {name: mode.sized_for(flows) if isinstance(mode, OfFlows) else mode for name, mode in of_family.items()}
     if testbed.dut_family == EXACT:  # the guest's own script carries them out
         return {**sized, **{name: GuestMode(DeclaredMode(name)) for name in experiment.modes}}
-    return {**sized, **{name: CommandMode(name, spec, spec.frames, named.get("source")) for name, spec in experiment.modes.items()}}
+    on = {name: mode.on_cores(cores) if isinstance(mode, UserSpaceMode) else mode for name, mode in sized.items()}
+    return {**on, **{name: _own_mode(name, spec, named.get("source"), cores) for name, spec in experiment.modes.items()}}
+
+
+def _own_mode(name: str, spec: CustomMode, source: Host | None, cores: Sequence[int]) -> CommandMode:
+    if not spec.start:
+        return CommandMode(name, spec, spec.frames, source)
+    return ProgramMode(name, spec, spec.frames, source, programs=DevicePrograms(name, tuple(cores)))
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
@@ -223,6 +244,11 @@ async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed)
         raise refused[0]
     if refused:
         raise TestbedError("; ".join(error.what for error in refused), remedy=refused[0].remedy)
+
+
+def _resets(testbed: Testbed) -> Mapping[str, Reset]:
+    """Those of the family take away addresses and routes, which ports of a transparent device do not have."""
+    return {} if any(link.is_transparent for link in testbed.links.values()) else family(testbed.dut_family).resets
 
 
 def _dut_among(hosts: Mapping[str, Host], testbed: Testbed) -> Host:
@@ -257,7 +283,7 @@ async def _engines(
 
 @asynccontextmanager
 async def _told_folder(host: Host, name: str, journal: Journal) -> AsyncIterator[str]:
-    """A private folder that the journal tells of, from before it is there until it is gone."""
+    """Private folder that is in the journal from before it exists until it is gone."""
     journal.write("engine-copying", host=name, path=(path := new_private_folder()))
     async with private_folder(host, path, partial(journal.write, "engine-removed", host=name)):
         yield path
@@ -270,10 +296,10 @@ async def _set_up(
     hosts, testbed, engine = site.hosts, site.testbed, site.engine
     framed = framed_hosts(experiment, testbed, cells)
     ping = Ping(hosts, testbed)
-    modes = _modes(experiment, testbed, hosts, cells)
-    through, dut = testbed.through_dut(), _dut_among(hosts, testbed)
+    modes = _modes(experiment, testbed, hosts, cells, site.cpus.get(testbed.dut or DUT, ()))
+    through, dut = measured_part(experiment, testbed), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
-    device = JournaledDevice(dut, through, modes, family(testbed.dut_family).resets, prober, watch.journal, hosts)
+    device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
     guests = lab.guests if lab is not None else frozenset[str]()
     threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
@@ -282,6 +308,7 @@ async def _set_up(
         threads if threads or guests else None,
         guests=lab.kernels if lab and guests else None,
         testbed=testbed,
+        started=lambda: program_names(device.mode),
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
@@ -318,7 +345,7 @@ async def _set_up(
 
 
 def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
-    """What methods work with; the tables of the DUT are reached on Linux alone."""
+    """Return the tools of methods; the tables of the DUT are reached on Linux alone."""
     testbed = site.testbed
     bench = Bench(
         site.engine,
@@ -327,7 +354,10 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
         addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
         management=Manager(site.hosts, testbed),
         connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
+        transfers=Iperf3Transfers(site.hosts, testbed, site.cpus, site.tell),
     )
+    if any(link.is_transparent for link in testbed.links.values()):  # it has no address to be asked at, and no routes
+        return replace(bench, management=None, states=LinuxFlows(device.dut, device.announce) if device.dut.system.kernel_tables else None)
     if not device.dut.system.kernel_tables:
         return bench
     return replace(
@@ -339,7 +369,7 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
 
 
 def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[GeneratorModel, GeneratorTool]:
-    """Every generator beside the engine that sends the frames of a cell."""
+    """Return every generator other than the engine that sends frames of these cells."""
     return {model: make(model, place) for model in dict.fromkeys(cell.generator for cell in cells) if model is not None}
 
 
@@ -361,6 +391,6 @@ def _driver(
         generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator])
         if plug.load is not LoadPattern.SEVERAL:  # the trial itself is done again where its one load was disturbed
             generator = replace(generator, most_again=0)
-        return generator.counted(await method(replace(bench, generator=generator), cell))
+        return generator.counted(await method(replace(bench, generator=generator, again=generator.most_again), cell))
 
     return by_tool if plug.tool else by_method

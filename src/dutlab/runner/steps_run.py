@@ -42,7 +42,7 @@ class StepsTrial:
 
 @dataclass(frozen=True)
 class StepsWork:
-    """What is to be done. `given` is the text that asked for it; `resolved` how it was understood."""
+    """Work of steps. `given` is the text that asked for it; `resolved` how it was understood."""
 
     name: str
     work: StepsWorkload
@@ -57,11 +57,11 @@ class StepsWork:
     reached: Mapping[str, str | None] = field(default_factory=dict)
     """All hosts but those of a lab, as `shared`: where an undo can carry Reset out."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Those of the lab: name → the host's name in the lab. An undo can carry Reset out there as long as the lab stands."""
+    """Hosts of the lab: name → name in the lab. An undo can carry out Reset there while the lab is up."""
     lab: str | None = None
     """Label of the lab that was built for the run, and that goes with it."""
     directories: Mapping[str, str] = field(default_factory=dict)
-    """Where the steps of a host run, if not where its commands run anyway."""
+    """Folder in which the steps of a host run, if not that of its commands."""
 
     def reset(self) -> list[UndoStep]:
         """Reset, for an undo of a run that was killed before it."""

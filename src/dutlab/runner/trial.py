@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from statistics import fmean
+from types import MappingProxyType
 from typing import Literal
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -24,19 +26,20 @@ from dutlab.plan.plan import Trial
 from dutlab.runner.command_book import CommandBook
 from dutlab.runner.guest_watch import Loss
 from dutlab.runner.headroom import with_headroom
+from dutlab.runner.levels import program_names, started_by
 from dutlab.runner.limit_profile import with_profile
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.stage import Stage
 from dutlab.sensors.cpu_account import forwarding_names
 from dutlab.sensors.sensor import POWER_LIMITED, THROTTLED, WATCH_COST, Sample, Sensor, SensorSite, Watched
-from dutlab.sensors.totals import CounterTotals, CpuTotals
+from dutlab.sensors.totals import CounterTotals, CpuTotals, ProgramTotals
 from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.details import TrialDetails
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
 from dutlab.subject import Figures
-from dutlab.systems.sample_names import STEAL, core_of
+from dutlab.systems.sample_names import DEVICE_FRAMES, STEAL, core_of, poll_cycle_shares
 from dutlab.systems.watched import CARRIER_CHANGES
 from dutlab.workloads import LoadPattern, named, plug_of
 
@@ -83,9 +86,11 @@ async def carry_out(
     if not why and (path := plug_of(trial.cell.workload).readings):
         read = [SensedValue(s.t_s, s.host, s.sensor, s.name, s.unit, s.value) for s in samples]
         measured = named(path)(measured, trial.cell, read, stage.testbed.sensors)
-    forwarded = watched.counters.get(stage.testbed.dut or "", {}).get(FORWARDED, 0.0)
-    if not stage.at_rest.threads:  # one that polls uses all of its time for whatever comes
-        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, forwarding_names(stage.testbed), forwarded)
+    counted = watched.counters.get(stage.testbed.dut or "", {})
+    if (shares := _shares_with_frames(stage, counted)) is not None:
+        names = (*forwarding_names(stage.testbed), *program_names(stage.device.mode))
+        forwarded = max(counted.get(FORWARDED, 0.0), counted.get(DEVICE_FRAMES, 0.0))
+        measured = with_rate_per_cpu_second(measured, trial.cell, watched.interference, names, forwarded, shares=shares)
     took, killed = timedelta(seconds=time.monotonic() - began), book.killed
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed
@@ -126,6 +131,8 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
         specs += [SENSORS[kind](name=kind, host=dut) for kind in watch if (kind, dut) not in there]
     found: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
     found.append(CpuTotals(stage.accounts))
+    if (mode := started_by(stage.device.mode)) is not None:
+        found.append(ProgramTotals(stage.dut.name, partial(mode.device_counters, stage.dut)))
     for spec in specs:
         if spec.host is None or not spec.runs_there:
             site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
@@ -136,6 +143,15 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
         if (sensor := make(spec, site)) is not None:
             found.append(sensor)
     return found
+
+
+def _shares_with_frames(stage: Stage, counted: Mapping[str, float]) -> Mapping[str, float] | None:
+    """Of each program that polls the share of its time in which it had frames; None where a device that polls does not tell."""
+    if not stage.at_rest.threads:
+        return {}
+    shares = poll_cycle_shares(counted)
+    polling = set(stage.at_rest.threads)
+    return dict.fromkeys(polling, max(shares)) if shares and polling <= {*program_names(stage.device.mode)} else None
 
 
 def _simulated(stage: Stage) -> list[Doubt]:
@@ -155,7 +171,7 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
 
 
 def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
-    """Whether this machine's wall clock went another way than time itself: by what it `shown` and what the trial `took`."""
+    """Return a doubt where this machine's wall clock was set: by the difference of the time `shown` and the time that the trial `took`."""
     by_s = (shown - took).total_seconds()
     if abs(by_s) <= max(CLOCK_STEP_S, _SLEW * took.total_seconds()):
         return []
@@ -163,7 +179,7 @@ def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
 
 
 def _of_tool(measured: Measured, trial: Trial, zero_s: float) -> list[Sample]:
-    """What the tool read once a second, as samples beside those of the sensors; `zero_s` is where those count from, by wall clock."""
+    """Return the tool's readings of each second as samples; `zero_s` is the wall-clock time from which the sensors' samples count."""
     return [Sample(r.at_s - zero_s, r.link, trial.cell.tool, r.name, measure_unit(r.name).symbol, r.value) for r in measured.readings]
 
 
@@ -201,7 +217,7 @@ _SLOWED = {THROTTLED: DoubtKind.THROTTLED, POWER_LIMITED: DoubtKind.POWER_LIMITE
 
 
 def doubts_of(watched: Watched) -> list[Doubt]:
-    """What sensors say against the trial: time that a hypervisor took, what watching itself cost, and readings that are missing."""
+    """Return the doubts from sensors: time that a hypervisor took, the cost of watching, and missing readings."""
     cost, steal = defaultdict[tuple[str, str], list[float]](list), list[float]()
     slowed = {name: defaultdict[str, float](float) for name in _SLOWED}
     for s in watched.samples:
@@ -234,19 +250,28 @@ FORWARDED = "ip_forwarded_datagrams"
 
 
 def with_rate_per_cpu_second(
-    measured: Measured, cell: Cell, found: Mapping[str, Interference], forwarding: tuple[str, ...] = (), forwarded: float = 0.0
+    measured: Measured,
+    cell: Cell,
+    interference: Mapping[str, Interference],
+    forwarding: tuple[str, ...] = (),
+    forwarded: float = 0.0,
+    *,
+    shares: Mapping[str, float] = MappingProxyType({}),
 ) -> Measured:
-    """The same with these figures of everything that was driven together, where they are known.
+    """Return it with these figures of all links driven together, where they are known.
 
     `forwarding` is how the names of the threads begin that forward, and `forwarded` how many packets the DUT's own counter has of the whole
     trial, as their time is of the whole trial. A path that passes that counter by, as a flow table does, has fewer there than came through.
+    `shares` is which part of a thread's time is the frames': one that polls uses all of it whatever comes.
     """
     whole = measured.figures.get(cell.link_label)
-    here = found[THIS_MACHINE] if set(found) == {THIS_MACHINE} else None
+    here = interference[THIS_MACHINE] if set(interference) == {THIS_MACHINE} else None
     loaded_s = cell.setting.loaded_s
     if whole is None or here is None or plug_of(cell.workload).load is not LoadPattern.STEADY or loaded_s <= 0:
         return measured
-    ran_s = (here.run_s, sum(t.run_s for name, t in here.threads.items() if forwarding and name.startswith(forwarding)))
+    of_frames_s = {name: t.run_s * shares.get(name, 1.0) for name, t in here.threads.items()}
+    idle_s = sum(t.run_s - of_frames_s[name] for name, t in here.threads.items())
+    ran_s = (here.run_s - idle_s, sum(of for name, of in of_frames_s.items() if forwarding and name.startswith(forwarding)))
     more = {}
     counted = here.forwarding
     for rate, (of_all, of_forwarding, at_equal_speed) in PER_CPU_SECOND.items():

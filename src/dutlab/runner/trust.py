@@ -1,4 +1,4 @@
-"""What of a run folder may be carried out without asking: only what this machine's user wrote (store/seal.py)."""
+"""Parts of a run folder that may be carried out without asking: only what this machine's user wrote (store/seal.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def insist_on_undo(folder: RunFolder, entries: Iterable[Entry]) -> None:
 
 
 def insist_on_resume(folder: RunFolder, entries: Iterable[Entry]) -> None:
-    """The same of a resume, which also carries out the experiment."""
+    """Check a resume, which also carries out the experiment."""
     if not is_ours(folder.path):
         raise NotOurs(folder, (*_undo_commands(list(entries)), *_experiment_commands(folder.resolved)))
 

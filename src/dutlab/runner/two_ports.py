@@ -33,19 +33,21 @@ _EXPERIMENT = {
     "watch": [],
 }
 _FEW_HOSTS = 16
-"""Of a network so small every host is asked; of a larger one the first and the last, where routers usually are."""
+"""Number of hosts up to which every host of a network is asked; in a larger one the first and the last, where routers usually are."""
 _STANDARD_MTU = 1500
 
 
 @dataclass(frozen=True)
 class TwoPortRequest:
-    """What the command was given. Addresses and gateways are in the order of the ports, or none at all."""
+    """Arguments of the command. Addresses and gateways are in the order of the ports, or empty."""
 
     ports: tuple[str, str]
     addresses: Sequence[str] = ()
     gateways: Sequence[str] = ()
     forced: frozenset[str] = frozenset()
     """Ports to be used whatever they look like."""
+    bridged: bool = False
+    """The box forwards below IP, as a bridge or a switch does: both ports are in one network."""
     version: int = 4
     """IP version to use where a port has addresses of both and none is given."""
     cpus: Sequence[int] = ()
@@ -58,7 +60,7 @@ class TwoPortRequest:
 
 @dataclass(frozen=True)
 class TesterPort:
-    """One port, its address, and the box's address on the other end of its cable."""
+    """One port, its address, and the box's address on the other end of its cable; behind a bridge that of the other port."""
 
     port: PortSurvey
     address: Interface
@@ -78,6 +80,8 @@ class TwoPortFiles:
     sizes: list[int | str | dict[str, Any]]
     """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
     unknown: tuple[str, ...] = field(default=())
+    ends: tuple[TesterPort, ...] = ()
+    """Source and sink."""
 
 
 async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
@@ -90,16 +94,19 @@ async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
     here, there = (address for address in addresses if address is not None)
     if here.version != there.version:
         raise PortRefused(f"{source.name} has {here}, {sink.name} has {there}", remedy="give addresses of one family with --address")
-    if here.network.overlaps(there.network):
+    gateways = [there.ip, here.ip] if ask.bridged else [ip_address(text) for text in ask.gateways]
+    both = f"{source.name} ({here}) and {sink.name} ({there})"
+    if ask.bridged and (here.network != there.network or here.ip == there.ip):
+        raise PortRefused(f"{both} are not two hosts of one network", remedy="leave --bridge out, or give two with --address")
+    if not ask.bridged and here.network.overlaps(there.network):
         raise PortRefused(
-            f"{source.name} ({here}) and {sink.name} ({there}) are in one network",
-            remedy="a router joins two networks; a bridge or switch cannot be measured this way",
+            f"{both} are in one network", remedy="a router joins two networks; if the box is a bridge or a switch, add --bridge"
         )
-    gateways = [ip_address(text) for text in ask.gateways] or [await _gateway(host, p, a) for p, a in ((source, here), (sink, there))]
+    gateways = gateways or [await _gateway(host, p, a) for p, a in ((source, here), (sink, there))]
     ends = [TesterPort(p, a, g) for p, a, g in zip((source, sink), (here, there), gateways, strict=True)]
     if outside := [f"{e.gateway} is not in {e.address.network} of {e.port.name}" for e in ends if e.gateway not in e.address.network]:
         raise InputError("; ".join(outside), remedy="give the box's addresses with --gateway, in the order of the ports")
-    return TwoPortFiles(_testbed(ends, ask), _EXPERIMENT, _sizes(ends), tuple(_unknown(ends, ask)))
+    return TwoPortFiles(_testbed(ends, ask), _EXPERIMENT, _sizes(ends), tuple(_unknown(ends, ask)), tuple(ends))
 
 
 async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSurvey]:
@@ -111,6 +118,7 @@ async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSu
     ]
     faults += [] if ask.ports[0] != ask.ports[1] else [f"duplicate port {ask.ports[0]}: name one port on each side of the box"]
     faults += [f"--force-port {name}: not one of the two ports" for name in sorted(ask.forced - set(ask.ports))]
+    faults += ["--gateway: a bridge has none; leave it or --bridge out"] if ask.bridged and ask.gateways else []
     faults += [f"--gateway {text}: is not an address" for text in ask.gateways if not _is_address(text)]
     faults += [f"--address {text}: is not an address with its prefix length" for text in ask.addresses if not _is_interface(text)]
     if faults:
@@ -131,7 +139,7 @@ async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSu
 
 
 def _told(ask: TwoPortRequest) -> bool:
-    return bool(ask.addresses and ask.gateways)
+    return bool(ask.addresses and (ask.gateways or ask.bridged))
 
 
 def _interfaces(texts: Sequence[str]) -> list[Interface]:
@@ -160,7 +168,7 @@ def _address(port: PortSurvey, given: Interface | None, version: int) -> Interfa
 
 
 async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddress:
-    """The one machine on the other end of the cable. Raises PortRefused when there is none or it cannot be told."""
+    """Return the one machine at the other end of the cable. Raises PortRefused when there is none or it cannot be identified."""
     inside = [a for a in (*port.routers, *port.neighbours) if a in address.network and a != address.ip]
     candidates = list(dict.fromkeys(inside)) or await _who_answers(host, port, address)
     if len(candidates) != 1:
@@ -197,6 +205,7 @@ def _likely(address: Interface) -> Iterator[IPAddress]:
 def _testbed(ends: Sequence[TesterPort], ask: TwoPortRequest) -> dict[str, Any]:
     source, sink = ends
     speeds = [end.port.speed for end in ends if end.port.speed is not None]
+    of_box = [] if ask.bridged else [source.gateway_interface, sink.gateway_interface]
     return {
         "testbed": "two-ports",
         "hosts": {"source": _here(ask.cpus[:1]), "dut": {"family": BLACK_BOX}, "sink": _here(ask.cpus[1:2] or ask.cpus[:1])},
@@ -207,7 +216,7 @@ def _testbed(ends: Sequence[TesterPort], ask: TwoPortRequest) -> dict[str, Any]:
                 **({"isolated": True} if ask.forced else {}),
                 "configure": True,
                 "path": [f"source:{source.port.name}", "dut:near", "dut:far", f"sink:{sink.port.name}"],
-                "addresses": [str(source.address), source.gateway_interface, sink.gateway_interface, str(sink.address)],
+                "addresses": [str(source.address), *of_box, str(sink.address)],
             }
         },
     }

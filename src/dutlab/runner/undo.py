@@ -12,7 +12,7 @@ from dutlab.hosts.reboot import reboot
 from dutlab.runner.host_power import on_again
 
 STEP_S = 600.0
-"""As long as a step may take: a million routes are not gone in seconds."""
+"""Longest time of a step: a million routes take more than seconds to remove."""
 
 
 async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> None:

@@ -31,6 +31,11 @@ class KnownDevice:
         await self._process.write(b"\n")
         return int((await self.said())["wronged"])
 
+    async def forget(self) -> None:
+        """Has one that translates forget every connection. Raises ToolFailed."""
+        await self._process.write(b"forget\n")
+        await self.said()
+
     async def said(self) -> dict[str, int]:
         """Its next line. Raises ToolFailed."""
         try:
@@ -55,7 +60,7 @@ async def known_device(dut: Host, link: Link, binary: str, wrong: Sequence[str])
 
 
 async def verify(lab: labs.Lab, cases: Sequence[Case], binary: str, tell: Callable[[Known], None]) -> list[Known]:
-    """Measures each case and tells each figure as it comes. The lab's DUT must not forward by itself, as after labs.up().
+    """Measure each case, and call `tell` with each figure when it is known. The lab's DUT must not forward by itself, as after labs.up().
 
     Raises ToolMissing, ToolFailed, HostError.
     """

@@ -1,1 +1,1 @@
-"""What is watched while a trial runs: sensors, each started before it and stopped after it (sensor.py), by kind (spec/sensors.py)."""
+"""Sensors: each is started before a trial and stopped after it (sensor.py), by kind (spec/sensors.py)."""

@@ -39,10 +39,10 @@ class Refused(Exception):
 
 
 class ReadingSource(Protocol):
-    """Where the numbers come from. Made and used in one thread, and closed there."""
+    """Source of readings. Made and used in one thread, and closed there."""
 
     def read(self) -> Mapping[str, Amount]:
-        """What it says now, by name. Raises Refused, OSError, ValueError, and nothing else."""
+        """Return its readings now, by name. Raises Refused, OSError, ValueError, and nothing else."""
 
     def close(self) -> None:
         """Gives back what it holds."""
@@ -76,7 +76,7 @@ class Asked:
         threading.Thread(target=self._ask_on, name=f"sensor {self.name}", daemon=True).start()
 
     async def stop(self, began_s: float) -> Watched:
-        """What it said. An answer that is still awaited is not waited for."""
+        """Return its readings. An answer that is still awaited is not waited for."""
         if self._loop is None:
             return Watched()
         self._over.set()
@@ -97,7 +97,7 @@ class Asked:
             yield Sample(round(after.at_s - began_s, 3), THIS_MACHINE, self.name, WATCH_COST, "%", percent)
 
     def _ask_on(self) -> None:
-        """In a thread of its own, until stop()."""
+        """Run in a separate thread until stop()."""
         if (why := _refused.get(self._spec)) is not None:
             self._faults.add(f"{why}; not asked again")
             return
@@ -134,7 +134,7 @@ class Asked:
 
 
 def secret(variable: str) -> str:
-    """What the environment has under this name, or else the keyring. Raises HostError where neither has it."""
+    """Return the secret of this name from the environment, or else the keyring. Raises HostError where neither has it."""
     if (found := os.environ.get(variable)) is not None:
         return found
     return _kept(variable)

@@ -48,7 +48,7 @@ class CommandLoop(ShellLoop):
 
 
 def number_in(parts: Mapping[str, str]) -> float:
-    """What the command printed, as a number. Raises ValueError with what it printed instead."""
+    """Return the command's output as a number. Raises ValueError with the output where it is none."""
     said, status = parts["said"].strip(), parts["status"].strip()
     if status != "0":
         raise ValueError(f"its command ended with {status}: {said[:_SHOWN]!r}")

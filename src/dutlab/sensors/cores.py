@@ -25,7 +25,7 @@ class Sampler(ShellLoop):
         self._readings: list[CpuReading] = []
 
     def _turn(self, at_s: float, text: str) -> None:
-        del at_s  # the host's own clock tells the time between two turns better
+        del at_s  # the host's clock measures the time between two turns better
         reading = self._watch.parse(text)
         before = self._readings[-1] if self._readings else None
         self._readings.append(reading.after(before) if before and self._watch.since == "turn" else reading)

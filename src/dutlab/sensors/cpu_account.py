@@ -12,7 +12,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -31,7 +31,7 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
-"""What sends and receives, by the beginning of the program's name (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
+"""Programs that send and receive, by the beginning of their names (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
 threads' waiting counts; the CPU time of everything that we started counts as ours."""
 READ_EVERY_S = 0.25
 MOST_WAITS = 4 * 3600
@@ -71,7 +71,7 @@ class ThreadLedger:
 
 
 class ForwardingLedger:
-    """How long the threads that serve the DUT's ports waited between readings."""
+    """Waiting of the threads that serve the DUT's ports, between readings."""
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         self._names, self._last, self._seen, self._events = names, dict[int, ThreadTime](), ThreadLedger(), EventCounts()
@@ -106,9 +106,9 @@ class ForwardingLedger:
 class LocalAccount:
     """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
-    `guests` tells the processes of the guests' kernels as they are now: one that is switched off and on has another. `devices` tells those
-    of the DUT itself; they are looked for before a trial and after it. `dut_threads` is how the names of those kernel threads begin that
-    serve the DUT's ports; all that forward where it is empty.
+    `guests` returns the processes of the guests' kernels now: a guest that is switched off and on gets another. `devices` returns those of
+    the DUT, before a trial and after it. `dut_threads` is the prefix of the names of kernel threads that serve the DUT's ports;
+    empty: all threads that forward.
     """
 
     def __init__(
@@ -232,13 +232,13 @@ class LocalAccount:
             return ""
 
     def _tree(self, root: int) -> Iterator[int]:
-        """A process, and all that descend from it."""
+        """A process, and all that descend from it but guests and devices, which count for themselves."""
         left = [root]
         while left:
             yield (pid := left.pop())
             try:
                 for task in (self._proc / str(pid) / "task").iterdir():
-                    left += map(int, (task / "children").read_text().split())
+                    left += {int(child) for child in (task / "children").read_text().split()} - self._guests
             except OSError:  # ended meanwhile
                 continue
 
@@ -257,15 +257,15 @@ class LocalAccount:
 
 
 class RemoteAccount:
-    """The account of another Linux host: one command a reading."""
+    """The account of another Linux host: one command a reading. `started` tells programs that dutlab runs there as the DUT, by name."""
 
-    def __init__(self, host: Host, account: AccountSpec = AccountSpec()) -> None:  # noqa: B008 -- it is frozen
+    def __init__(self, host: Host, account: AccountSpec = AccountSpec(), started: Callable[[], Sequence[str]] = tuple) -> None:  # noqa: B008 -- it is frozen
         groups = (f"cgroup:{name.strip('/')}" for name in (*account.cgroups, *account.units))
-        self._host, self._wanted = host, (*PROGRAMS, *account.processes, *groups)
+        self._host, self._wanted, self._started = host, (*PROGRAMS, *account.processes, *groups), started
 
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
-            done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted], check=False)
+            done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted, *self._started()], check=False)
         except HostError:  # whoever measures says so
             return {}
         account = parse_account(done.text)
@@ -299,6 +299,7 @@ def accounts_of(
     *,
     guests: Callable[[], Iterable[int]] | None = None,
     testbed: Testbed | None = None,
+    started: Callable[[], Sequence[str]] = tuple,
 ) -> Accounts:
     """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
     specs = {} if testbed is None else {name: spec.account for name, spec in testbed.hosts.items()}
@@ -314,7 +315,7 @@ def accounts_of(
         else []
     )
     far = [
-        RemoteAccount(h, specs.get(h.name, AccountSpec()))
+        RemoteAccount(h, specs.get(h.name, AccountSpec()), started if testbed is not None and h.name == testbed.dut else tuple)
         for h in hosts.values()
         if not isinstance(h, LocalHost) and h.system.kernel == LINUX.kernel
     ]
@@ -322,7 +323,7 @@ def accounts_of(
 
 
 def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
-    """How the names of the kernel threads begin that serve the DUT's ports; none where a port elsewhere has the same name."""
+    """Return the prefixes of the kernel threads that serve the DUT's ports; none where a port elsewhere has the same name."""
     if testbed is None or testbed.dut is None:
         return ()
     others = {port for host in testbed.hosts if host != testbed.dut for port in testbed.ports_of(host)}
@@ -331,7 +332,7 @@ def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
 
 
 def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
-    """Whether /proc shows the kernel's threads; that of a process namespace does not."""
+    """Return whether /proc shows the kernel's threads; that of a process namespace does not."""
     try:
         return (proc / "2" / "comm").read_text(encoding="utf-8").strip() == KTHREADD
     except OSError:
@@ -339,7 +340,7 @@ def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
 
 
 def hidden_notes(hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """What cannot be told of this machine since its kernel threads are hidden; nothing where they are not, or no host is this machine."""
+    """Return what is not known because this machine's kernel threads are hidden; empty where they are not, or no host is this machine."""
     if kernel_is_visible() or not any(isinstance(host, LocalHost) for host in hosts.values()):
         return ()
     return ("this is a process namespace, which hides kernel threads: of other work only the time in user mode is known",)

@@ -1,7 +1,7 @@
-"""Which processes of this machine are the DUT or part of the testbed, so that their work is not taken for that of others.
+"""Processes of this machine that are the DUT or part of the testbed, so that their work does not count as other work.
 
-Named by the testbed file (`account:`), or found: what lives in the network namespace of one of its hosts, and what holds the DUT's ports: a
-tap of theirs (tun.rst: fdinfo says `iff:`), or a device by VFIO (vfio.rst), as QEMU and DPDK do.
+Named by the testbed file (`account:`), or found: what dutlab itself started as the DUT, what lives in the network namespace of one of its
+hosts, and what holds the DUT's ports: a tap of theirs (tun.rst: fdinfo says `iff:`), or a device by VFIO (vfio.rst), as QEMU and DPDK do.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab.spec.account import AccountSpec
+from dutlab.systems.linux_proc import DEVICE_VARIABLE
 
 _COMM = 15
 """So many characters of a program's name are kept (proc_pid_comm(5))."""
@@ -40,10 +41,11 @@ class DeviceProcesses:
                     matching.add(pid)
             except (OSError, ValueError, IndexError):  # ended meanwhile
                 continue
-        ours = {os.getpid()}
-        for pid in sorted(matching):
-            above = set(_ancestors(pid, parents))
-            if not above & (matching | ours) and pid not in ours:
+        ours = os.getpid()
+        above = {pid: set(_ancestors(pid, parents)) for pid in parents}
+        started = {pid for pid, of in above.items() if ours in of and self._is_started(pid)}
+        for pid in sorted(matching | started):
+            if pid != ours and not above[pid] & (started if pid in started else {*matching, ours}):
                 yield pid
 
     def _matches(self, folder: Path, name: str) -> bool:
@@ -56,6 +58,13 @@ class DeviceProcesses:
         if self.namespaces and (folder / "ns" / "net").stat().st_ino in self.namespaces:
             return True
         return bool(self.ports) and self._holds_port(folder)
+
+    def _is_started(self, pid: int) -> bool:
+        """Whether dutlab started it as the DUT, and no process that measures."""
+        try:
+            return f"\0{DEVICE_VARIABLE}=".encode() in b"\0" + (self.proc / str(pid) / "environ").read_bytes()
+        except OSError:  # ended meanwhile
+            return False
 
     def _holds_port(self, folder: Path) -> bool:
         for fd in (folder / "fd").iterdir():

@@ -2,7 +2,7 @@
 
 Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts; `crit`, else
 `max` is the limit) and Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius; the limit is the trip point `critical`).
-Of a Linux the shell itself reads everything; of a BSD sysctl(8) tells it: `hw.sensors` (OpenBSD, sys/sensors.h:
+On Linux the shell itself reads everything; on a BSD sysctl(8) prints it: `hw.sensors` (OpenBSD, sys/sensors.h:
 `hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and `hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4):
 `dev.cpu.0.temperature: 45.0C`).
 """

@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DCMI = re.compile(r"Instantaneous power reading:\s+(\d+) Watts")
 _INACTIVE = re.compile(r"Power reading state is:\s+deactivated")
 _NOT_LET_IN = ("RAKP", "Invalid user name", "Unauthorized")
-"""What ipmitool says where a user or a password is wrong, other than where nobody answers."""
+"""Words of ipmitool where a user or a password is wrong; they differ from those where no controller answers."""
 
 
 _limits_of: dict[IpmiSensor, dict[str, Amount]] = {}
@@ -44,7 +44,7 @@ _limits_of: dict[IpmiSensor, dict[str, Amount]] = {}
 
 
 class IpmiSession:
-    """Questions to one controller, each a session of its own."""
+    """Questions to one controller, each in a new session."""
 
     def __init__(self, device: IpmiDevice, level: str) -> None:
         host, port = device.address
@@ -66,7 +66,7 @@ class IpmiSession:
 
 
 class IpmiController:
-    """A ReadingSource: everything that one controller tells."""
+    """A ReadingSource: all readings of one controller."""
 
     def __init__(self, spec: IpmiSensor) -> None:
         self._session = IpmiSession(spec, spec.level)
@@ -87,7 +87,7 @@ class IpmiController:
         for name, quantity in records(said):
             found.setdefault(name, quantity)
         if not found:
-            raise ValueError("it has no sensor that tells a number")
+            raise ValueError("it has no sensor with a number")
         if not self._is_first and self._spec not in _limits_of:
             status, said, _ = self._session.ask("-c", "sensor", terse=True)
             _limits_of[self._spec] = dict(limits(said)) if status == 0 else {}
@@ -95,11 +95,11 @@ class IpmiController:
         return found | _limits_of.get(self._spec, {})
 
     def close(self) -> None:
-        """Each question is a session of its own."""
+        """Each question opens a session."""
 
 
 def dcmi_watts(text: str) -> Amount | None:
-    """What `ipmitool dcmi power reading` tells; None where the controller has no such reading."""
+    """Return the watts of `ipmitool dcmi power reading`; None where the controller has no such reading."""
     return Amount(float(watts[1]), "W") if not _INACTIVE.search(text) and (watts := _DCMI.search(text)) else None
 
 

@@ -1,4 +1,4 @@
-"""Sensor `ipmi-local`: what a host's own management controller tells the host itself, by ipmitool there.
+"""Sensor `ipmi-local`: readings of a host's management controller, asked by ipmitool on that host.
 
 It needs no login and no network, and costs time of the host: its kernel asks the controller byte by byte.
 """
@@ -38,7 +38,7 @@ class LocalIpmiLoop(AmountLoop):
         watts, said = dcmi_watts(parts["dcmi"]), parts["records"]
         found = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(said))
         if not found:
-            raise ValueError(f"ipmitool told no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
+            raise ValueError(f"ipmitool printed no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
         return found | dict(limits(parts.get("limits", "")))
 
 

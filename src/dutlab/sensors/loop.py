@@ -1,6 +1,6 @@
 """A sensor that is one shell loop on its host for a whole trial: a login or a program's start every second would be seen in the figures.
 
-Each turn prints parts that begin with a mark and a name; `own` tells what the loop itself has taken of its core, and `end` ends the turn.
+Each turn prints parts that begin with a mark and a name; `own` is the CPU time of the loop itself, and `end` ends the turn.
 The loop runs on a core that the generator does not use, where there is one.
 """
 
@@ -33,9 +33,9 @@ class ShellLoop(ABC):
 
     vital = False
     waits = True
-    """Whether start() waits for the first turn; a sensor whose first turn may be slow holds no trial up."""
+    """True if start() waits for the first turn; a sensor whose first turn may be slow delays no trial."""
     needs = "the host needs sh"
-    """What to look for on a host where it prints nothing."""
+    """Need to check on a host where it prints nothing."""
 
     def __init__(self, name: str, site: SensorSite, script: str, arguments: Sequence[str] = (), *, interval_s: float = 1.0) -> None:
         self.name, self.host = name, site.host.name
@@ -87,20 +87,20 @@ class ShellLoop(ABC):
         )
 
     def _odd(self, ended_s: float) -> Iterable[str]:
-        """What makes readings doubtful that are there, each in words."""
+        """Yield what makes existing readings doubtful, each in words."""
         del ended_s
         return ()
 
     @abstractmethod
     def _turn(self, at_s: float, text: str) -> None:
-        """Enters what a turn printed, and tells of it. Raises ValueError, KeyError where it makes no sense."""
+        """Store the readings of a turn, and report them. Raises ValueError, KeyError where they make no sense."""
 
     @abstractmethod
     def _samples(self, began_s: float) -> Iterable[Sample]:
-        """What the turns tell, with times since `began_s`."""
+        """Yield samples of the turns, with times since `began_s`."""
 
     def _costs(self, began_s: float) -> Iterable[Sample]:
-        """What the loop took of one core between each two turns."""
+        """Yield what the loop took of one core between each two turns."""
         for (before_s, before), (at_s, after) in pairwise(self._own):
             if at_s > before_s:
                 yield Sample(round(at_s - began_s, 3), self.host, self.name, WATCH_COST, "%", (after - before) / (at_s - before_s) * 100)
@@ -141,7 +141,7 @@ class AmountLoop(ShellLoop):
 
     @abstractmethod
     def _amounts(self, text: str) -> Mapping[str, Amount]:
-        """What a turn printed. Raises ValueError, KeyError where it makes no sense."""
+        """Return the readings of a turn. Raises ValueError, KeyError where they make no sense."""
 
     def _turn(self, at_s: float, text: str) -> None:
         found, odd = in_range(self._amounts(text))

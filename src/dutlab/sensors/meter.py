@@ -1,4 +1,4 @@
-"""Sensor `meter`: the power that a meter on the network tells by HTTP.
+"""Sensor `meter`: the power that a meter on the network reports by HTTP.
 
 Answers as their makers document them: Shelly Gen1 (`/status`), Shelly Gen2 and later (`Shelly.GetStatus`), Tasmota (`Status 8`),
 Ubiquiti's mFi mPower (`mfi.py`).
@@ -24,7 +24,7 @@ _PLACES = {
     "tasmota": ("StatusSNS.ENERGY.Power[{0}]", "StatusSNS.ENERGY.Power"),
     "mfi": ("sensors[{0}].power",),
 }
-"""Where a model may have its watts; the first that is there counts. A Tasmota with one outlet has a number, one with several a list."""
+"""Paths where a model may have its watts; the first that exists counts. A Tasmota with one outlet has a number, one with several a list."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 

@@ -1,7 +1,7 @@
 """Ubiquiti mFi mPower: outlets that are read and switched by HTTP, after a login by a form.
 
 The client chooses the number of its session, 32 digits in the cookie AIROS_SESSIONID. `POST /login.cgi` leads elsewhere where the login
-is right, and shows its form again where it is not; everything else leads to the form while nobody is logged in. `GET /sensors` has all
+is right, and shows its form again where it is not; without a login, everything else leads to the form. `GET /sensors` has all
 outlets, and `PUT /sensors/N` with `output=1` or `output=0` switches one, counted from 1. Source: "mPower, mFi Switch and mFi In-Wall Outlet
 HTTP API" of Ubiquiti's community (community.ui.com).
 """
@@ -28,7 +28,7 @@ class MfiSession:
         self._root, self._cookie = urlsplit(device.url).path.rstrip("/"), ""
 
     def ask(self, target: str, *, method: str = "GET", form: str = "") -> Any:  # noqa: ANN401 any JSON
-        """What it answers. Raises Refused, OSError, ValueError."""
+        """Return its answer. Raises Refused, OSError, ValueError."""
         if not self._cookie:
             self._log_in()
         try:

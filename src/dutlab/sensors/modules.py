@@ -44,12 +44,12 @@ class OpticsLoop(AmountLoop):
         ports = {name.removeprefix(_PORT): said for name, said in sections(text).items() if name.startswith(_PORT)}
         found = {name: amount for port, said in ports.items() if (optic := optic_of(said)) for name, amount in readings(port, optic)}
         if not found:
-            raise ValueError(f"{self.host} has no port that tells the temperature or the light of a module")
+            raise ValueError(f"{self.host} has no port that reports the temperature or the light of a module")
         return found
 
 
 def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
-    """Name and quantity of what one module tells now; a lane that is dark has no light in dBm."""
+    """Yield name and quantity of one module's readings; a dark lane has no reading in dBm."""
     for celsius in optic.values.get("temperature_c", ())[:1]:
         yield (name := f"{port}_module_celsius"), Amount(celsius, "degC")
         if limit := optic.limits.get("temperature_c", {}).get("high_alarm"):
@@ -62,5 +62,5 @@ def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
 
 
 def make(spec: OpticsSensor, site: SensorSite) -> OpticsLoop | None:
-    """The sensor that `spec` describes; None on a system whose words for it nobody knows."""
+    """Return the sensor that `spec` describes; None on a system for which dutlab has no words."""
     return OpticsLoop(spec, site) if site.host.system.kernel in _ASKS else None

@@ -1,4 +1,4 @@
-"""Sensor `nut`: a variable of an uninterruptible power supply, as the server of Network UPS Tools tells it (RFC 9271 section 4.2)."""
+"""Sensor `nut`: a variable of an uninterruptible power supply, as the server of Network UPS Tools reports it (RFC 9271 section 4.2)."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Upsd:
 
 
 class Reconnecting:
-    """A ReadingSource that connects anew after a fault."""
+    """A ReadingSource that connects again after a fault."""
 
     def __init__(self, spec: NutSensor) -> None:
         self._spec = spec
         self._upsd: Upsd | None = None
 
     def read(self) -> Mapping[str, Amount]:
-        """As Upsd.read()."""
+        """Read, as Upsd.read()."""
         self._upsd = self._upsd or Upsd(self._spec)
         try:
             return self._upsd.read()

@@ -1,4 +1,4 @@
-"""What makes the readings of a sensor doubtful, wherever it runs: silence, and watts that no meter of a device tells."""
+"""Faults that make the readings of a sensor doubtful: silence, and watts that no device can take."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[
     """Those that are finite and in the range of their unit, and each other one in words."""
     good, odd = dict[str, Amount](), list[str]()
     if (more := len(quantities) - QUANTITIES) > 0:
-        odd.append(f"it tells {len(quantities)} readings at once; {more} are left out")
+        odd.append(f"it has {len(quantities)} readings at once; {more} are left out")
     for name, amount in islice(quantities.items(), QUANTITIES):
         low, high = RANGES.get(amount.unit, (-LARGEST_NUMBER, LARGEST_NUMBER))
         if low <= amount.value <= high:  # also false of NaN
@@ -67,7 +67,7 @@ def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[
 
 
 def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: float, ended_s: float, *, every_s: float) -> Iterator[str]:
-    """What makes readings, each with when it came and what it said by name, doubtful; each in words."""
+    """Return what makes readings, each with its time and values by name, doubtful; each in words."""
     if not readings:
         if ended_s - began_s > SILENT_S:
             yield "no reading"
@@ -89,7 +89,7 @@ def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
     if min(values) < 0:
         yield f"it says {min(values):g} W: is the meter the wrong way round?"
     if max(values) > _NO_BOX_W:
-        yield f"it says {max(values):g} W: if it tells milliwatts, write scale: 0.001"
+        yield f"it says {max(values):g} W: if it reports milliwatts, write scale: 0.001"
     if len(values) >= _LEAST_ZEROS and not any(values):
         yield "it says 0 W all the time: an outlet without a meter does"
     if len(values) >= STUCK_READINGS and span_s >= STUCK_S and len(set(values)) == 1 and not values[0].is_integer():

@@ -1,8 +1,8 @@
-"""Sensor `processor`: what a Linux host's processors tell of themselves: energy (RAPL), frequency, and how often heat throttled them.
+"""Sensor `processor`: counters of a Linux host's processors: energy (RAPL), frequency, and how often heat throttled them.
 
 Files: Documentation/power/powercap/powercap.rst (microjoules; the counter begins again behind `max_energy_range_uj`; only root reads it),
-Documentation/admin-guide/pm/cpufreq.rst (kHz), Documentation/ABI/testing/sysfs-devices-system-cpu (thermal_throttle). What RAPL tells is
-of the package or its memory, part of it worked out from events: it is never the power at the wall.
+Documentation/admin-guide/pm/cpufreq.rst (kHz), Documentation/ABI/testing/sysfs-devices-system-cpu (thermal_throttle). RAPL counts
+the energy of the package or its memory, partly estimated from events: it is never the power at the wall.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProcessorTurn:
     """Zone → counter, and where it begins again."""
     mhz: tuple[float, ...]
     throttled: int | None
-    """By all cores and packages since boot; None where the kernel does not count it. Likewise `power_limited`."""
+    """Count of all cores and packages since boot; None where the kernel does not count it. `power_limited` is counted the same way."""
     power_limited: int | None = None
 
 
@@ -67,7 +67,7 @@ class ProcessorLoop(ShellLoop):
     def _turn(self, at_s: float, text: str) -> None:
         turn = turn_of(at_s, text)
         if not turn.energy_uj and not turn.mhz and turn.throttled is None:
-            raise ValueError(f"{self.host} tells neither energy (RAPL, as root) nor frequency nor throttling of its processors")
+            raise ValueError(f"{self.host} reports neither energy (RAPL, as root) nor frequency nor throttling of its processors")
         self._turns.append(turn)
         if len(self._turns) > 1:
             self._tell(self.host, self.name, {s.name: s.value for s in between(self._turns[-2], turn, self.host, self.name, 0.0)})
@@ -79,7 +79,7 @@ class ProcessorLoop(ShellLoop):
 
 
 def turn_of(at_s: float, text: str) -> ProcessorTurn:
-    """What a turn printed. Two zones of one name (two packages have a `core` each) have the number of the zone behind it."""
+    """Parse the output of a turn. Two zones of one name (two packages have a `core` each) have the number of the zone appended."""
     parts = sections(text)
     rows = [line.split("|") for line in parts.get("energy", "").splitlines()]
     zones = [(zone, name, joules, most) for zone, name, joules, most in (row for row in rows if len(row) == 4) if joules.isdigit()]  # noqa: PLR2004
@@ -100,7 +100,7 @@ def turn_of(at_s: float, text: str) -> ProcessorTurn:
 
 
 def between(before: ProcessorTurn, after: ProcessorTurn, host: str, sensor: str, began_s: float) -> Iterable[Sample]:
-    """What happened between two looks."""
+    """Return the samples between two turns."""
     t_s, span_s = round(after.at_s - began_s, 3), after.at_s - before.at_s
     for name, (joules, most) in after.energy_uj.items():
         if name in before.energy_uj and span_s > 0:

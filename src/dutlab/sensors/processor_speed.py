@@ -1,4 +1,4 @@
-"""How fast chosen CPUs work, read with a fixed piece of work a hundred times a second.
+"""Speed of chosen CPUs, read with a fixed piece of work a hundred times a second.
 
 A processor works slower where its clock falls, where other work fills its caches, and where the other thread of its core is busy. The
 last two also come from neighbours on a virtual machine's host. No account of CPU time shows that: the time is given, less is done in it.
@@ -17,7 +17,7 @@ EVERY_S = 0.01
 _PASSES = 1200
 """Some 15 µs of work, 0.2 % of the CPU's time: no more than a tick of the kernel costs."""
 MOST_CPUS = 16
-"""Of a machine with more CPUs to look at, those with the smallest numbers are read."""
+"""Most CPUs that are read; on a larger machine those with the smallest numbers."""
 
 
 class ProcessorSpeed:

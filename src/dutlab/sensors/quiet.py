@@ -1,7 +1,7 @@
-"""Whether this machine is quiet, and what keeps it busy: for runs that wait for it, and for trials that go first while it lasts.
+"""Quiet machine: wait for it, and name what keeps it busy; let short trials go first while it is calm.
 
 /proc/loadavg says how many threads run or wait for a CPU at this instant (proc_loadavg(5)); one of them is the reader. A container sees the
-whole machine's number, and the names of its own programs alone.
+number of the whole machine, but only the names of its own programs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Neighbours:
     clock: Callable[[], float] = time.monotonic
 
     async def running(self, during_s: float, *, most: float = inf) -> float:
-        """How many other threads run or wait for a CPU, on average; it stops as soon as that is more than `most`.
+        """Return how many other threads run or wait for a CPU, on average; stop as soon as that is more than `most`.
 
         Raises OSError, ValueError, IndexError where the kernel does not tell.
         """
@@ -47,14 +47,14 @@ class Neighbours:
         return found / READINGS
 
     async def is_calm(self) -> bool:
-        """Whether it is quiet at this moment, as far as a glance shows."""
+        """Return whether it is quiet at this moment, by one look."""
         try:
             return await self.running(GLANCE_S, most=QUIET) <= QUIET
         except (OSError, ValueError, IndexError):
             return False
 
     async def until_quiet(self, longest_s: float, tell: Callable[[str], None]) -> str:
-        """Waits for some quiet seconds, and tells what keeps it busy when that changes. Returns what did at the end, or "".
+        """Wait for some quiet seconds, and report what keeps it busy when that changes. Return what did at the end, or "".
 
         A machine that does not tell is not waited for.
         """

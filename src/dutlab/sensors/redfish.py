@@ -1,4 +1,4 @@
-"""Sensor `redfish`: power, temperatures and fans of a server, as its management controller tells them (DMTF DSP0266, DSP2046)."""
+"""Sensor `redfish`: power, temperatures and fans of a server, as its management controller reports them (DMTF DSP0266, DSP2046)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RedfishController:
             for name, quantity in readings(self._get(target)):
                 found.setdefault(name, quantity)
         if not found:
-            raise ValueError("none of its chassis tells a power, a temperature or a fan")
+            raise ValueError("none of its chassis reports a power, a temperature or a fan")
         return found
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a sensor is: something that is started before a trial and stopped after it, and hands back what it read.
+"""A sensor: started before a trial and stopped after it; it returns its readings.
 
 Adding one takes its settings (spec/sensors.py), a module with `make(spec, site)` here, and its line in watch.py.
 """
@@ -22,7 +22,7 @@ THROTTLED = "throttled"
 
 
 POWER_LIMITED = "power_limited"
-"""Likewise of a limit of power."""
+"""Name of the sample that counts how often a limit of power did so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Sample:
     sensor: str
     name: str
     unit: str
-    """As one writes it behind a number: `%`, `W`, `degC`, `/s`; empty for a plain count."""
+    """Unit as it follows a number: `%`, `W`, `degC`, `/s`; empty for a plain count."""
     value: float
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What sensors read in a trial. Those of several are added up with `+`."""
+    """Readings of sensors in a trial. Those of several are added up with `+`."""
 
     samples: list[Sample] = field(default_factory=list)
     counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Watched:
     faults: tuple[str, ...] = ()
     """Why readings are missing, each with the sensor's name first."""
     raw: Mapping[str, bytes] = field(default_factory=dict)
-    """What is kept as files of the trial, by name."""
+    """Files of the trial, by name."""
 
     def __add__(self, other: Watched) -> Watched:
         return Watched(
             [*self.samples, *other.samples],
-            {**self.counters, **other.counters},
+            {host: {**self.counters.get(host, {}), **other.counters.get(host, {})} for host in {**self.counters, **other.counters}},
             {**self.interference, **other.interference},
             (*self.faults, *other.faults),
             {**self.raw, **other.raw},
@@ -64,11 +64,11 @@ class Watched:
 
 @dataclass(frozen=True)
 class SensorSite:
-    """Where a sensor works: the host that it reads, which is a host of the testbed or the machine that dutlab runs on."""
+    """Site of a sensor: the host that it reads, which is a host of the testbed or the machine that dutlab runs on."""
 
     host: Host
     core: int | None = None
-    """Where programs of the sensor run there; None lets the kernel choose."""
+    """Core of the sensor's programs there; None lets the kernel choose."""
 
 
 class Sensor(Protocol):
@@ -76,7 +76,7 @@ class Sensor(Protocol):
 
     @property
     def name(self) -> str:
-        """What its samples call it."""
+        """Name of the host in its samples."""
 
     @property
     def vital(self) -> bool:
@@ -86,7 +86,7 @@ class Sensor(Protocol):
         """Returns once the first reading is there. Raises HostError."""
 
     async def stop(self, began_s: float) -> Watched:
-        """What was read since start(), with times since `began_s` (time.monotonic() here); nothing if never started. Raises HostError."""
+        """Return the readings since start(), timed from `began_s` (time.monotonic() here); empty if never started. Raises HostError."""
 
 
 def limits_once(samples: Iterable[Sample]) -> Iterable[Sample]:
@@ -101,5 +101,5 @@ def limits_once(samples: Iterable[Sample]) -> Iterable[Sample]:
 
 
 def all_of(watched: Iterable[Watched]) -> Watched:
-    """What several sensors read, together."""
+    """Combine the readings of several sensors."""
     return sum(watched, Watched())

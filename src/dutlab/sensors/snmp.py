@@ -1,6 +1,6 @@
 """Sensor `snmp`: one object of an agent: watts of a power distribution unit, a temperature, a counter of a switch or a UPS.
 
-A counter (Counter32, Counter64 of RFC 2578) is told as what it grew by a second, and may wrap in between. Nothing is told across a
+A counter (Counter32, Counter64 of RFC 2578) is read as its growth per second, and may wrap in between. There is no reading across a
 restart of the agent.
 """
 
@@ -44,7 +44,7 @@ _VERSIONS = {"1": 0, "2c": 1}
 
 
 class SnmpAgent:
-    """A ReadingSource: one object of one agent, asked by a loop of its own."""
+    """A ReadingSource: one object of one agent, asked by a separate loop."""
 
     def __init__(self, spec: SnmpSensor) -> None:
         self._spec, self._who = spec, _credentials(spec)

@@ -1,8 +1,8 @@
-"""The two sensors of every trial: what counters grew by, and what other work took of the CPUs. Both are read before and after it."""
+"""Sensors of totals, read before and after a trial: what counters grew by, of the hosts and of the DUT's own, and what other work took."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 
 from dutlab.events import Tell, nobody
@@ -37,6 +37,28 @@ class CounterTotals:
         return Watched(counters={self._host.name: difference(self._before, await read_counters(self._host))})
 
 
+class ProgramTotals:
+    """The counters that a DUT which is programs keeps itself; `read` asks it."""
+
+    name = "device counters"
+    vital = False
+    """A program that has ended does not answer. The mode says so after the trial, with its last lines."""
+
+    def __init__(self, host: str, read: Callable[[], Awaitable[Mapping[str, float]]]) -> None:
+        self._host, self._read = host, read
+        self._before: Mapping[str, float] = {}
+
+    async def start(self, tell: Tell = nobody) -> None:
+        """Raises HostError."""
+        del tell
+        self._before = await self._read()
+
+    async def stop(self, began_s: float) -> Watched:
+        """Raises HostError."""
+        del began_s
+        return Watched(counters={self._host: difference(self._before, await self._read())})
+
+
 class CpuTotals:
     """The CPU accounts of all machines of a testbed."""
 
@@ -60,7 +82,7 @@ class CpuTotals:
 
 
 async def read_counters(host: Host) -> dict[str, float]:
-    """All counters of `host` as they are now, in one command; none of a system whose words nobody knows. Raises HostError."""
+    """All counters of `host` as they are now, in one command; none of a system for which dutlab has no words. Raises HostError."""
     counting = host.system.counters
     if counting is None:
         return {}
@@ -69,9 +91,9 @@ async def read_counters(host: Host) -> dict[str, float]:
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What was counted in between, and `softnet_dropped` etc. as sums over the cores.
+    """Return the counts in between, and `softnet_dropped` etc. as sums over the cores.
 
-    A counter that is in one reading only, or went backwards because its interface was made anew, is left out: it tells nothing.
+    A counter that is in one reading only, or went backwards because its interface was made again, is left out: it says nothing.
     32-bit counters that wrapped are put right.
     """
     found: dict[str, float] = {}

@@ -24,7 +24,7 @@ _PROGRAMS = {"ipmi": "ipmitool"}
 
 
 def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
-    """What this machine lacks for these sensors."""
+    """Yield what this machine lacks for these sensors."""
     for spec in specs:
         kind = spec.kind
         if kind in _LIBRARIES and importlib.util.find_spec(_LIBRARIES[kind]) is None:
@@ -95,7 +95,7 @@ class Watch:
 
 
 def _fault_of(sensor: Sensor, error: BaseException) -> Watched:
-    """What went wrong with a sensor, be it its own fault; a wish to end is raised."""
+    """Return the fault of a sensor as a doubt, be it its own bug; a request to end is raised."""
     if not isinstance(error, Exception):
         raise error
     what = str(error) if isinstance(error, DutlabError) else repr(error)

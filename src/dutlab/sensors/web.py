@@ -41,7 +41,7 @@ class KeptConnection:
         self._open: HTTPConnection | None = None
 
     def take(self) -> HTTPConnection | None:
-        """What is open, for one question; it is whoever takes it who closes it or gives it back."""
+        """Take the open connection, for one question; the taker closes it or gives it back."""
         taken, self._open = self._open, None
         return taken
 
@@ -56,7 +56,7 @@ class KeptConnection:
 
 
 def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: object = None, kept: KeptConnection | None = None) -> Any:  # noqa: ANN401 any JSON
-    """What `device` answers to `target` (a path with its query); None where it answers nothing.
+    """Return the answer of `device` to `target` (a path with its query); None where it is empty.
 
     Raises Refused, OSError, ValueError.
     """
@@ -73,7 +73,7 @@ def ask(
     cookie: str = "",
     kept: KeptConnection | None = None,
 ) -> bytes:
-    """The same as it is; `kind` is that of `content`. Raises Redirected, and as get_json()."""
+    """Return the answer as bytes; `kind` is the type of `content`. Raises Redirected, and as get_json()."""
     headers = {"Accept": _JSON} | ({} if content is None else {"Content-Type": kind}) | ({"Cookie": cookie} if cookie else {})
     question = _Question(method, target, content, headers, time.monotonic() + asked.PATIENCE_S)
     try:
@@ -167,7 +167,7 @@ def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -
 
 
 def _answered(device: HttpDevice, connection: HTTPConnection, question: _Question, *, was_open: bool) -> tuple[bytes, bool]:
-    """What it says, and whether it leaves the connection open. Raises _Stale, and as get_json()."""
+    """Return the answer, and whether it leaves the connection open. Raises _Stale, and as get_json()."""
     method, target, body, headers, _ = question
     login = _basic(device) if device.user is not None and device.login == "basic" else None
     answer: HTTPResponse | None = None

@@ -37,7 +37,7 @@ class Crowd:
         """Those whose request has no whole head, the oldest first."""
 
     def admit(self, address: str) -> bool:
-        """Whether it may stay; another whose head is not whole may have to go for it."""
+        """Return whether it may stay; another with an unfinished head may have to go for it."""
         if self._of.total() >= self.most and not self._give_up(next(iter(self._unfinished), None)):
             return False
         if self._of[address] >= CONNECTIONS_OF_ADDRESS and not self._give_up(self._oldest(address)):
@@ -91,7 +91,7 @@ class BoundedProtocol(H11Protocol):
             self.give_up()
 
     def data_received(self, data: bytes) -> None:
-        """As uvicorn; what is awaited next has its time."""
+        """Read data, as uvicorn does; the next expected part gets its time limit."""
         if self._timer is None and (self.cycle is None or self.cycle.response_complete):
             self._await_head()
         before = self.cycle
@@ -134,7 +134,7 @@ class BoundedServer(uvicorn.Server):
     """A server whose event loop says a fault that repeats once a minute: a thousand a second filled the disk."""
 
     async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401 - as uvicorn
-        """As uvicorn."""
+        """Start, as uvicorn does."""
         loop, said = asyncio.get_running_loop(), dict[str, float]()
 
         def tell(of: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ class BoundedServer(uvicorn.Server):
 
 
 def capacity() -> int:
-    """How many connections there is room for, after the limit of descriptors was raised as far as this user may."""
+    """Return the number of possible connections, after raising the limit of descriptors as far as this user may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS + DESCRIPTORS_KEPT
     if soft < wanted:

@@ -1,7 +1,7 @@
-"""Starts, pauses, cancels and resumes runs for somebody at a page.
+"""Start, pause, cancel and resume runs for a person at a page.
 
-A run is a `dutlab` command of its own, in a session of its own: it does not notice when the pages end, and its lock, journal and clean-up
-are those of any other. Nothing of a form becomes a part of a command but the name of a file or run that was looked up here.
+A run is a separate `dutlab` command in a separate session: it goes on when the pages end, and has the lock, journal and clean-up of any
+other run. Only names of files and runs that were looked up here get from a form into a command.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LogRefused(InputError):
 
 @dataclass
 class Control:
-    """What --control allows."""
+    """Actions that --control allows."""
 
     runs: Path
     experiments: Path | None = None
@@ -70,7 +70,7 @@ class Control:
         os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))
 
     def cancel(self, run: Path) -> None:
-        """What Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that does not go on on this machine."""
+        """End a run as Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that is not running here."""
         try:
             os.kill(self._holder(run), signal.SIGINT)
         except PermissionError:

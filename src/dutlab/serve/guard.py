@@ -1,4 +1,4 @@
-"""Who may ask what: names of hosts, logins, tokens of forms, sizes, and the headers of every answer.
+"""Access rules: names of hosts, logins, tokens of forms, sizes, and the headers of every answer.
 
 Without a token only this machine is served, and runs cannot be started or ended unless through a Unix socket of the user's. A page of
 another origin can neither read an answer (the Host header is checked against DNS rebinding) nor send a form (each carries a token that only
@@ -30,7 +30,7 @@ _SESSION_S = 12 * 3600
 _MOST_SESSIONS = 1000
 COOKIE = "dutlab_session"
 OPEN = ("/login", "/static/")
-"""What needs no session."""
+"""Addresses that need no session."""
 
 POLICY = (
     f"default-src 'none'; script-src 'self' '{script_hash()}'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
@@ -38,7 +38,7 @@ POLICY = (
 )
 """Scripts are files of ours, and the one that reports carry."""
 FILE_POLICY = "default-src 'none'; img-src 'self'; sandbox; frame-ancestors 'none'"
-"""Of files of runs, which anybody may have made."""
+"""Policy for files of runs, which anybody may have made."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -65,12 +65,12 @@ class Logins:
     """Sender → when it sent its last wrong tokens."""
 
     def wait_s(self, sender: str) -> float:
-        """How long a sender of wrong tokens is answered slowly; 0 for others."""
+        """Return how long a sender of wrong tokens is answered slowly; 0 for others."""
         failed = self._failed.get(sender)
         return max(0.0, failed[0] + FAILED_LOGINS_S - self.now()) if failed and len(failed) == FAILED_LOGINS else 0.0
 
     def is_right(self, token: str, sender: str) -> bool:
-        """Whether it is the token, which lets anybody in, whatever was sent before; a wrong one is counted."""
+        """Return whether it is the token. A right one always passes, whatever was sent before; a wrong one is counted."""
         if hmac.compare_digest(token.encode(errors="replace"), self.token.encode()):
             return True
         failed = self._failed.pop(sender, None) or deque(maxlen=FAILED_LOGINS)
@@ -95,7 +95,7 @@ class Logins:
         self._sessions.pop(session, None)
 
     def knows(self, session: str) -> bool:
-        """Whether the session is open."""
+        """Return whether the session is open."""
         ends = self._sessions.get(session, 0.0)
         if ends <= self.now():
             self._sessions.pop(session, None)
@@ -104,7 +104,7 @@ class Logins:
 
 @dataclass
 class Guard:
-    """What stands before every address. `token` empty: no login, and only the names in `hosts` are answered."""
+    """Check of every request. `token` empty: no login, and only requests to the names in `hosts` are answered."""
 
     token: str = ""
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
@@ -119,7 +119,7 @@ class Guard:
         self.logins = Logins(self.token)
 
     def form_token(self, request: Request) -> str:
-        """What a form sends back to show that it is ours."""
+        """Return the token that a form sends back to show that it is ours."""
         return hmac.new(self._secret, _session(request.headers).encode(), hashlib.sha256).hexdigest()
 
     async def form(self, request: Request) -> Mapping[str, str]:

@@ -56,14 +56,14 @@ class WatchedValue:
 
 @dataclass
 class RunState:
-    """What a run's events said so far."""
+    """State of a run, from its events so far."""
 
     run: Path
     experiment: str = ""
     trials: int = 0
     done: int = 0
     doing: str = ""
-    """What goes on, in words; empty in a trial and at the end."""
+    """Current activity, in words; empty in a trial and at the end."""
     mode: str = ""
     trial: str = ""
     """The trial that is measured, in words."""
@@ -73,11 +73,11 @@ class RunState:
     left_s: float = 0.0
     """Estimate at `since`."""
     ended: str = ""
-    """How the last process at the run ended: finished or cut."""
+    """End of the last process of the run: finished or cut."""
     remedy: str = ""
     last: datetime | None = None
     readings: dict[tuple[str, str, str], WatchedValue] = field(default_factory=dict)
-    """By place, teller and name; over trials, since many are shorter than a line."""
+    """Readings by place, source and name; over trials, since many are shorter than a line."""
     heard: set[tuple[str, str, str]] = field(default_factory=set)
     """Those of this trial, or of the one before it where none goes on."""
     log: deque[tuple[str, str, str, str]] = field(default_factory=lambda: deque(maxlen=_KEPT_TRIALS))
@@ -88,7 +88,7 @@ class RunState:
 
     @property
     def rates(self) -> list[tuple[str, WatchedValue]]:
-        """The tool's rates, with the word for each, in the order in which they are told."""
+        """The tool's rates, with the word for each, in the order in which they are reported."""
         return [(word, r) for name, _, word in LIVE_RATES for r in self._of_now() if r.name == name][:_DRAWN]
 
     @property
@@ -101,7 +101,7 @@ class RunState:
         return [r for key, r in sorted(self.readings.items()) if key in self.heard]
 
     def time_words(self, now: datetime) -> str:
-        """How long what goes on has taken, and how long the run is expected to take yet."""
+        """Return how long the current activity has taken, and how long the run should still take."""
         if self.since is None or self.ended:
             return ""
         took = max(0.0, (now - self.since).total_seconds())  # the run's clock may be another
@@ -109,7 +109,7 @@ class RunState:
         return ", ".join(filter(None, (duration_words(took), left)))
 
     def silent_words(self, now: datetime) -> str:
-        """That nothing was heard for long; empty otherwise."""
+        """Return words that nothing was heard for long; else empty."""
         if self.ended or self.last is None or (quiet := (now - self.last).total_seconds()) < 60:  # noqa: PLR2004 - a minute
             return ""
         return f"Nothing was heard of it for {duration_words(quiet)}."
@@ -219,7 +219,7 @@ class Following:
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
 
     async def keep_looking(self) -> None:
-        """Until nobody looks on any more, or the run is over."""
+        """Follow the run until no page watches any more, or until it is over."""
         while self.listeners:
             await asyncio.to_thread(self.look)
             async with self._changed:
@@ -252,7 +252,7 @@ class FollowedRuns:
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
     def once(self, run: Path) -> str:
-        """How a run is now, for a page that begins."""
+        """Return the state of a run, for a page that opens."""
         now = Following(run, self._draw)
         now.look()
         return now.drawn
@@ -268,7 +268,7 @@ class FollowedRuns:
         return self.listeners >= self._most
 
     async def parts(self, run: Path) -> AsyncGenerator[str]:
-        """As Following.parts, of the run in the folder `run`."""
+        """Yield parts as Following.parts, of the run in the folder `run`."""
         followed, task = self._followed.get(run, (None, None))
         if followed is None or task is None or task.done():
             followed = Following(run, self._draw)

@@ -1,4 +1,4 @@
-"""What each page shows: templates filled from the index, from run folders and from formulas. Nothing here knows of HTTP but addresses."""
+"""Contents of each page: templates filled from the index, from run folders and from formulas. Nothing here knows of HTTP but addresses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, UnitError, parse_amount, pa
 A_PAGE = 50
 _MOST_COMPARED, _MOST_SHOWN = 8, 60
 _KEPT_BYTES = 64 << 20
-"""Of reports that were made."""
+"""Most bytes of kept reports."""
 _FILTERS = ("words", "experiment", "testbed", "mode", "workload", "status", "doubt", "since", "until")
 _DOUBTS = ("severe", "warning", "note", "none")
 
@@ -55,7 +55,7 @@ class Pages:
 
     runs: ServedRuns
     root: str = ""
-    """What every address begins with."""
+    """Prefix of every address."""
     has_login: bool = False
     has_control: bool = False
     _reports: OrderedDict[tuple[str, object], str] = field(default_factory=OrderedDict)
@@ -79,17 +79,17 @@ class Pages:
         with self.runs.index() as index:
             total = count_runs(index, wanted)
             number = min(number, max(1, -(-total // A_PAGE)))
-            found = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
-            offered, away = choices(index), self.runs.away(index, [line.name for line in found])
+            runs = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
+            offered, away = choices(index), self.runs.away(index, [line.name for line in runs])
         address = urlencode({name: value for name, value in given.items() if value})
         return self.page(
-            "runs", found=found, away=away, of_fleet=self.runs.of_fleet, total=total,
+            "runs", found=runs, away=away, of_fleet=self.runs.of_fleet, total=total,
             number=number, pages=max(1, -(-total // A_PAGE)), given=given, narrowed=any(given.values()),
             address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
         )  # fmt: skip
 
     def report(self, name: str) -> str:
-        """The report of a run, made anew whenever the run has changed. Raises DutlabError, FileNotFoundError."""
+        """The report of a run, made again whenever the run has changed. Raises DutlabError, FileNotFoundError."""
         path = self.run(name)
         key = (name, _signature(path))
         with self._lock:
@@ -115,7 +115,7 @@ class Pages:
         return self.page("live", name=name, running=running, finished=finished, paused=(path / PAUSE).exists(), form=form, now=now)
 
     def live_part(self, state: RunState, now: datetime, fault: str) -> str:
-        """What changes on that page."""
+        """Return the changing part of that page."""
         shown = environment().get_template("serve_now.html.j2")
         return shown.render(s=state, now=now, fault=fault, root=self.root, name=state.run.name)
 
@@ -178,7 +178,7 @@ class Pages:
             return None
 
     def limits(self, asked: Mapping[str, str]) -> str:
-        """Ceilings of a link, and of an array of drives, by the numbers in `asked`; what is wrong with them is told on the page."""
+        """Ceilings of a link, and of an array of drives, by the numbers in `asked`; faults in them are shown on the page."""
         given = {name: (asked.get(name) or usual).strip()[:100] for name, usual in _LIMITS.items()}
         tables, faults = [], []
         for title, make in (("Ethernet", _ethernet), ("TCP and UDP", _goodput), ("Tunnels", _tunnels), ("Array of drives", _array)):
@@ -193,7 +193,7 @@ class Pages:
         return self.page("limits", given=given, tables=tables, faults=faults)
 
     def metrics(self, *, openmetrics: bool) -> str:
-        """Of every run that goes on, or of the newest where none does, for Prometheus."""
+        """Return metrics of every running run, or of the newest where none runs, for Prometheus."""
         with self.runs.index() as index:
             lines = list_runs(index, Wanted(status="running"), limit=A_PAGE) or list_runs(index, Wanted(), limit=1)
             away = self.runs.away(index, [line.name for line in lines])
@@ -257,7 +257,7 @@ def _words(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Iterabl
 
 
 def _signature(path: Path) -> object:
-    """What changes when a run, or what was added to it, does."""
+    """Return a value that changes when a run, or an addition to it, does."""
     times = []
     for place in (path / MANIFEST, path / "trials", path / "additions", path / "journal.jsonl"):
         try:

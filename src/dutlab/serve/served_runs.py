@@ -20,7 +20,7 @@ from dutlab.store.object_store import is_address
 _INDEX_S = 1.0
 """A folder of runs is looked through at most so often."""
 _ANSWERS_S = 30
-"""What a page asks of a fleet's database may take so long."""
+"""Time limit of a page's question to a fleet's database."""
 _AWAY_S = 3.0
 """A database that was away is not asked again before: who asks would wait for it as long each time."""
 _MOST_PLACES = 10_000
@@ -32,16 +32,16 @@ class AwayRun:
 
     place: str
     command: str
-    """What brings it here; empty where only another machine has it."""
+    """Command that fetches it; empty where only another machine has it."""
 
 
 class ServedRuns(Protocol):
-    """Where the pages find runs."""
+    """Source of the pages' runs."""
 
     of_fleet: bool
 
     def index(self) -> AbstractContextManager[RunIndex]:
-        """What knows all of them. Raises InputError, FleetDatabaseAway."""
+        """Return the index of all of them. Raises InputError, FleetDatabaseAway."""
         ...
 
     def folder(self, name: str) -> Path:
@@ -76,7 +76,7 @@ class FolderRuns:
         return {}
 
     def _is_time(self) -> bool:
-        """Whether the folder is to be looked through again: not for each of many who ask in the same second."""
+        """Return whether the folder is to be searched again: once for all requests of a second."""
         with self._lock:
             if (now := time.monotonic()) - self._looked_s < _INDEX_S:
                 return False
@@ -96,7 +96,7 @@ class FleetRuns:
 
     @contextmanager
     def index(self) -> Iterator[FleetIndex]:
-        """What the database says of itself is for its owner, not for whoever sees the pages."""
+        """Return the database's index. Its own messages are for its owner, not for readers of the pages."""
         if time.monotonic() < self._away_until_s:
             raise _away()
         try:
@@ -148,7 +148,7 @@ def _away() -> FleetDatabaseAway:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a text can be the name of a run's folder, and no path."""
+    """Return whether a text can be the name of a run's folder, and no path."""
     return name not in {"", ".", ".."} and not name.startswith(".") and "/" not in name and "\0" not in name
 
 

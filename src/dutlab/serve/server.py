@@ -29,7 +29,7 @@ _ENDS_S = 3
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """What to serve, where, and to whom."""
+    """Options: what to serve, where, and to whom."""
 
     runs: Path
     fleet: FleetDatabase | None
@@ -39,7 +39,7 @@ class ServeRequest:
     socket: Path | None
     """Listen on this Unix socket instead: only this user, and root, can connect to it."""
     token: str
-    """Empty: nobody has to log in."""
+    """Empty: no login is needed."""
     names: tuple[str, ...]
     prefix: str
     tls_cert: Path | None
@@ -100,7 +100,7 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
 
 
 def _is_left_over(path: Path) -> bool:
-    """Whether `path` is a socket of ours that no process listens on."""
+    """Return whether `path` is a socket of ours that no process listens on."""
     with suppress(FileNotFoundError):
         node = path.lstat()
         if stat.S_ISSOCK(node.st_mode) and node.st_uid == os.geteuid():
@@ -110,7 +110,7 @@ def _is_left_over(path: Path) -> bool:
 
 
 def server_of(asked: ServeRequest) -> BoundedServer:
-    """The server of the pages, which runs once it is told on what it listens."""
+    """The server of the pages. It runs once it has an address to listen on."""
     guard = Guard(asked.token, prefix=asked.prefix, secure=asked.tls_cert is not None)
     guard.hosts = (*guard.hosts, *(name.lower() for name in asked.names))
     control = Control(asked.runs, asked.experiments) if asked.with_control else None

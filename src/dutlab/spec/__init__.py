@@ -1,1 +1,1 @@
-"""What users write: the testbed and experiment files, checked whole before anything is touched."""
+"""Files of users: testbed and experiment, checked whole before anything is touched."""

@@ -1,4 +1,4 @@
-"""Whose processor time counts as that of a host of the testbed, beside what dutlab starts there and the kernel's threads that forward."""
+"""Processes whose CPU time is charged to a host of the testbed, in addition to those of dutlab and the kernel's forwarding threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AccountSpec(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether each is a name that can match some process but not every one."""
+        """Check that each is a name that can match some process but not every one."""
         del made
         for key in ("processes", "cgroups", "units"):
             for n, name in enumerate(data.get(key) or () if isinstance(data.get(key), (list, tuple)) else ()):

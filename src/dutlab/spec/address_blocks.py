@@ -1,4 +1,4 @@
-"""Addresses beside those of a cable's two ports, in its own network: a block that no port of the testbed is in."""
+"""Further addresses in the network of a cable: a block that contains no port of the testbed."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def block_of(
 
 
 def most_sources(address: IPv4Interface | IPv6Interface, taken: Collection[IPv4Address | IPv6Address]) -> int:
-    """How many addresses a port can have that begins with `address` alone."""
+    """Return the most addresses of a port that begins with `address` alone."""
     return next((n for n in range(MOST_SOURCES, 1, -1) if block_of(address, n - 1, taken) is not None), 1)

@@ -1,4 +1,4 @@
-"""What the links of a testbed bound, and its drives: all of a testbed that most workloads ask about."""
+"""Bounds from the links and drives of a testbed: all of it that most workloads need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LinkBounds:
-    """What of a link bounds the frames on it."""
+    """Bounds of a link for the frames on it."""
 
     mtu: int = 1500
     speed: BpsL1 | None = None
@@ -27,6 +27,8 @@ class LinkBounds:
     is_segment: bool = False
     shares_with: frozenset[str] = frozenset()
     """Links that are on the same port at one of its ends."""
+    is_transparent: bool = False
+    """Its ends are in one network, and what is between them forwards below IP."""
     through_dut: bool = True
     isolated: bool = True
     """Nothing but the testbed is on it, as in every embedded lab."""
@@ -40,7 +42,7 @@ class LinkBounds:
 
 
 class TestbedBounds(dict[str, LinkBounds]):
-    """Every link of a testbed, and beside them its drives by `host:name`."""
+    """Every link of a testbed, and its drives by `host:name`."""
 
     __test__ = False  # not a test class, whatever its name says to pytest
 

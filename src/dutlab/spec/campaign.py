@@ -55,7 +55,7 @@ class Hours:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """As in `22:00-06:00`. Raises ValueError."""
+        """Parse `22:00-06:00`. Raises ValueError."""
         found = _HOURS.fullmatch(text)
         if found is None:
             raise ValueFault('must be two times of a day, as in "22:00-06:00"', FaultKind.TYPE)
@@ -111,7 +111,7 @@ class Campaign(SpecModel):
     at_once: Annotated[int | None, Field(ge=1, le=64)] = None
     """Testbeds that are used at the same time; None: one on this machine, all of them with workers."""
     tries: Annotated[int, Field(ge=1, le=_MOST_TRIES)] = 3
-    """Of a run that ends early."""
+    """Most tries of a run that ends early."""
     again_after: Annotated[Duration, AfterValidator(_positive)] = Seconds(600.0)
 
 
@@ -122,7 +122,7 @@ class PlannedCampaign:
     campaign: Campaign
     runs: tuple[PlannedRun, ...]
     files: tuple[Path, ...]
-    """What its runs are read from."""
+    """Files that its runs are read from."""
 
 
 def read_campaign(path: Path) -> PlannedCampaign:
@@ -154,7 +154,7 @@ def read_campaign(path: Path) -> PlannedCampaign:
             faults += [_placed(fault, source, bed_at) for fault in refused.faults]
             continue
         if version and VERSION in (parse(text, str(file)).data.get("factors") or {}):
-            faults.append(source.fault(("versions",), f"{name} has a factor `{VERSION}` of its own", FaultKind.CONFLICT))
+            faults.append(source.fault(("versions",), f"{name} already has a factor `{VERSION}`", FaultKind.CONFLICT))
         own_bed = given.experiment.testbed
         bed_file = None if isinstance(own_bed, LabRef) else bed or path_of_testbed(file, own_bed)
         label = own_bed.lab if isinstance(own_bed, LabRef) else Path(own_bed.path).stem
@@ -184,7 +184,7 @@ def _once(listed: Sequence[_T], here: Path) -> list[tuple[int, _T]]:
 
 
 def _one_name(file: Path) -> str:
-    """The same however the way to its folder is written."""
+    """Return one name of the file, however the path of its folder is written."""
     return str(file.parent.resolve() / file.name)
 
 
@@ -207,7 +207,7 @@ def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
 
 
 def _faults_of_files(source: Source, here: Path) -> Iterator[Fault]:
-    """Of what a campaign names that is refused itself: each testbed, and each experiment with the first of them that is a file."""
+    """Yield faults of the named files: each testbed, and each experiment with the first testbed that is a file."""
     data = source.data if isinstance(source.data, Mapping) else {}
     experiments, testbeds = (
         [(at, item) for at, item in enumerate(listed if isinstance(listed, list) else []) if isinstance(item, str) and item]

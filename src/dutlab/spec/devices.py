@@ -49,12 +49,12 @@ class Address(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, int]:
-        """As sockets take it."""
+        """Host and port, as sockets take them."""
         return self.host, self.port
 
 
 def address_of(port: int) -> Callable[[object], object]:
-    """Of a device that listens on `port` unless another is said."""
+    """Return the reader of a device's address; the device listens on `port` unless another is given."""
 
     def read(value: object) -> object:
         if not isinstance(value, str):
@@ -79,7 +79,7 @@ At = Annotated[Address, PlainSerializer(_written_address)]
 
 
 def _not_an_address(text: str, error: ValueError) -> str:
-    """Of an address with a login its place alone is said: the error may quote a part of the password."""
+    """Return the words on a wrong address; for one with a login only its place, since the error may quote a part of the password."""
     shown = without_login(text)
     return f"{shown!r} is not an address: {error}" if shown == text else f"{shown!r} is not an address"
 
@@ -100,7 +100,7 @@ def _url(text: str) -> str:
 
 
 class HttpDevice(SpecModel):
-    """How a device on the network is asked by HTTP."""
+    """Device on the network that is asked by HTTP."""
 
     url: Annotated[str, Field(max_length=2000), AfterValidator(_url)]
     user: User | None = None
@@ -111,7 +111,7 @@ class HttpDevice(SpecModel):
 
     @property
     def login(self) -> Literal["basic", "digest", "form"]:
-        """How it takes a password; `digest` is answered when it asks (RFC 7616)."""
+        """Way in which it takes a password; `digest` is answered when it asks (RFC 7616)."""
         return "basic"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
@@ -134,11 +134,11 @@ def login_of(model: str | None) -> Literal["basic", "digest", "form"]:
 def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetails]:
     """A login that is missing where nothing goes without."""
     if model == "mfi" and user is None:
-        yield fault(("user",), "an mFi mPower lets nobody in without a login; write user: and password-from:", FaultKind.CONFLICT)
+        yield fault(("user",), "an mFi mPower needs a login; write user: and password-from:", FaultKind.CONFLICT)
 
 
 class IpmiDevice(SpecModel):
-    """How a management controller is asked by IPMI 2.0 over the network."""
+    """Management controller that is asked by IPMI 2.0 over the network."""
 
     address: Annotated[At, BeforeValidator(address_of(623), json_schema_input_type=str)]
     user: User
@@ -158,7 +158,7 @@ class SnmpDevice(SpecModel):
     community_from: Variable | None = Field(default=None, alias="community-from")
     """The environment variable that has the community; without it `public`."""
     user: User | None = None
-    """Of version 3."""
+    """User of version 3."""
     password_from: Variable | None = Field(default=None, alias="password-from")
     """Its password (HMAC-SHA-96)."""
     privacy_from: Variable | None = Field(default=None, alias="privacy-from")

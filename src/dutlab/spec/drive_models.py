@@ -1,4 +1,4 @@
-"""What makers rate their drives for, by model, in a CSV file of the user's: written once, and named by testbeds and `dutlab limits`.
+"""Ratings of drives by model, in a CSV file of the user: written once, and named by testbeds and `dutlab limits`.
 
     model,read_iops,write_iops,read_bytes_per_s,write_bytes_per_s,capacity_bytes,endurance_tbw
     ACME X1 3.84TB,610200,75000,2.8e9,2.4e9,3.84e12,7000
@@ -55,7 +55,7 @@ def read_models(text: str, file: str) -> Models:
 
 
 def model_file(path: Path) -> Models:
-    """The same of a file. Raises SpecRefused."""
+    """Read the ratings of a file. Raises SpecRefused."""
     return read_models(read_file(path).decode("utf-8", "replace"), str(path))
 
 
@@ -127,5 +127,5 @@ def _numbers(told: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:
 
 
 def _as_id(model: str) -> str:
-    """As udev writes it in /dev/disk/by-id."""
+    """Return the model as udev writes it in /dev/disk/by-id."""
     return re.sub(r"[^A-Za-z0-9#+\-.:=@_]+", "_", model)

@@ -5,7 +5,7 @@
         d1: {by-id: nvme-ACME_X1_S3RIAL0001, destroy: yes, rated: {read_iops: 610200, write_iops: 75000}},
         d2: {serial: S3RIAL0002}}, array: {chunk: 64k, stripe-cache: 4096, group-threads: 4}}
 
-A name such as /dev/sdb is refused: letters are given anew at each boot. `file` is a file of a file system in place of a drive; what is
+A name such as /dev/sdb is refused: letters are assigned again at each boot. `file` is a file of a file system in place of a drive; what is
 measured is then the file system, and every record says so.
 """
 
@@ -40,7 +40,7 @@ def parse_size(text: str) -> int:
 
 
 def is_size(text: str) -> bool:
-    """Whether it is one."""
+    """Return whether it is a size."""
     return _SIZE.fullmatch(text) is not None
 
 
@@ -53,7 +53,7 @@ Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), 
 
 
 class RatedSpec(SpecModel):
-    """What the maker says of a drive; ceilings follow from it."""
+    """Ratings of a drive by its maker; ceilings follow from them."""
 
     read_iops: Positive | None = None
     write_iops: Positive | None = None
@@ -63,12 +63,12 @@ class RatedSpec(SpecModel):
     endurance_tbw: Positive | None = None
     """Terabytes (10^12 bytes) that may be written to it in its life."""
     endurance_dwpd: Positive | None = None
-    """How many times its capacity may be written each day of its warranty."""
+    """Number of times that its capacity may be written each day of its warranty."""
     warranty_years: Positive | None = None
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether its endurance is said once, and whole."""
+        """Check that its endurance is given once, and whole."""
         yield from super().cross_faults(data, made)
         if made is None or made.endurance_dwpd is None:
             return
@@ -79,7 +79,7 @@ class RatedSpec(SpecModel):
 
     @property
     def endurance_bytes(self) -> float | None:
-        """What may be written to it in its life; a year has 365 days."""
+        """Most bytes that may be written to it in its life; a year has 365 days."""
         if self.endurance_tbw is not None:
             return self.endurance_tbw * 1e12
         if self.endurance_dwpd is None or self.capacity_bytes is None or self.warranty_years is None:
@@ -96,24 +96,24 @@ class DriveSpec(SpecModel):
     by_id: Annotated[str | None, Field(alias="by-id")] = None
     """Its name in /dev/disk/by-id."""
     serial: str | None = None
-    """As the kernel tells it in /sys/block/*/device/serial, or `lsblk -o SERIAL`."""
+    """Serial number, as in /sys/block/*/device/serial, or `lsblk -o SERIAL`."""
     file: str | None = None
     """A path, in place of a drive."""
     size: Size | None = None
     """Bytes of the file; of a drive, how much of it is used, from its beginning. None is all of a drive."""
     destroy: YesNo = False
-    """Whether what is on it may be overwritten."""
+    """True if its contents may be overwritten."""
     purge: YesNo = False
-    """Whether all of it may be erased by its own means (blkdiscard, nvme format, nvme sanitize)."""
+    """True if all of it may be erased by its own means (blkdiscard, nvme format, nvme sanitize)."""
     model: str | None = None
     """Its row of the testbed's table of models (spec.drive_models)."""
     rated: RatedSpec | None = None
     folder: str = "/dev/disk/by-id"
-    """Where the host has names that stay; an embedded lab has its own."""
+    """Folder of the host's permanent names; an embedded lab has its own."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether it is named in one way, and in one that stays."""
+        """Check that it is named in one way, and by a permanent name."""
         keys = {"by_id": "by-id", "serial": "serial", "file": "file"}
         given = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
         if len(given) != 1:
@@ -130,18 +130,18 @@ class DriveSpec(SpecModel):
 
 
 class ArraySpec(SpecModel):
-    """What the arrays of a host are made with; what is not said is the engine's default."""
+    """Options of the arrays of a host; the engine's defaults where none is given."""
 
     chunk: Annotated[Size | None, Field()] = None
     """Bytes on one drive before the next (mdadm --chunk, lvcreate --stripesize)."""
     bitmap: Literal["none", "internal"] = "none"
-    """Whether md keeps a record of what is being written (mdadm --bitmap)."""
+    """Record of unfinished writes that md keeps (mdadm --bitmap)."""
     stripe_cache: Annotated[int | None, Strict(), Field(alias="stripe-cache", ge=17, le=32768)] = None
     """Entries of md's stripe cache of RAID 5 and 6 (stripe_cache_size)."""
     group_threads: Annotated[int | None, Strict(), Field(alias="group-threads", ge=0, le=1024)] = None
-    """Threads of md that work on stripes beside the first (group_thread_cnt)."""
+    """Further threads of md that work on stripes (group_thread_cnt)."""
     rebuild_bytes_per_s: Positive | None = None
-    """How fast it is rebuilt while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""
+    """Speed of the rebuild while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""
 
 
 def host_of_drive(name: str) -> str:

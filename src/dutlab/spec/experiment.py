@@ -16,43 +16,59 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.distance import Distance
 from dutlab.spec.factors import MODE, Commands, Exclusion, Level, Levels, factor_faults, is_knob
-from dutlab.spec.fields import Name, YesNo, named
+from dutlab.spec.fields import Duration, Name, YesNo, named
 from dutlab.spec.generators import Generator
-from dutlab.spec.known import LABS
+from dutlab.spec.known import LABS, ROLES
 from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.repeats import Repeats
 from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, PerfSensor, Sensors, host_faults
+from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
+from dutlab.units import Seconds
 from dutlab.workloads import WORKLOADS, plug_of
 
 __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
 LARGEST_SEED = 2**53 - 1
-"""What every reader of JSON keeps exactly."""
+"""Largest integer that every reader of JSON keeps exactly."""
 LARGEST_DISTURBED_REPEATS = 10
+MIN_READY_S, MAX_READY_S = 1.0, 600.0
 
 
 class LabRef(SpecModel):
-    """An embedded lab, by its name, and what is watched beside it in every trial."""
+    """An embedded lab, by its name, with the sensors of every trial and how far away the ends of its links are."""
 
     lab: str
     sensors: Annotated[Sensors, Field(default_factory=dict)]
+    links: Annotated[dict[str, Distance], Field(default_factory=dict)]
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether there is such a lab, and in it the hosts of its sensors."""
+        """Check that the lab exists, and in it the hosts of its sensors."""
         lab = data.get("lab")
         if not isinstance(lab, str) or lab not in LABS:
             if made:
                 yield fault(("lab",), f"there is no lab {made.lab!r} {did_you_mean(made.lab, LABS)}", FaultKind.UNKNOWN_NAME)
             return
         yield from host_faults(data.get("sensors"), LABS[lab].hosts)
+        for name in made.links if made else ():
+            if name not in LABS[lab].links:
+                yield fault(
+                    ("links", name), f"lab {lab} has no link {name!r} {did_you_mean(name, LABS[lab].links)}", FaultKind.UNKNOWN_NAME
+                )
+            elif name in LABS[lab].segments or len(LABS[lab].links[name]) < len(ROLES):
+                yield fault(("links", name), "no machine on this link forwards, so none can add a distance", FaultKind.CONFLICT)
+
+    def placed(self, testbed: Testbed) -> Testbed:
+        """The lab's testbed with all of it."""
+        return testbed.at_distances(self.links).model_copy(update={"sensors": self.sensors})
 
     def __str__(self) -> str:
         return f"lab {self.lab}"
@@ -88,6 +104,12 @@ TestbedRef = Annotated[
 ]
 
 
+def _ready_time(value: Seconds) -> Seconds:
+    if not MIN_READY_S <= value <= MAX_READY_S:
+        raise ValueFault("must be from 1s to 10min", FaultKind.RANGE)
+    return value
+
+
 class CustomMode(Commands):
     """A mode written out as commands; each is run by `sh -c` on the DUT."""
 
@@ -98,6 +120,22 @@ class CustomMode(Commands):
     """The block device that it makes of all drives of the host; None where it makes none."""
     frames: Literal["pass", "dropped"] = "pass"
     """`dropped`: it drops what nothing encrypts, so what the source's own kernel sends must pass in place of frames."""
+    start: tuple[str, ...] = ()
+    """Programs that are the device: each command runs as long as the mode, in a folder of theirs, as all commands of such a mode do."""
+    ready: tuple[str, ...] = ()
+    """Asked again and again once they are started, until all end with 0; then comes `apply`."""
+    stop: tuple[str, ...] = ()
+    """Asks the programs to end, after `restore`; those that have not are sent SIGTERM, then SIGKILL."""
+    ready_within: Annotated[Duration, AfterValidator(_ready_time)] = Seconds(30.0)
+
+    def own_faults(self) -> Iterator[InitErrorDetails]:
+        """Whether what is said of programs is of some that are started."""
+        yield from super().own_faults()
+        for key in ("start", "ready", "stop"):
+            commands: tuple[str, ...] = getattr(self, key)
+            yield from (fault((key, i), "empty command", FaultKind.MISSING) for i, of in enumerate(commands) if not of.strip())
+            if commands and not self.start:
+                yield fault((key,), "there is no `start`, whose programs it is about", FaultKind.CONFLICT)
 
 
 class Experiment(SpecModel):
@@ -114,7 +152,7 @@ class Experiment(SpecModel):
     """Combinations of levels that are left out."""
     workloads: tuple[Workload, ...]
     generator: Generator | None = None
-    """What drives the workloads that send frames of their own and name none; None is that of the testbed."""
+    """Generator of workloads that send frames and name none; None is that of the testbed."""
     repeats: Repeats = 6
     """6 give each figure a 95 % interval, and prove a difference among twenty comparisons."""
     repeat_disturbed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_DISTURBED_REPEATS)] = 2
@@ -127,12 +165,12 @@ class Experiment(SpecModel):
     watch: tuple[str, ...] = DEFAULT_WATCH
     """Kinds of sensors that watch the DUT."""
     profile: YesNo = False
-    """Where the cycles go at each limit that is found, and what it costs to find that out."""
+    """Profile of cycles at each limit that is found, with its cost."""
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]
 
     @property
     def most_repeats(self) -> int:
-        """How often each cell is measured at most."""
+        """Most measurements of each cell."""
         return self.repeats if isinstance(self.repeats, int) else self.repeats.most
 
     @property
@@ -147,7 +185,7 @@ class Experiment(SpecModel):
 
     @property
     def set_factors(self) -> tuple[str, ...]:
-        """The factors beside the mode that dutlab sets, by commands or as a knob."""
+        """Factors other than the mode that dutlab sets, by commands or as a knob."""
         return tuple(name for name in self.factors if name != MODE and (name in self.levels or is_knob(name)))
 
     @property
@@ -158,7 +196,7 @@ class Experiment(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """What holds between the levels of factors, the workloads and what is watched."""
+        """Check the levels of factors, the workloads and the sensors against one another."""
         yield from factor_faults(data)
         yield from _watch_faults(data.get("watch"))
         yield from _workload_faults(data.get("workloads"))

@@ -1,4 +1,4 @@
-"""Factors beside the mode: what sets their levels, and which of their combinations are measured.
+"""Factors other than the mode: what sets their levels, and which of their combinations are measured.
 
 A level is set by commands that the experiment file writes under `levels:`, by a knob that dutlab knows how to turn (KNOBS), or by a person.
 """
@@ -19,12 +19,15 @@ from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Duration, Name, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
+from dutlab.spec.tunnels import MOST_TUNNELS
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
-MODE, MTU = "mode", "mtu"
+MODE, MTU, TUNNELS = "mode", "mtu", "tunnels"
+OFF = "off"
+"""The level of a factor of the mode that leaves the mode as it is."""
 VERSION = "version"
 """The factor whose levels are versions of what is measured: comparisons of runs are between them, not within."""
 SYSCTL = "sysctl."
@@ -32,24 +35,34 @@ _SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
 _WORD = r"[a-z][a-z0-9_-]*"
 _CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 LARGEST_MTU = 65535
+PPPOE_MTU = 1492
+"""RFC 2516 section 7: 1500 less 6 bytes of PPPoE and 2 of PPP."""
 LONGEST_BOOT_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class KnobKind:
-    """What a built-in knob takes."""
+    """Values of a built-in knob."""
 
     level: str
     """A regular expression for the whole of a level."""
     example: str
     of_ports: bool = True
-    """Whether it is of the test ports, and not of the whole host."""
+    """True if it is of the test ports, and not of the whole host."""
     kernel: str = "Linux"
-    """That has it."""
+    """Kernel that has it."""
+    of_mode: bool = False
+    """Whether it changes the mode: it is applied after the mode and verified with it (dut/mode_changes.py). Family `linux` alone has it."""
+    within: range | None = None
+    """Numbers that a level may be."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
-    MTU: KnobKind(r"[0-9]{1,5}", f"{IPV6_LEAST_MTU} to 65535, as 9000; below {IPV6_LEAST_MTU} Linux removes a port's IPv6 addresses"),
+    MTU: KnobKind(
+        r"[0-9]{1,5}",
+        f"{IPV6_LEAST_MTU} to 65535, as 9000; below {IPV6_LEAST_MTU} Linux removes a port's IPv6 addresses",
+        within=range(IPV6_LEAST_MTU, LARGEST_MTU + 1),
+    ),
     "offloads": KnobKind(rf"{_WORD} (on|off)(, {_WORD} (on|off))*", "gro off, tso off"),
     "rings": KnobKind(r"(rx|tx|rx-mini|rx-jumbo) [0-9]+(, (rx|tx|rx-mini|rx-jumbo) [0-9]+)*", "rx 512, tx 512"),
     "queues": KnobKind(r"(rx|tx|combined) [0-9]+(, (rx|tx|combined) [0-9]+)*", "combined 4"),
@@ -59,14 +72,30 @@ KNOBS: Mapping[str, KnobKind] = {
     "governor": KnobKind(_WORD, "performance", of_ports=False),
     "boost": KnobKind(r"on|off", "on, or off", of_ports=False),
     "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
+    "flowtable": KnobKind(r"off|software|hardware", "off, software or hardware", of_mode=True),
+    "pppoe": KnobKind(r"off|on", "off, or on", of_mode=True),
+    "shaper": KnobKind(
+        r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
+    ),
+    TUNNELS: KnobKind(
+        r"0|[1-9][0-9]{0,3}",
+        f"1 to {MOST_TUNNELS} a link; 0 for a mode whose tunnels have no number",
+        of_ports=False,
+        within=range(MOST_TUNNELS + 1),
+    ),
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
-"""Factors that dutlab sets and puts back by itself; beside them `sysctl.NAME`, which takes any text."""
+"""Factors that dutlab sets and puts back by itself, in addition to `sysctl.NAME`, which takes any text."""
 
 
 def is_knob(name: str) -> bool:
-    """Whether dutlab knows how to set this factor."""
+    """Return whether dutlab can set this factor."""
     return name in KNOBS or name.startswith(SYSCTL)
+
+
+def changes_mode(name: str) -> bool:
+    """Whether a knob changes the mode instead of the host."""
+    return name in KNOBS and KNOBS[name].of_mode
 
 
 def level_text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -91,7 +120,7 @@ class Commands(SpecModel):
     changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether what is changed can be put back."""
+        """Check that changes can be put back."""
         yield from (
             fault((key, i), "empty command", FaultKind.MISSING)
             for key, commands in (("apply", self.apply), ("verify", self.verify), ("restore", self.restore))
@@ -109,14 +138,14 @@ def _boot_time(value: Seconds) -> Seconds:
 
 
 class LevelCommands(Commands):
-    """What sets a level on one host."""
+    """Commands that set a level on one host."""
 
     changed: ClassVar[str] = "a level that changes a host says how to put it back"
 
     host: Name | None = None
     """None is the DUT."""
     reboot: bool = False
-    """Whether the host takes what `apply` and `restore` changed only when it boots."""
+    """True if the host takes what `apply` and `restore` changed only when it boots."""
     back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
 
     @classmethod
@@ -158,12 +187,12 @@ Exclusion = dict[
 
 
 def is_excluded(levels: Mapping[str, str], exclude: Iterable[Mapping[str, Sequence[str]]]) -> bool:
-    """Whether a combination of levels is left out; one without a level of some factor yet is not."""
+    """Return whether a combination of levels is left out; one without a level of some factor yet is not."""
     return any(all(levels.get(name) in of for name, of in one.items()) for one in exclude)
 
 
 def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """What is wrong with an experiment's `factors`, `levels`, `expensive_to_change` and `exclude` by themselves."""
+    """Yield the faults of an experiment's `factors`, `levels`, `expensive_to_change` and `exclude` by themselves."""
     factors = data.get("factors")
     if not isinstance(factors, Mapping):
         return
@@ -184,7 +213,7 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
         if name == MODE or name not in factors:
             yield fault(
                 ("expensive_to_change", i),
-                f"no factor {name!r} beside the mode {did_you_mean(str(name), set(factors) - {MODE})}",
+                f"no factor {name!r} other than the mode {did_you_mean(str(name), set(factors) - {MODE})}",
                 FaultKind.UNKNOWN_NAME,
             )
     exclude = data.get("exclude")
@@ -214,22 +243,25 @@ def _levels_faults(name: str, levels: Sequence[Any], *, written_out: bool) -> It
 
 
 def _level_fault(name: str, level: str) -> str:
-    """What is wrong with a level of a knob, or nothing."""
+    """Return the fault of a knob's level, or ""."""
     if name.startswith(SYSCTL) and not level.isprintable():
         return f"{level!r} is not the value of a sysctl: it has what cannot be printed"
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
-    if not re.fullmatch(kind.level, level) or backwards or (name == MTU and not IPV6_LEAST_MTU <= int(level) <= LARGEST_MTU):
+    beyond = kind.within is not None and level.isdecimal() and int(level) not in kind.within
+    if not re.fullmatch(kind.level, level) or backwards or beyond:
         return f"{level!r} is not a level of {name}; write {kind.example}"
     return ""
 
 
 def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
-    """Whether each level of a factor with commands has some; further ones may be there, as modes may that nobody asks for."""
+    """Check that each level of a factor with commands has some. Commands of unused levels are allowed, as are unused modes."""
     for name, of in own.items():
         if name == MODE:
             yield fault(("levels", name), "modes with commands are written under `modes:`", FaultKind.CONFLICT)
+        elif name == TUNNELS:
+            yield fault(("levels", name), "modes make the tunnels; call a factor with commands otherwise", FaultKind.CONFLICT)
         elif name not in factors:
             yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}", FaultKind.UNKNOWN_NAME)
         else:
@@ -276,7 +308,7 @@ def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, A
 
 
 def combinations(factors: object, exclude: object, most: int) -> int:
-    """How many combinations of levels are measured; of more than `most`, how many there would be without `exclude`."""
+    """Return how many combinations of levels are measured; of more than `most`, how many there would be without `exclude`."""
     if not isinstance(factors, Mapping):
         return 1
     texts = {name: [level_text(level) for level in of] for name, of in factors.items() if isinstance(of, list | tuple) and of}
@@ -288,12 +320,11 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """What links bound under the smallest of the MTUs that an experiment varies: a frame has to pass at each."""
+    """Return the bounds of links under the smallest MTU that an experiment varies, or a PPPoE session has: a frame has to pass at each."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     found = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
-    if not found:
-        return bounds
-    return TestbedBounds({name: replace(link, mtu=min(found)) for name, link in bounds.items()}, bounds.drives)
+    most = PPPOE_MTU if isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe"))) else LARGEST_MTU
+    return TestbedBounds({name: replace(link, mtu=min([*(found or [link.mtu]), most])) for name, link in bounds.items()}, bounds.drives)
 
 
 def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
@@ -302,7 +333,10 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
     own = own if isinstance(own, Mapping) else {}
     for name in factors if isinstance(factors, Mapping) else ():
         if is_knob(name) and name not in own and (why := _unturnable(name, bed)):
-            yield ("factors", name), f"{why}; write its levels as commands under `levels:`, or call it otherwise and a person is asked"
+            commands = "" if name == TUNNELS else "write its levels as commands under `levels:`, or "
+            yield ("factors", name), f"{why}; {commands}call it otherwise and a person is asked"
+    if isinstance(factors, Mapping) and TUNNELS in factors:
+        yield from _misnumbered(experiment, bed)
     for name, levels in own.items():
         for level, raw in levels.items() if isinstance(levels, Mapping) else ():
             for one in _listed(_one_or_more(raw)):
@@ -315,10 +349,9 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
 
 
 def _unturnable(name: str, bed: TestbedShape) -> str:
-    """Why dutlab cannot set a knob on this testbed; empty where it can."""
-    from dutlab.spec.known import OWN_PORTS  # noqa: PLC0415 -- every system: only files with levels ask for them
-    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
-
+    """Return why dutlab cannot set a knob on this testbed; empty where it can."""
+    if name == TUNNELS:
+        return _no_tunnels(bed)
     if name != MTU:
         if not bed.has_dut:
             return f"no command reaches a DUT of {bed.title}"
@@ -328,11 +361,47 @@ def _unturnable(name: str, bed: TestbedShape) -> str:
         if closed := [host for host in on_links if host not in bed.hosts]:
             return f"the MTU is set at both ends of every cable, and no command reaches {', '.join(closed)}"
         hosts = {host: bed.hosts[host] for host in on_links}
-    for host, family in hosts.items():
-        system = system_of(family)
-        if name.startswith(SYSCTL):
-            if not system.kernel:
-                return f"{host} is {system.title}, which has no sysctl"
-        elif system.kernel != (kernel := KNOBS[name].kernel) or (KNOBS[name].of_ports and family in OWN_PORTS):
-            return f"dutlab sets {name} on {kernel}, and {host} is {system.title}"
-    return ""
+    return next(filter(None, (_lacks_knob(name, host, family) for host, family in hosts.items())), "")
+
+
+def _lacks_knob(name: str, host: str, family: str) -> str:
+    """Return why a host of this family has no such knob; empty if it has."""
+    from dutlab.spec.known import LINUX, OWN_PORTS  # noqa: PLC0415 -- every system: only files with levels ask for them
+    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
+
+    system = system_of(family)
+    if name.startswith(SYSCTL):
+        return "" if system.kernel else f"{host} is {system.title}, which has no sysctl"
+    knob = KNOBS[name]
+    if knob.of_mode:
+        return "" if family == LINUX else f"dutlab sets {name} on hosts of family linux, and {host} is {system.title}"
+    fits = system.kernel == knob.kernel and not (knob.of_ports and family in OWN_PORTS)
+    return "" if fits else f"dutlab sets {name} on {knob.kernel}, and {host} is {system.title}"
+
+
+def _no_tunnels(bed: TestbedShape) -> str:
+    """Return why dutlab cannot make tunnels by number on this testbed; empty where it can."""
+    from dutlab.spec.known import LINUX, ROLES  # noqa: PLC0415 -- every system: only files with levels ask for them
+    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
+
+    odd = next((f"{host} is {system_of(family).title}" for host, family in bed.hosts.items() if family != LINUX), "")
+    paths = {link: of.hosts for link, of in bed.bounds.items() if of.through_dut}
+    odd = odd or next((f"nothing reaches {host}" for of in paths.values() for host in of if host not in bed.hosts), "")
+    odd = odd or next((f"link {link} is not one" for link, of in paths.items() if len(of) != len(ROLES)), "")
+    return f"dutlab makes them on Linux, on paths of source, DUT and sink, and in {bed.title} {odd}" if odd else ""
+
+
+def _misnumbered(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+    """Numbers of tunnels with modes that have no tunnels by number, and 0 with those that have."""
+    from dutlab.spec.known import mode_of  # noqa: PLC0415 -- as above
+
+    factors, excluded = experiment["factors"], [one for one in _listed(experiment.get("exclude")) if isinstance(one, Mapping) and one]
+    texts = [{name: [level_text(level) for level in _some_levels(of)] for name, of in one.items()} for one in excluded]
+    for i, number in enumerate(map(level_text, _listed(factors[TUNNELS]))):
+        for mode in _listed(factors.get(MODE)):
+            if not isinstance(mode, str) or is_excluded({MODE: mode, TUNNELS: number}, texts):
+                continue
+            tunnel = mode_of(bed.family, mode).tunnel
+            if (tunnel is not None and tunnel.by_number) is (number == "0"):
+                why = "makes one tunnel at least" if number == "0" else "has no tunnels by number: give it level 0"
+                yield ("factors", TUNNELS, i), f"mode {mode} {why}; exclude: [{{mode: {mode}, {TUNNELS}: {number}}}] leaves this out"

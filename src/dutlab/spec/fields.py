@@ -29,7 +29,7 @@ _UNUSABLE = ("is_multicast", "is_unspecified", "is_loopback", "is_link_local")
 
 
 def name_fault(text: str) -> str:
-    """What is wrong with a name, or nothing."""
+    """Return the fault of a name, or ""."""
     if _NAME.fullmatch(text):
         return ""
     return f"{text!r} is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"
@@ -156,19 +156,19 @@ Network = Annotated[
 
 
 def interface_fault(text: str) -> str:
-    """What is wrong with an interface name, or nothing (Linux: net/core/dev.c, dev_valid_name; 15 bytes)."""
+    """Return the fault of an interface name, or "" (Linux: net/core/dev.c, dev_valid_name; 15 bytes)."""
     if _INTERFACE.fullmatch(text):
         return ""
     return f"{text!r} is not an interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'"
 
 
 def vpp_interface_fault(text: str) -> str:
-    """What is wrong with the name of an interface of VPP, or nothing: `TenGigabitEthernet3/0/0`, 63 bytes (vnet/interface_types.api)."""
+    """Return the fault of a VPP interface name, or "": `TenGigabitEthernet3/0/0`, 63 bytes (vnet/interface_types.api)."""
     return "" if _VPP_INTERFACE.fullmatch(text) else interface_fault(text)
 
 
 def adapter_fault(text: str) -> str:
-    """What is wrong with the name of a Windows adapter, or nothing: `Ethernet 2`, `vEthernet (Default Switch)`.
+    """Return the fault of a Windows adapter's name, or "": `Ethernet 2`, `vEthernet (Default Switch)`.
 
     Windows itself takes more (NetConnectionID); what PowerShell or a shell reads as more than a letter is left out.
     """
@@ -178,7 +178,7 @@ def adapter_fault(text: str) -> str:
 
 
 def ssh_fault(text: str) -> str:
-    """What is wrong with an ssh target, or nothing. One that begins with - would be an option of ssh."""
+    """Return the fault of an ssh target, or "". One that begins with - would be an option of ssh."""
     m = _SSH.fullmatch(text)
     if m is None or (m["port"] and not 0 < int(m["port"]) <= _LAST_TCP_PORT):
         return f"{text!r} is not an ssh target; write [user@]host[:port], as in root@192.0.2.11"

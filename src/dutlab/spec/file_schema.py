@@ -30,7 +30,7 @@ def file_schema(kind: str) -> dict[str, Any]:
 
 
 class _FileSchema(GenerateJsonSchema):
-    """What a user writes, not what code passes."""
+    """Schema of what a user writes, not of what code passes."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """The keys of a file, each with its words; and the shorter forms."""

@@ -1,4 +1,4 @@
-"""Whether an experiment fits its testbed: modes that the DUT has, links that exist, frames and rates that the links carry."""
+"""Check that an experiment fits its testbed: modes that the DUT has, links that exist, frames and rates that the links carry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
-from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, modes_of
+from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PROGRAMS, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
@@ -68,20 +68,22 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
 
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
-    """What a workload needs of the DUT's family and of the modes, and does not have."""
+    """Yield what a workload needs of the DUT's family and of the modes, and does not have."""
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
             ends = " and ".join(bed.bounds[name].ends)
             yield f"{ends} of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
-    named = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *getattr(workload, "to", ()))}
+    to = getattr(workload, "to", ())
+    into = to if isinstance(to, tuple) else ()
+    named = {str(mode) for mode in (*(levels if isinstance(levels, list) else ()), *into)}
     modes = [mode for name, mode in FAMILY_MODES.get(bed.family, {}).items() if name in named]
     tunnels = {mode.name: mode.tunnel for mode in sorted(modes, key=lambda mode: mode.name) if mode.tunnel}
     closed = sorted(mode.name for mode in modes if not mode.behaviour.admits_unsolicited)
-    if getattr(workload, "directions", "forward") == "both" and closed:
+    if getattr(workload, "directions", "forward") == "both" and closed and not workload.answers_own_flows:
         yield (
             f"sends in both directions at once, and mode {', '.join(closed)} admits no flow from outside: its rule would drop every "
-            "frame from the sink; write directions: forward, or drive these modes in an experiment of their own"
+            "frame from the sink; write directions: forward, or drive these modes in a separate experiment"
         )
     if workload.own_frames and (encrypting := [name for name, of in tunnels.items() if of.drops_clear]):
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
@@ -109,7 +111,7 @@ def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: 
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
-    """What a workload needs of its hosts and none of them has."""
+    """Yield what a workload needs of its hosts and none of them has."""
     if workload.needs & {Need.COMMANDS, Need.DRIVES}:
         return
     driven = list(dict.fromkeys(link for links in workload.link_sets(bed.bounds) for link in links))
@@ -143,7 +145,7 @@ def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: Testbe
 
 
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:
-    """What would drive the workload; one that is wrong by itself is passed over."""
+    """Return the generator that would drive the workload; None for one that is wrong by itself."""
     try:
         of_experiment = _GENERATOR.validate_python(experiment.get("generator"), context=FILE_CONTEXT)
     except ValidationError:
@@ -161,6 +163,8 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
                 ("modes", name, "array"),
                 f"{bed.title} has links, or no one host with drives: an array is measured where there are drives alone",
             )
+        if bed.has_dut and isinstance(mode, Mapping) and mode.get("start") and bed.family not in STARTS_PROGRAMS:
+            yield ("modes", name, "start"), f"dutlab starts programs on Linux, and the DUT of {bed.title} is {bed.family}"
         if name in builtin:
             yield ("modes", name), f"family {bed.family} already has a mode {name}; give yours another name"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None

@@ -1,4 +1,4 @@
-"""Who carries a campaign's runs out: this machine, or workers beside each testbed, which one Dask scheduler knows.
+"""Machines that carry out a campaign's runs: this one, or workers at each testbed, which one Dask scheduler knows.
 
 fleet: local                              # what it is when the key is left out
 fleet: tls://controller.example:8786
@@ -26,7 +26,7 @@ _SHORTEST_S = Seconds(5.0)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nothing but this machine can reach it."""
+    """Return whether only this machine can reach it."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -70,10 +70,10 @@ class Fleet(SpecModel):
 
     scheduler: Annotated[str, AfterValidator(_scheduler)] = LOCAL
     lease: Annotated[Duration, AfterValidator(_long_enough)] = Seconds(60.0)
-    """How long a testbed stays with a worker that is not heard of."""
+    """Time for which a testbed stays with a worker that is silent."""
 
     store: Annotated[str, AfterValidator(_store)] | None = None
-    """Where finished runs are put, as fsspec names it; None leaves them in the campaign's folder alone."""
+    """Store of finished runs, as fsspec names it; None leaves them in the campaign's folder alone."""
 
     @property
     def is_local(self) -> bool:
@@ -82,10 +82,10 @@ class Fleet(SpecModel):
 
     @property
     def is_of_many(self) -> bool:
-        """Of several machines."""
+        """True if it has several machines."""
         return self.scheduler.startswith("tls://")
 
 
 def as_fleet(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """A scheduler alone stands for a fleet."""
+    """Accept the address of a scheduler in place of a fleet."""
     return {"scheduler": value} if isinstance(value, str) else value

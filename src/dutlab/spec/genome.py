@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"(\d*[a-j])+", re.ASCII)
 
 
 def looks_like_genome(text: str) -> bool:
-    """Whether `text` can be meant as a genome of letters with a fixed size."""
+    """Return whether `text` can be meant as a genome of letters with a fixed size."""
     return _PLAIN.fullmatch(text) is not None
 
 
@@ -55,7 +55,7 @@ def _size(letter: str, table: Mapping[str, int]) -> int:
         known = " ".join(f"{a}={size}" for a, size in LETTERS.items())
         raise ValueError(f"{letter!r} is not a letter of a genome (known: {known}, z and A to Z as stated)")
     if letter not in table:
-        what = "the MTU" if letter == "z" else "a size of your own"
+        what = "the MTU" if letter == "z" else "your own size"
         raise ValueError(f"{letter} is {what}: state its frame size with FCS, as in table: {{{letter}: 1518}}")
     return table[letter]
 

@@ -1,4 +1,4 @@
-"""What a search looks for: goals as RFC 9971 (MLRsearch) defines them, and the presets."""
+"""Goals of a search as RFC 9971 (MLRsearch) defines them, and the presets."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _sense(goal: Goal) -> tuple[float, float, float, float]:
 
 
 def goal_faults(goal: Goal) -> list[tuple[str, str]]:
-    """What contradicts itself in one goal (RFC 9971, search goal attributes): the key of an experiment file, and what is wrong with it."""
+    """Return contradictions in one goal (RFC 9971, search goal attributes): the key of an experiment file, and the fault."""
     faults = []
     if not goal.name.replace("_", "").isalnum() or not goal.name.isascii():
         faults.append(("name", f"{goal.name!r} is not a goal's name; use letters, digits and underscores: figures begin with it"))

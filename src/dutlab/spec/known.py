@@ -1,4 +1,4 @@
-"""What an input file may name although it is built elsewhere: embedded labs, and the systems of `systems/`.
+"""Names that an input file may use although they are built elsewhere: embedded labs, and the systems of `systems/`.
 
 The files are checked without touching a host or importing what does; a test of each room that builds them compares its own list with
 this one.
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from dutlab.systems import SYSTEMS, closed, linux
-from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, WIREGUARD, DeclaredMode, ModeArray
+from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, USER_SPACE, WIREGUARD, DeclaredMode, ModeArray
 
 ROLES = ("source", "dut", "sink")
 
 BLACK_BOX, MANUAL = closed.BLACK_BOX.name, closed.MANUAL.name
-MDRAID = linux.MDRAID.name
+LINUX, MDRAID = linux.LINUX.name, linux.MDRAID.name
 EXACT = linux.EXACT.name
 WITHOUT_LINKS = frozenset({MDRAID, EXACT})
 """Families whose modes need no path through the DUT."""
@@ -27,9 +27,14 @@ FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = MappingProxyType(
 WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)
 """Families that no command reaches."""
 OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
-"""Families whose ports have names of their own, which no command of ours lists."""
+"""Families with their own names of ports, which dutlab cannot list."""
 RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
+
+PROGRAM_MODES = frozenset(mode.name for mode in USER_SPACE)
+"""Modes of Linux in which programs forward."""
+STARTS_PROGRAMS = frozenset(name for name, system in SYSTEMS.items() if system.kernel == linux.LINUX.kernel) - WITHOUT_LINKS
+"""Families of DUTs on which dutlab starts programs that are the device."""
 
 
 def mode_of(family: str, name: str) -> DeclaredMode:
@@ -45,25 +50,26 @@ def modes_of(family: str, own: Mapping[str, str | None]) -> dict[str, DeclaredMo
 
 @dataclass(frozen=True)
 class KnownLab:
-    """What an experiment file may ask of an embedded lab."""
+    """Facts about an embedded lab that an experiment file must fit."""
 
     links: Mapping[str, tuple[str, ...]]
     """Link → the hosts on it, in the order of its ports."""
     family: str = "linux"
     """Family of the measured host."""
-    ipv6: bool = False
-    """Whether its links' addresses are."""
+    ipv6: frozenset[str] = frozenset()
+    """Those of its links whose addresses are IPv6."""
     segments: frozenset[str] = frozenset()
     """Those of its links that are not paths."""
     one_sink: bool = False
-    """Whether all its links end at one port."""
+    """True if all its links end at one port."""
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
     guests: int = 0
-    """Hosts with a kernel of their own, which boots when the lab is built."""
+    """Hosts with their own kernel, which boots when the lab is built."""
     one_tester: bool = False
     """Whether source and sink are one namespace."""
-
+    is_transparent: bool = False
+    """Whether the two ends of its links are in one network."""
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of its family that it cannot have → why."""
 
@@ -74,28 +80,33 @@ class KnownLab:
 
 
 _NO_FILTER = dict.fromkeys((mode.name for mode in FIREWALL if mode != ROUTER), "the guest's kernel has no nf_tables for IP")
-"""Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz, and INET, IPV6 likewise."""
+"""Debian's user-mode Linux 6.1: `# CONFIG_NF_TABLES_IPV4 is not set` in its config.gz; the same for INET and IPV6."""
 _NO_WIREGUARD = {WIREGUARD.name: "the guest's kernel has no WireGuard: use lab qemu-two-sites"}
 _NO_TUNNEL, _NO_TUNNEL_OF_QEMU = (
     dict.fromkeys((mode.name for mode in TUNNELS), f"a tunnel ends on the source too, whose kernel is this machine's: use lab {other}")
     for other in ("uml-two-sites", "qemu-two-sites")
 )
+_NO_PROGRAMS = dict.fromkeys((mode.name for mode in USER_SPACE), "never tried on a guest: use lab three-node")
 _ONE_KERNEL = dict.fromkeys((mode.name for mode in TUNNELS), "source and sink are one namespace, whose kernel reaches both: use three-node")
 LABS: Mapping[str, KnownLab] = MappingProxyType(
     {name: KnownLab({"a": ROLES, "b": ROLES}) for name in ("three-node", "four-queues", "three-node-rfc2544", "three-node-ssh")}
     | {
-        "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=True),
-        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
-        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD),
-        "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
-        "qemu-router-vmxnet3": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU),
-        "qemu-two-sites": KnownLab({"a": ROLES}, guests=2),
+        "three-node-rfc5180": KnownLab({"a": ROLES, "b": ROLES}, ipv6=frozenset({"a", "b"})),
+        "uml-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD | _NO_PROGRAMS),
+        "uml-home": KnownLab({"a": ("source", "dut", "isp", "sink")}, guests=2, lacking=_NO_FILTER | _NO_TUNNEL | _NO_WIREGUARD),
+        "uml-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_FILTER | _NO_WIREGUARD | _NO_PROGRAMS),
+        "qemu-router": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU | _NO_PROGRAMS),
+        "qemu-router-vmxnet3": KnownLab({"a": ROLES, "b": ROLES}, guests=1, lacking=_NO_TUNNEL_OF_QEMU | _NO_PROGRAMS),
+        "qemu-two-sites": KnownLab({"a": ROLES}, guests=2, lacking=_NO_PROGRAMS),
         "four-hosts": KnownLab({"a": ("s1", "dut", "t1"), "b": ("s2", "dut", "t2")}),
         "fan-in": KnownLab({link: (f"s{n}", "dut", "sink") for n, link in enumerate("abcd", start=1)}, one_sink=True),
+        "dual-stack": KnownLab({"ipv4": ROLES, "ipv6": ROLES}, ipv6=frozenset({"ipv6"}), one_sink=True),
         "two-routers": KnownLab({"a": ("source", "dut", "router", "sink")}),
         "two-paths": KnownLab({"a": ("source", "dut", "far", "sink"), "second": ("dut", "far")}),
         "two-port": KnownLab({"a": ROLES}, one_tester=True, lacking=_ONE_KERNEL),
-        "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=True, one_tester=True, lacking=_ONE_KERNEL),
+        "two-port-ipv6": KnownLab({"a": ROLES}, ipv6=frozenset({"a"}), one_tester=True, lacking=_ONE_KERNEL),
+        "bridge": KnownLab({"a": ROLES, "b": ROLES}, is_transparent=True),
+        "two-port-bridge": KnownLab({"a": ROLES}, one_tester=True, is_transparent=True),
         "back-to-back": KnownLab({"a": ("source", "sink")}),
         "flat": KnownLab({"lan": ("pc1", "pc2", "pc3")}, segments=frozenset({"lan"})),
         "jbod": KnownLab({}, MDRAID, drives={"server": ("d1", "d2", "d3", "d4")}),

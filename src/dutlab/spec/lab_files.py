@@ -1,4 +1,4 @@
-"""What an embedded lab is to be, read from its data file; nothing here touches the system."""
+"""Embedded labs, read from their data files; nothing here touches the system."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Layout(_Strict):
     napi_threads: frozenset[str]
     """Hosts whose ports are served by kernel threads, pinned to the host's cores."""
     cpus: dict[int, Cores]
-    """By number of cores: each host's, and those of the sensors under `watch`, as indices into the cores that we may use."""
+    """Cores by number of cores: each host's, and those of the sensors under `watch`, as indices into the cores that we may use."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -65,20 +65,20 @@ class Layout(_Strict):
 
 
 class LabSettings(_Strict):
-    """What a lab's file says beside its testbed."""
+    """Parts of a lab's file other than its testbed."""
 
     gro: bool
     tso: bool
     reach: Literal["netns", "ssh"] = "netns"
-    """How its hosts are reached: by entering their namespaces, or through an ssh server in each."""
+    """Way to its hosts: into their namespaces, or through an ssh server in each."""
     guests: tuple[str, ...] = ()
-    """Hosts with a kernel of their own (guest.py), which are reached over ssh."""
+    """Hosts with their own kernel (guest.py), which are reached over ssh."""
     kernel: Literal["uml", "qemu"] = "uml"
     """Whose these are: user-mode Linux, or Debian's kernel for clouds in QEMU."""
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
-    """What the ports of a guest in QEMU are."""
+    """Ports of a guest in QEMU."""
     queues: Annotated[int, Field(ge=1, le=64)] = 1
-    """How many receive and transmit queues each port has, of which one is in use until somebody asks for more (`ethtool -L`)."""
+    """Receive and transmit queues of each port, of which one is in use until more are asked for (`ethtool -L`)."""
     box: bool = False
     """The DUT is as a box from a shop: it forwards by itself, neighbours find one another, and source and sink are one host, the tester."""
     layout: str

@@ -11,6 +11,7 @@ from pydantic import Field, Strict, model_serializer
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.distance import Distance
 from dutlab.spec.fields import Address, BitRate, Name, adapter_fault, vpp_interface_fault
 from dutlab.spec.known import ROLES
 from dutlab.spec.model import SpecModel, fault
@@ -18,7 +19,7 @@ from dutlab.spec.model import SpecModel, fault
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
 DUT = "dut"
-"""What the measured host is called by convention."""
+"""Name of the measured host by convention."""
 PATH_ROLES = ("source", DUT, DUT, "sink")
 
 
@@ -59,10 +60,11 @@ class EndCable:
     far: tuple[Port, Address]
 
 
-class Link(SpecModel):
-    """How packets go between ports: along a path through machines that forward, or within one network.
+class Link(Distance):
+    """Path of packets between ports: through machines that forward, or within one network.
 
-    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them.
+    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them. A
+    path on which the two ends alone have addresses is one network: the machines between forward below IP, as a bridge or a switch does.
     """
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
@@ -74,7 +76,7 @@ class Link(SpecModel):
     segment: tuple[Port, ...] = ()
     """In place of a path: ports of different hosts in one network, as on a switch."""
     addresses: tuple[Address, ...]
-    """One for each port, in the same order, each with its prefix length."""
+    """One for each port, in the same order, each with its prefix length; of a transparent path those of its two ends."""
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
     isolated: Annotated[bool, Strict()] = False
     """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
@@ -85,6 +87,16 @@ class Link(SpecModel):
     def ports(self) -> tuple[Port, ...]:
         """Ports of the path or of the segment."""
         return self.path or self.segment
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether source and sink share a network, and the machines between them forward below IP."""
+        return len(self.path) > len(self.addresses) == len(("source", "sink"))
+
+    @property
+    def addressed(self) -> tuple[tuple[Port, Address], ...]:
+        """Ports that have an address, each with it, in their order."""
+        return tuple(zip((self.source, self.sink) if self.is_transparent else self.ports, self.addresses, strict=True))
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -99,7 +111,7 @@ class Link(SpecModel):
     @property
     def networks(self) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
         """Network of each cable, with the place of its first address."""
-        for i in range(0, len(self.path) or 1, 2):
+        for i in range(0, len(self.addresses) if self.path else 1, 2):
             yield i, self.addresses[i].network
 
     @property
@@ -112,12 +124,12 @@ class Link(SpecModel):
 
     @property
     def source(self) -> Port:
-        """Where frames start."""
+        """Port where frames start."""
         return self.ports[0]
 
     @property
     def sink(self) -> Port:
-        """Where they end."""
+        """Port where they end."""
         return self.ports[-1]
 
     @property
@@ -127,12 +139,12 @@ class Link(SpecModel):
 
     @property
     def dut_in(self) -> Port:
-        """Where frames enter the DUT; only links of Testbed.through_dut() have it."""
+        """Port where frames enter the DUT; only links of Testbed.through_dut() have it."""
         return self.path[self._dut_at]
 
     @property
     def dut_out(self) -> Port:
-        """Where they leave the DUT."""
+        """Port where they leave the DUT."""
         return self.path[self._dut_at + 1]
 
     @property
@@ -175,12 +187,19 @@ class Link(SpecModel):
         """Address at the other end of the cable by which they leave it."""
         return self.addresses[self._dut_at + 2]
 
+    @property
+    def distance_ports(self) -> tuple[Port, ...]:
+        """The ports before which a distance is made, one in each direction: of the last forwarder that is not the DUT, else of the DUT."""
+        own = self.path[self._dut_at].host if self.forwarders else ""
+        far = [at for at in range(1, len(self.path) - 1, 2) if self.path[at].host != own] or [self._dut_at]
+        return self.path[far[-1] : far[-1] + 2]
+
     def between(self, near: str, far: str) -> tuple[Address, Address]:
         """The address that `near` binds to and the one of `far` that it sends to, by host; a machine that forwards has one on each side.
 
-        Raises KeyError for a host that is not on the link.
+        Raises KeyError for a host that has no address on the link.
         """
-        at = {name: [i for i, port in enumerate(self.ports) if port.host == name] for name in (near, far)}
+        at = {name: [i for i, (port, _) in enumerate(self.addressed) if port.host == name] for name in (near, far)}
         if not at[near] or not at[far]:
             raise KeyError(near if not at[near] else far)
         here, there = min(((i, j) for i in at[near] for j in at[far]), key=lambda pair: abs(pair[0] - pair[1]))
@@ -194,6 +213,7 @@ class Link(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Order of the ports, and which of them share a network."""
+        yield from super().cross_faults(data, made)
         if bool(data.get("path")) == bool(data.get("segment")):
             missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
             twice = ("cannot be combined with segment", FaultKind.CONFLICT)
@@ -203,6 +223,13 @@ class Link(SpecModel):
         elif made is not None:
             yield from _path_faults(made)
             yield from _address_faults(made)
+        if made is not None and made.is_distant and not made.forwarders:
+            key = next(key for key in Distance.model_fields if getattr(made, key) is not None)
+            yield fault(
+                (key,),
+                "no machine on this link forwards, so none can add a distance; it takes a path of four ports or more",
+                FaultKind.CONFLICT,
+            )
 
 
 def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
@@ -232,12 +259,12 @@ def _path_faults(link: Link) -> Iterator[InitErrorDetails]:
 
 
 def _count_faults(link: Link) -> Iterator[InitErrorDetails]:
-    if len(link.addresses) != len(link.ports):
-        yield fault(
-            ("addresses",), f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order", FaultKind.CONFLICT
-        )
+    if len(link.addresses) != len(link.ports) and not link.is_transparent:
+        ends = ", or the two of its ends where all between forward below IP" if len(link.path) >= len(PATH_ROLES) else ""
+        what = f"{len(link.addresses)} for {len(link.ports)} ports; write one a port, in the same order{ends}"
+        yield fault(("addresses",), what, FaultKind.CONFLICT)
     elif len({a.version for a in link.addresses}) > 1:
-        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a link of its own", FaultKind.CONFLICT)
+        yield fault(("addresses",), "IPv4 and IPv6 are mixed; give each family a separate link", FaultKind.CONFLICT)
     elif link.addresses and link.addresses[0].version == IPV6 and link.mtu < IPV6_LEAST_MTU:
         yield fault(("mtu",), f"{link.mtu} is below {IPV6_LEAST_MTU}, the least that IPv6 can use (RFC 8200)", FaultKind.RANGE)
 
@@ -248,16 +275,18 @@ def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
     if faults := list(_count_faults(link)):
         yield from faults
         return
-    for i in range(0, len(link.path), 2):
+    for i in range(0, len(link.addresses), 2):
         here, there = link.addresses[i], link.addresses[i + 1]
-        where = f"{link.path[i]} and {link.path[i + 1]}"
+        where = " and ".join(str(port) for port, _ in link.addressed[i : i + 2])
         if here.network != there.network:
-            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} share a cable", FaultKind.CONFLICT)
+            share = "are the ends of one network" if link.is_transparent else "share a cable"
+            yield fault(("addresses", i + 1), f"{there} is not in {here.network}, but {where} {share}", FaultKind.CONFLICT)
         elif here.ip == there.ip:
             yield fault(("addresses", i + 1), f"{there} is the address of both {where}", FaultKind.DUPLICATE)
         for j in range(0, i, 2):
             if here.network.overlaps(other := link.addresses[j].network):
                 what = f"{here.network} overlaps {other} on another cable of the path, so nothing would be routed"
+                what += "; of a bridge or a switch write the addresses of the two ends alone" if here.network == other else ""
                 yield fault(("addresses", i), what, FaultKind.CONFLICT)
 
 

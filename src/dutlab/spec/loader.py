@@ -43,7 +43,7 @@ def given_testbed(text: bytes, path: Path) -> Testbed:
 def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
     """The experiment in `path`, with each `KEY=VALUE` of `overrides` put in first, and checked against its testbed.
 
-    `testbed` stands for the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
+    `testbed` replaces the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
     It may be a pipe. A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
     """
     return experiment_of(read_file(path), path, overrides, testbed=testbed)
@@ -67,7 +67,7 @@ def read_experiment(path: Path, overrides: Sequence[str] = ()) -> LoadedExperime
 
 
 def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> LoadedExperiment:
-    """The same of a `text` that was read already, or that a command wrote itself.
+    """Load an experiment from a `text` that was read already, or that a command wrote.
 
     Raises SpecRefused with every fault.
     """
@@ -95,13 +95,13 @@ def testbed_of(given: LoadedExperiment) -> Testbed:
     """The testbed that an experiment names, without touching it. Raises LabError."""
     named = given.experiment.testbed
     if isinstance(named, LabRef):
-        return description(named.lab).testbed.model_copy(update={"sensors": named.sensors})
+        return named.placed(description(named.lab).testbed)
     assert given.testbed is not None  # noqa: S101 - the loader reads every testbed file that an experiment names
     return given.testbed
 
 
 def path_of_testbed(experiment_file: Path, ref: TestbedPath) -> Path:
-    """Where the testbed file lies that an experiment file names."""
+    """Return the path of the testbed file that an experiment file names."""
     return folder_of(experiment_file) / ref.path
 
 
@@ -113,7 +113,7 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
 
 
 def _bed(source: Source, path: Path, pipes: AtPipe) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
-    """What the experiment must fit, as far as the file says which testbed it means; of a testbed file also what it is and has."""
+    """Return the testbed that the experiment must fit, as far as the file says which it means; of a testbed file also its contents."""
     ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
     if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
         return TestbedShape.of_lab(ref["lab"]), (), []

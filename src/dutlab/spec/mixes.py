@@ -1,4 +1,4 @@
-"""Frame sizes as users write them: one size, a mix with a name, a genome, or a list of their own. Sizes are bytes with FCS.
+"""Frame sizes as users write them: one size, a named mix, a genome, or a list. Sizes are bytes with FCS.
 
 64                                           one size
 imix                                         a mix with a name
@@ -7,12 +7,14 @@ aaafg                                        an IMIX genome (RFC 6985), sent in 
 {name: mine, genome: aAz, table: {A: 100, z: 1518}}
 {name: own-order, sequence: [64, 64, 1518]}  this order, over and over
 {from: 64, to: 1518, step: 2}                one frame of each size, over and over
+{from: 64, to: 1518, seed: 7}                a thousand sizes drawn at random from the range, in this order, over and over
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ValidationError, model_serializer
@@ -31,6 +33,9 @@ LONGEST_FRAME = FrameBytes(9216 + 18)
 """The largest MTU that a link may have, with Ethernet header and FCS (IEEE 802.3: 14 + 4 bytes)."""
 MOST_WEIGHT = 10_000
 _SWEEP = frozenset({"from", "to", "step"})
+_DRAWN = frozenset({"from", "to", "seed"})
+DRAWN_SIZES = 1000
+"""So many are drawn from a range: their mean is that of the range within a few percent."""
 
 
 class Mix(SpecModel):
@@ -52,7 +57,7 @@ class Mix(SpecModel):
                 **{key: {"type": "object"} for key in ("parts", "table")},
                 "sequence": {"type": "array", "items": {"type": "integer"}},
                 "genome": {"type": "string"},
-                **{key: {"type": "integer"} for key in sorted(_SWEEP)},
+                **{key: {"type": "integer"} for key in sorted(_SWEEP | _DRAWN)},
             },
             "additionalProperties": False,
         },
@@ -78,7 +83,7 @@ class Mix(SpecModel):
         return _read_mapping(data)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether there are sizes, each once, and a name that says nothing else."""
+        """Check that there are sizes, each once, and a name with no other meaning."""
         sizes = [size for size, _ in self.parts]
         if not sizes:
             yield fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING)
@@ -87,7 +92,7 @@ class Mix(SpecModel):
         elif self.sequence is not None and tuple(sorted(Counter(self.sequence).items())) != self.parts:
             yield fault(("parts",), "contradicts the sequence; leave it out", FaultKind.CONFLICT)
         elif _meaning(self.name) not in {None, (self.parts, self.sequence)}:
-            yield fault(("name",), f"{self.name!r} already means something else; give the mix a name of its own", FaultKind.DUPLICATE)
+            yield fault(("name",), f"{self.name!r} already means something else; give the mix another name", FaultKind.DUPLICATE)
 
     @property
     def mean(self) -> float:
@@ -126,7 +131,7 @@ class Mix(SpecModel):
 
 
 def _meaning(name: str) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...] | None] | None:
-    """What a name alone stands for: weights and order."""
+    """Weights and order of a named mix."""
     if name.isdigit():
         return ((int(name), 1),), None
     if name in NAMED_MIXES:
@@ -151,6 +156,12 @@ def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
         if step < 1 or last < first:
             raise ValueFault(f"no sweep leads from {first} to {last} in steps of {step}; go upwards, by at least 1 byte", FaultKind.RANGE)
         return _in_order(rest.pop("name", f"{first}-to-{last}-by-{step}"), range(_size(first), _size(last) + 1, step)) | rest
+    if rest.keys() >= _DRAWN:
+        first, last, seed = (_whole(rest.pop(key), key) for key in ("from", "to", "seed"))
+        if last < first:
+            raise ValueFault(f"no size is from {first} to {last}; write the smaller one first", FaultKind.RANGE)
+        drawn = Random(seed).choices(range(_size(first), _size(last) + 1), k=DRAWN_SIZES)  # noqa: S311 -- the same in every run
+        return _in_order(rest.pop("name", f"{first}-to-{last}-seed-{seed}"), drawn) | rest
     if isinstance(rest.get("sequence"), list | tuple) and "parts" not in rest:
         return _in_order(rest.pop("name", None), rest.pop("sequence")) | rest
     if isinstance(rest.get("parts"), Mapping):
@@ -224,4 +235,4 @@ FrameSizes = Annotated[
         json_schema_input_type=tuple[Mix, ...] | Literal["rfc2544", "rfc5180"],
     ),
 ]
-"""Sizes of frames and mixes, each with trials of its own; or the name of such a list."""
+"""Sizes of frames and mixes, each with its own trials; or the name of such a list."""

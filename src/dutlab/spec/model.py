@@ -32,12 +32,12 @@ _ONE_KEY_FAULT = "spec_fault_of_one_key"
 
 
 def from_file(info: ValidationInfo) -> bool:
-    """Whether the value was written by a user, not by code."""
+    """Return whether the value was written by a user, not by code."""
     return bool(info.context and info.context.get("file"))
 
 
 class ValueFault(ValueError):
-    """What a validator of one value raises. A plain ValueError is a fault of the kind INVALID, a UnitError one of the kind UNIT."""
+    """Fault of one value, raised by its validator. A plain ValueError is of the kind INVALID, a UnitError of the kind UNIT."""
 
     def __init__(self, what: str, kind: FaultKind) -> None:
         super().__init__(what)
@@ -50,12 +50,12 @@ def fault(loc: Loc, what: str, kind: FaultKind = FaultKind.INVALID) -> InitError
 
 
 def raised(loc: Loc, error: ValueError) -> InitErrorDetails:
-    """What a check of a value raised, as the fault at `loc`."""
+    """Return the error that a check of a value raised, as the fault at `loc`."""
     return fault(loc, str(error), _kind_of(error))
 
 
 def fault_of_key(key: str, what: str, kind: FaultKind = FaultKind.INVALID) -> InitErrorDetails:
-    """The same of a key by itself, whatever its neighbours are: found also where one of them is wrong."""
+    """Return a fault of a key by itself, whatever its neighbours are: found also where one of them is wrong."""
     return InitErrorDetails(type=PydanticCustomError(_ONE_KEY_FAULT, "{what}", {"what": what, "kind": kind}), loc=(key,), input=None)
 
 
@@ -65,7 +65,7 @@ def faults_of(error: ValidationError, prefix: Loc = ()) -> list[InitErrorDetails
 
 
 def plain_faults(error: ValidationError) -> list[tuple[Loc, str, FaultKind]]:
-    """What pydantic collected, as path, words and kind."""
+    """Return the faults that pydantic collected, as path, words and kind."""
     return [(e["loc"], _words(e), _kind(e)) for e in error.errors(include_url=False, include_input=False)]
 
 
@@ -135,7 +135,7 @@ class SpecModel(BaseModel):
     """JSON Schemas of the shorter forms that `read` takes."""
 
     kind_is_written: ClassVar[bool] = False
-    """Whether a file says under `kind` which model it is."""
+    """True if a file says under `kind` which model it is."""
 
     not_yet: ClassVar[Mapping[str, str]] = {}
     """Keys that this version would ignore → why a file that has one is refused. What an older version kept of them is left out."""
@@ -147,17 +147,17 @@ class SpecModel(BaseModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """What was written as a mapping of field names. Raises ValueError."""
+        """Read what was written into a mapping of field names. Raises ValueError."""
         return data
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:  # noqa: ARG003
-        """What is wrong between fields. `made` is None when a field is wrong; then `data` has what was written."""
+        """Yield faults between fields. `made` is None when a field is wrong; then `data` has what was written."""
         if made is not None:
             yield from made.own_faults()
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """What is wrong between fields, each of which is right."""
+        """Yield faults between fields, each of which is right."""
         return iter(())
 
     @model_validator(mode="wrap")

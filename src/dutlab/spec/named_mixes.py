@@ -16,7 +16,7 @@ from dutlab.units import SHORTEST_FRAME, FrameBytes
 FCS_BYTES = 4
 """IEEE 802.3 clause 3.2.9."""
 ETH_FRAME_OVERHEAD = 14 + FCS_BYTES
-"""What an untagged Ethernet frame has around its IP datagram."""
+"""Bytes of an untagged Ethernet frame around its IP datagram."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class NamedMix:
     sizes: tuple[tuple[int, int], ...]
     """(size, weight) as the source counts."""
     around: int
-    """What the source leaves out of a frame: 0, the FCS, or header and FCS."""
+    """Bytes that the source leaves out of a frame: 0, the FCS, or header and FCS."""
     source: str
 
     @property

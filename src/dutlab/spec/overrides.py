@@ -57,7 +57,7 @@ def _value(text: str, number: int) -> Any:  # noqa: ANN401 what a user wrote can
 
 
 def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:  # noqa: ANN401
-    """Whether there was a place for it."""
+    """Set the value; return whether there was a place for it."""
     *parents, last = parts
     spots = _spots(source, tuple(parents), number)
     for at, holder in spots:

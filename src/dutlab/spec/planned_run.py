@@ -18,4 +18,4 @@ class PlannedRun:
     """Nothing where the campaign names none."""
     night: int
     arguments: tuple[str, ...]
-    """What `dutlab run` is told."""
+    """Arguments of `dutlab run`."""

@@ -1,4 +1,4 @@
-"""What switches the power of a host: of a testbed, `power:` of a host.
+"""Power switches of a testbed's hosts: `power:` of a host.
 
     hosts:
       dut:
@@ -54,16 +54,16 @@ class PowerSpec(SpecModel):
     kind_is_written: ClassVar[bool] = True
 
     may_switch: YesNo = Field(default=False, alias="may-switch")
-    """Whether dutlab may switch the host on and off; without it only its state is read."""
+    """True if dutlab may switch the host on and off; without it only its state is read."""
     off_for: Annotated[Duration, AfterValidator(_off)] = Field(default=Duration(10.0), alias="off-for")
-    """How long a power cycle keeps it off, so that capacitors are empty."""
+    """Time for which a power cycle keeps it off, so that capacitors are empty."""
     back_within: Annotated[Duration, AfterValidator(_back)] = Field(default=Duration(600.0), alias="back-within")
-    """How long it may take to answer once it is on."""
+    """Longest time to an answer once it is on."""
 
     @property
     @abstractmethod
     def outlet(self) -> tuple[object, ...]:
-        """What is switched: two hosts with the same one lose their power together."""
+        """Identity of the outlet: two hosts with the same one lose their power together."""
 
 
 class PlugPower(HttpDevice, PowerSpec):
@@ -73,11 +73,11 @@ class PlugPower(HttpDevice, PowerSpec):
 
     model: PlugModel
     channel: Annotated[int, Field(ge=0, le=63)] = 0
-    """Which of its outlets; the first is 0."""
+    """Number of its outlet; the first is 0."""
 
     @property
     def login(self) -> Literal["basic", "digest", "form"]:
-        """As that of its meter."""
+        """Login, as of its meter."""
         return login_of(self.model)
 
     @property
@@ -86,27 +86,27 @@ class PlugPower(HttpDevice, PowerSpec):
         return (*_place(self.url), self.channel)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """What holds of any device, and a login where it takes one."""
+        """Check what holds of any device, and a login where it needs one."""
         yield from super().own_faults()
         yield from login_faults(self.model, self.user)
 
 
 class SnmpPower(SnmpDevice, PowerSpec):
-    """An outlet of a power distribution unit: an integer that sets its state and tells it, or another that tells it."""
+    """An outlet of a power distribution unit: an integer that sets its state and shows it, or another that shows it."""
 
     kind = "snmp"
 
     on: int = 1
-    """What the object is set to so that the outlet is on; without `state`, also what it is then."""
+    """Value that switches the outlet on; without `state`, also its value then."""
     off: int = 2
     state: Oid | None = None
-    """The object that tells the outlet's state; None where `oid` does."""
+    """The object that shows the outlet's state; None where `oid` does."""
     state_on: int | None = Field(default=None, alias="state-on")
-    """What that is where the outlet is on; None for `on`."""
+    """Value of `state` where the outlet is on; None for `on`."""
     state_off: int | None = Field(default=None, alias="state-off")
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """What holds of any agent; values of `state` need it, and tell on from off."""
+        """Check what holds of any agent; values of `state` need it, and must differ for on and off."""
         yield from super().own_faults()
         if self.state is None and (self.state_on is not None or self.state_off is not None):
             yield fault(("state",), "missing; state-on and state-off are its values", FaultKind.MISSING)
@@ -120,12 +120,12 @@ class SnmpPower(SnmpDevice, PowerSpec):
 
     @property
     def told_on(self) -> int:
-        """What is read where the outlet is on."""
+        """Value that is read where the outlet is on."""
         return self.on if self.state_on is None else self.state_on
 
     @property
     def told_off(self) -> int:
-        """Likewise where it is off."""
+        """Value of an outlet that is off."""
         return self.off if self.state_off is None else self.state_off
 
 
@@ -146,7 +146,7 @@ class RedfishPower(HttpDevice, PowerSpec):
     kind = "redfish"
 
     system: Annotated[str, Field(max_length=500, pattern=r"^/redfish/v1/Systems/[^/?#\s]+$")] | None = None
-    """Which of its systems; without it there must be one alone."""
+    """One of its systems; without it there must be exactly one."""
 
     @property
     def outlet(self) -> tuple[object, ...]:
@@ -166,7 +166,7 @@ class CommandPower(PowerSpec):
 
     @property
     def outlet(self) -> tuple[object, ...]:
-        """What switches it off."""
+        """Identity of what switches it off."""
         return (self.off.strip(),)
 
 
@@ -192,4 +192,4 @@ def _written(switch: PowerSpec | None) -> dict[str, Any] | None:
 
 
 Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written), OneOf(lambda: SWITCHES, by_kind=True)]
-"""What switches a host; None where nothing does."""
+"""Switch of a host; None where there is none."""

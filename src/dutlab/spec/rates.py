@@ -21,7 +21,7 @@ _WRITE = "write max, 100kpps, 80%, 5Gbit/s-l1 (with preamble and gap) or 5Gbit/s
 
 
 class RateUnit(enum.Enum):
-    """What the number of a rate counts; the value is how it is written behind it."""
+    """Unit of a rate; the value is the text after its number."""
 
     PPS = "pps"
     BPS_L1 = "bit/s-l1"

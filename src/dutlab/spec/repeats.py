@@ -1,4 +1,4 @@
-"""How often each cell of an experiment is measured: so many times, or until its figure is known well enough."""
+"""Repeats of each cell of an experiment: a fixed number, or until its figure is known well enough."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RepeatUntil(SpecModel):
     most: Annotated[int, Strict(), Field(le=LARGEST_REPEATS)]
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether an interval can exist within so many repeats."""
+        """Check that an interval can exist within so many repeats."""
         try:
             _ = self.rule
         except ValueError as e:
@@ -32,7 +32,7 @@ class RepeatUntil(SpecModel):
 
     @property
     def rule(self) -> RepeatRule:
-        """As the analysis has it. Raises ValueError."""
+        """Return it as the analysis has it. Raises ValueError."""
         return RepeatRule(self.until, self.most)
 
 

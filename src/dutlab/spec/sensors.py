@@ -1,4 +1,4 @@
-"""What is watched while a trial runs: the sensors of a testbed, which run in every trial, and those that an experiment asks for by name.
+"""Sensors of a testbed, which run in every trial, and those that an experiment asks for by name.
 
     sensors:                                   # of a testbed
       wall: {kind: command, command: "curl -s http://192.0.2.40/watts", unit: W}
@@ -62,7 +62,7 @@ LEAST_EVERY_S = 0.1
 MOST_EVERY_S = 3600.0
 LONGEST_COMMAND = 4000
 PLACE = re.compile(r"[^.\[\]]+(?:\[\d{1,4}\])*(?:\.[^.\[\]]+(?:\[\d{1,4}\])*)*")
-"""Of a number in JSON: names with dots between, each with indices behind it."""
+"""Path of a number in JSON: names with dots between, each with indices after it."""
 _UNIT = re.compile(r"[A-Za-z%°µ/][A-Za-z0-9%°µ/^.*-]{0,15}")
 
 
@@ -132,7 +132,7 @@ class CpuSensor(SensorSpec):
 
 
 class HwmonSensor(SensorSpec):
-    """What the hardware monitors of a host tell."""
+    """Hardware monitors of a host."""
 
     kind = "hwmon"
     made_by = "dutlab.sensors.hwmon:make"
@@ -140,7 +140,7 @@ class HwmonSensor(SensorSpec):
 
 
 class ProcessorSensor(SensorSpec):
-    """What processors tell of themselves."""
+    """Counters of processors."""
 
     kind = "processor"
     made_by = "dutlab.sensors.processor:make"
@@ -148,7 +148,7 @@ class ProcessorSensor(SensorSpec):
 
 
 class OpticsSensor(SensorSpec):
-    """What the modules in a host's ports tell."""
+    """Readings of the modules in a host's ports."""
 
     kind = "optics"
     made_by = "dutlab.sensors.modules:make"
@@ -158,7 +158,7 @@ class OpticsSensor(SensorSpec):
 
 
 class PerfSensor(SensorSpec):
-    """Where the cycles go."""
+    """Profile of the cycles."""
 
     kind = "perf"
     made_by = "dutlab.sensors.perf:make"
@@ -181,7 +181,7 @@ class CommandSensor(SensorSpec):
     resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The smallest step of what it prints, in `unit`."""
     accuracy: Accuracy | None = None
-    """How far a reading may be from the truth, as a share of it."""
+    """Largest error of a reading, as a share of it."""
 
 
 class AskedSensor(SensorSpec):
@@ -200,7 +200,7 @@ class RedfishSensor(HttpDevice, AskedSensor):
 
     kind = "redfish"
     made_by = "dutlab.sensors.redfish:make"
-    measures = "power, temperatures and fans, as a management controller tells them by Redfish"
+    measures = "power, temperatures and fans, as a management controller reports them by Redfish"
 
     every: Period = Duration(5.0)
 
@@ -210,7 +210,7 @@ class IpmiSensor(IpmiDevice, AskedSensor):
 
     kind = "ipmi"
     made_by = "dutlab.sensors.ipmi:make"
-    measures = "power (DCMI), temperatures, fans and voltages, as a management controller tells them by IPMI"
+    measures = "power (DCMI), temperatures, fans and voltages, as a management controller reports them by IPMI"
 
     level: Literal["USER", "OPERATOR", "ADMINISTRATOR"] = "USER"
     """The privilege that the session asks for; a controller may want more than USER for DCMI."""
@@ -222,7 +222,7 @@ class LocalIpmiSensor(SensorSpec):
 
     kind = "ipmi-local"
     made_by = "dutlab.sensors.ipmi_local:make"
-    measures = "power (DCMI), temperatures, fans and voltages, as a host's own management controller tells the host"
+    measures = "power (DCMI), temperatures, fans and voltages, as a host's management controller reports them to the host"
 
     every: Period = Duration(10.0)
 
@@ -236,7 +236,7 @@ class NumberSensor(AskedSensor):
     resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """The meter's smallest step, in `unit`."""
     accuracy: Accuracy | None = None
-    """How far a reading may be from the truth, as a share of it: what the maker of the meter says."""
+    """Largest error of a reading, as a share of it, by the maker of the meter."""
 
 
 class SnmpSensor(SnmpDevice, NumberSensor):
@@ -257,7 +257,7 @@ class MqttSensor(NumberSensor):
     address: Annotated[At, BeforeValidator(address_of(1883), json_schema_input_type=str)]
     topic: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^+#\x00]+$")]
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
-    """Where the number is in what is published; without it, all of it is a number."""
+    """Path of the number in what is published; without it, all of it is a number."""
     tls: bool = False
     user: User | None = None
     password_from: Variable | None = Field(default=None, alias="password-from")
@@ -281,7 +281,7 @@ class NutSensor(NumberSensor):
 
 
 class MeterSensor(HttpDevice, NumberSensor):
-    """A power meter that tells by HTTP."""
+    """A power meter that is read by HTTP."""
 
     kind = "meter"
     made_by = "dutlab.sensors.meter:make"
@@ -289,12 +289,12 @@ class MeterSensor(HttpDevice, NumberSensor):
 
     model: PlugModel | None = None
     channel: Annotated[int, Field(ge=0, le=63)] = 0
-    """Which of the model's outlets; the first is 0."""
+    """Number of the model's outlet; the first is 0."""
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
 
     @property
     def login(self) -> Literal["basic", "digest", "form"]:
-        """As its model has it."""
+        """Login, as of its model."""
         return login_of(self.model)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
@@ -323,7 +323,7 @@ _KINDS: tuple[type[SensorSpec], ...] = (
 )
 SENSORS: Mapping[str, type[SensorSpec]] = {model.kind: model for model in _KINDS}
 WATCHES = tuple(kind for kind, model in SENSORS.items() if not any(f.is_required() for n, f in model.model_fields.items() if n != "name"))
-"""What `watch` of an experiment can name: kinds that need no settings."""
+"""Kinds that `watch` of an experiment can name: those without required settings."""
 DEFAULT_WATCH = (CpuSensor.kind,)
 
 

@@ -1,4 +1,4 @@
-"""What of a testbed an experiment must fit: its links and drives, its hosts and its DUT."""
+"""Parts of a testbed that an experiment must fit: its links and drives, its hosts and its DUT."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_W
 from dutlab.spec.lab_files import description
 from dutlab.spec.links import DUT, IPV6, Port
 from dutlab.spec.model import Loc, did_you_mean
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 
 
 @dataclass(frozen=True)
 class TestbedShape:
-    """What of a testbed an experiment must fit."""
+    """Parts of a testbed that an experiment must fit."""
 
     title: str
     family: str
@@ -28,13 +28,13 @@ class TestbedShape:
     hosts: Mapping[str, str]
     """Name → family of each host that can be given commands."""
     generator: GeneratorModel = ENGINE
-    """What drives frames where the experiment names nothing."""
+    """Generator where the experiment names none."""
     machines: Mapping[str, str] = field(default_factory=dict)
     """Host → which machine it is, in words that two hosts share if they are one; one that is left out is a machine by itself."""
     has_dut: bool = True
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of the family that this DUT cannot have → why."""
-    no_switch: str = "the DUT of this lab has no power of its own; that of uml-router has"
+    no_switch: str = "the DUT of this lab cannot be switched; that of uml-router can"
     """Why the DUT cannot be switched off; empty where it may be."""
     sensors: frozenset[str] | None = None
     """Names of its sensors; None: the experiment names them."""
@@ -63,10 +63,11 @@ class TestbedShape:
         lab = LABS[name]
         links = {
             link: LinkBounds(
-                ipv6=lab.ipv6,
+                ipv6=link in lab.ipv6,
                 ends=hosts if link in lab.segments else (hosts[0], hosts[-1]),
                 hosts=hosts,
                 is_segment=link in lab.segments,
+                is_transparent=lab.is_transparent,
                 shares_with=frozenset(lab.links) - {link} if lab.one_sink else frozenset(),
                 through_dut=DUT in hosts[1:-1],
             )
@@ -82,7 +83,7 @@ class TestbedShape:
             dict.fromkeys(lab.hosts, "linux"),
             machines=dict.fromkeys(("source", "sink"), "tester") if lab.one_tester else {},
             has_dut=has_dut,
-            lacking=lab.lacking,
+            lacking={**_of_other_paths(family, links.values()), **lab.lacking},
             find=lambda: description(name).testbed,
         )
         return replace(made, no_switch="") if lab.guests else made
@@ -94,7 +95,7 @@ class TestbedShape:
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
         through = any(bound.through_dut for bound in bounds.values())
         family = testbed.dut_family if through or testbed.dut_family in WITHOUT_LINKS else BLACK_BOX
-        ways = {name: "this machine" if host.local else host.ssh for name, host in testbed.hosts.items()}
+        ways = {name: _machine(host) for name, host in testbed.hosts.items()}
         return cls(
             f"testbed {testbed.name}",
             family,
@@ -103,6 +104,7 @@ class TestbedShape:
             testbed.generator or ENGINE,
             {name: way for name, way in ways.items() if way is not None},
             has_dut=testbed.dut in reached,
+            lacking=_of_other_paths(family, bounds.values()),
             no_switch=_no_switch(testbed),
             sensors=frozenset(testbed.sensors),
             find=lambda: testbed,
@@ -110,13 +112,32 @@ class TestbedShape:
 
     def unknown_modes(self, named: Iterable[tuple[Loc, str]], own: object, *also: str) -> Iterator[tuple[Loc, str]]:
         """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
-        known = [*FAMILY_MODES.get(self.family, ()), *(own if isinstance(own, Mapping) else ()), *also]
+        of_family = [name for name in FAMILY_MODES.get(self.family, ()) if name not in self.lacking]
+        known = [*of_family, *(own if isinstance(own, Mapping) else ()), *also]
         for at, name in named:
             if name in self.lacking and name not in (own if isinstance(own, Mapping) else ()):
-                there = ", ".join(level for level in FAMILY_MODES[self.family] if level not in self.lacking)
-                yield at, f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {there}, and modes of your own)"
+                yield (
+                    at,
+                    f"{self.title} cannot have mode {name}: {self.lacking[name]} (it has {', '.join(of_family)}, and modes of your own)",
+                )
             elif name not in known:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
+
+
+def _of_other_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
+    """Modes that the paths through the DUT do not fit → why: a router joins two networks, a bridge is inside one."""
+    kinds = set() if family in WITHOUT_LINKS else {link.is_transparent for link in links if link.through_dut}
+    why = {
+        "ethernet": "it forwards below IP, within one network; of each link write the addresses of its two ends alone, or use lab bridge",
+        "ip": "it forwards by IP, and both ends of a link are in one network",
+    }
+    bound = [mode for mode in FAMILY_MODES.get(family, {}).values() if mode.forwards in why]
+    return {mode.name: why[mode.forwards] for mode in bound if kinds - {mode.forwards == "ethernet"}}
+
+
+def _machine(host: HostSpec) -> str | None:
+    """In words that two hosts share if one kernel has the addresses of both."""
+    return (f"namespace {host.netns}" if host.netns else "this machine") if host.local else host.ssh
 
 
 def _no_switch(testbed: Testbed) -> str:
@@ -130,7 +151,7 @@ def _no_switch(testbed: Testbed) -> str:
 
 
 def bounds_of(testbed: Testbed) -> TestbedBounds:
-    """What each link bounds, by name, and the drives."""
+    """Return the bounds of each link, by name, and the drives."""
     links = {
         name: LinkBounds(
             link.mtu,
@@ -139,6 +160,7 @@ def bounds_of(testbed: Testbed) -> TestbedBounds:
             ends=link.ends,
             hosts=link.hosts,
             is_segment=bool(link.segment),
+            is_transparent=link.is_transparent,
             shares_with=frozenset(other.name for other in testbed.links.values() if other.name != name and {*other.ports} & {*link.ports}),
             through_dut=testbed.dut in link.forwarders,
             isolated=testbed.isolates(link),

@@ -27,6 +27,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.account import AccountSpec
+from dutlab.spec.distance import Distance
 from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
@@ -51,22 +52,24 @@ class HostSpec(SpecModel):
     """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
     local: Annotated[bool, Strict()] = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
+    netns: Name | None = None
+    """A network namespace of this machine (ip-netns(8)), which is the host; with `local`."""
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
     """Cores of the threads that send or receive there; none leaves them to the kernel."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
-    """How many of `cpus` each port of the engine takes, in turn: a thread sends on each."""
+    """Number of `cpus` for each port of the engine, in turn: a thread sends on each."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
     """Storage of it that is measured."""
     array: ArraySpec = ArraySpec()
-    """What the arrays that modes make of the drives are made with."""
+    """Options of the arrays that modes make of the drives."""
     account: AccountSpec = AccountSpec()
-    """What else is the device there, so that its processor time is not taken for that of other work."""
+    """Other processes that are the device, so that their processor time does not count as other work."""
     power: Power = None
-    """What switches it on and off."""
+    """Power switch of the host."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether the family is known and the ssh target is one, and whether a black box is left one."""
+        """Check that the family is known and the ssh target is one, and that a black box has no login."""
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
             yield fault(
@@ -91,8 +94,7 @@ class HostSpec(SpecModel):
             )
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             yield fault(("ssh",), what)
-        if ssh is not None and data.get("local") is True:
-            yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+        yield from _place_faults(data)
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             yield fault(
                 ("family",),
@@ -101,10 +103,17 @@ class HostSpec(SpecModel):
             )
         if made is not None and made.drives and made.family != "linux":
             yield fault(
-                ("drives",), f"drives of {made.family} cannot be told apart and looked at yet; only those of Linux", FaultKind.CONFLICT
+                ("drives",), f"drives of {made.family} cannot be identified and looked at yet; only those of Linux", FaultKind.CONFLICT
             )
         if made is not None:
             yield from _named_twice(made.drives)
+
+
+def _place_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
+    if data.get("ssh") is not None and data.get("local") is True:
+        yield fault(("local",), "cannot be combined with ssh; a host is either this machine or reached over ssh", FaultKind.CONFLICT)
+    if data.get("netns") is not None and data.get("local") is not True:
+        yield fault(("netns",), "is a namespace of this machine: write local: true with it", FaultKind.CONFLICT)
 
 
 def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
@@ -125,18 +134,19 @@ class Testbed(SpecModel):
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named), Field(default_factory=dict)]
     generator: Generator | None = None
-    """What drives frames here where an experiment names none; None is the engine."""
+    """Generator where an experiment names none; None is the engine."""
     sensors: Annotated[Sensors, Field(default_factory=dict)]
-    """What is watched in every trial, whatever an experiment asks for."""
+    """Sensors of every trial, whatever an experiment asks for."""
     lab: str | None = None
     """Name of the embedded lab that this is; None for machines of your own."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """What holds between hosts and links; as far as it can be told when some of them are wrong."""
+        """Check rules between hosts and links, as far as possible when some of them are wrong."""
         links = made.links if made else _whole_links(data.get("links"))
         hosts = data.get("hosts")
         yield from _port_faults(links)
+        yield from _distance_faults(links)
         yield from _network_faults(links)
         if isinstance(hosts, Mapping):
             yield from _host_faults(hosts, links, in_lab=data.get("lab") is not None)
@@ -167,11 +177,18 @@ class Testbed(SpecModel):
         return BLACK_BOX if self.dut is None else self.hosts[self.dut].family
 
     def through_dut(self) -> Self:
-        """The same with those links alone whose path goes through the DUT: all that a mode is about."""
+        """Return the testbed with those links alone whose path goes through the DUT: all that a mode is about."""
         return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
 
+    def at_distances(self, distances: Mapping[str, Distance]) -> Self:
+        """The same with links that are as far as `distances` says, by name; others are as they are."""
+        keys = tuple(Distance.model_fields)
+        far = {name: {key: getattr(of, key) for key in keys} for name, of in distances.items() if of.is_distant}
+        links = {name: link.model_copy(update=far.get(name, {})) for name, link in self.links.items()}
+        return self.model_copy(update={"links": links})
+
     def isolates(self, link: Link) -> bool:
-        """Whether nothing but the testbed is on a link: its file says so, or the link is a lab's."""
+        """Return whether only the testbed is on a link: its file says so, or the link is a lab's."""
         return link.isolated or self.lab is not None
 
     def ports_of(self, host: str) -> list[str]:
@@ -232,13 +249,13 @@ def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
 
 
 def _family(host: object) -> str:
-    """As it is written; empty where that is not text, which is a fault of its own."""
+    """Return the text as written; empty where it is not text, which is a separate fault."""
     family = host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
     return family if isinstance(family, str) else ""
 
 
 def _port_fault(family: str, interface: str) -> str:
-    """What is wrong with the name of a port of such a system, or nothing."""
+    """Return the fault of a port's name on such a system, or ""."""
     system = SYSTEMS.get(family)
     if system is not None and system.spaced_ports:
         return adapter_fault(interface)
@@ -272,20 +289,39 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
 
 
 def _how_to_share(first: Link, second: Link, port: Port) -> str:
-    """What lets the second link have the first one's port too, if it is on a cable that can be shared."""
+    """Return what lets the second link have the first one's port too, if it is on a cable that can be shared."""
     cables = [cable for cable in first.end_cables if port in {of for of, _ in (cable.near, cable.far)}]
     if not cables or not second.path:
         return ""
     if len([cable for cable in second.end_cables if cable in first.end_cables]) > 1:
-        return "; these two are one path: links share the cable at one end alone"
+        return "; these two are one path: links share the cable at one end alone, unless one is of IPv4 and the other of IPv6"
     near, far = (f"{of} {address}" for of, address in (cables[0].near, cables[0].far))
     return f"; to share its cable, write both of its ports as link {first.name} has them, at the {cables[0].end}'s end alone: {near}, {far}"
 
 
+def _dual_stack(first: Link, second: Link) -> bool:
+    """Whether the two are one path with addresses of IPv4 and of IPv6."""
+    versions = [{address.version for address in link.addresses} for link in (first, second)]
+    return bool(first.path) and first.ports == second.ports and versions[0].isdisjoint(versions[1])
+
+
 def _shared(first: Link, second: Link, at: int) -> bool:
-    """Whether the port at this place of the second is on the one cable that both have, at the same end of both."""
+    """Return whether the port at this place of the second is on the one cable of both, at the same end, or both are one path."""
+    if _dual_stack(first, second):
+        return True
     common = [cable for cable in second.end_cables if cable in first.end_cables]
     return len(common) == 1 and second.ports[at] in {port for port, _ in (common[0].near, common[0].far)}
+
+
+def _distance_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
+    """A port has one queue, whatever link its packets are of."""
+    seen: dict[str, Link] = {}
+    for name, link in links.items():
+        for port in link.distance_ports if link.path and link.forwarders else ():
+            first = seen.setdefault(str(port), link)
+            if first.distance_words != link.distance_words:
+                what = f"{port} is also of link {first.name}, whose distance is {first.distance_words or 'none'}; write the same for both"
+                yield fault(("links", name), what, FaultKind.CONFLICT)
 
 
 def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
@@ -295,5 +331,5 @@ def _network_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
                 continue
             for _, there in first.networks:
                 if here.version == there.version and here.overlaps(there):
-                    what = f"{here} overlaps {there} of link {first.name}; each cable needs a network of its own"
+                    what = f"{here} overlaps {there} of link {first.name}; each cable needs its own network"
                     yield fault(("links", name, "addresses", i), what, FaultKind.CONFLICT)

@@ -1,11 +1,11 @@
-"""What the frames of a workload are, besides their size: transport, flows, VLAN tags.
+"""Frames of a workload, except for their size: transport, flows, VLAN tags.
 
     traffic: {transport: tcp, flows: 1024, vlans: [100]}
     traffic: {flows: {count: 1000000, source_addresses: 250, seed: 1}}
     traffic: {vary: {ttl: [64, 128]}, burst: 32}
     traffic: {flows: {count: 65536, destinations: 198.18.0.0/15, destination_addresses: 65536}}
 
-Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless networks of their own are given.
+Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless other networks are given.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Spread:
 
 
 MOST_FLOWS = 2_097_152
-"""As many as the engine lays out (docs/reference/engine-protocol.md)."""
+"""Most flows that the engine lays out (docs/reference/engine-protocol.md)."""
 MOST_IN_BURST = 1_000_000
 RFC4814_SOURCE_PORTS = (1024, 64512)
 """First, and how many (RFC 4814)."""
@@ -81,7 +81,7 @@ EXTENSION_SETS: Mapping[str, tuple[ExtensionHeader, ...]] = {
     "chain": ("routing", "destination-options", "fragment"),
     HOP_BY_HOP: ("hop-by-hop",),
 }
-"""What RFC 5180 section 5.3 has measured: each header alone, the chain that it recommends, and hop by hop in a test of its own."""
+"""Header sets of RFC 5180 section 5.3: each header alone, the chain that it recommends, and hop by hop in a separate test."""
 
 _Range = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 _Ports = Annotated[int, Strict(), Field(ge=1, le=65535)]
@@ -89,7 +89,7 @@ _VlanId = Annotated[int, Strict(), Field(ge=0, le=4095)]
 
 
 class Directions(enum.Enum):
-    """Which ways frames go on each link."""
+    """Directions of frames on each link."""
 
     FORWARD = "forward"
     """From source to sink."""
@@ -107,7 +107,7 @@ class Directions(enum.Enum):
 
 
 class FlowSet(SpecModel):
-    """Many flows in one stream, frame n of flow n mod `count`. Written as a number, each flow has a source port of its own."""
+    """Many flows in one stream, frame n of flow n mod `count`. Written as a number, each flow has its own source port."""
 
     count: _Range = 1
     source_addresses: _Range = 1
@@ -135,7 +135,7 @@ class FlowSet(SpecModel):
         return data
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the ranges hold as many different flows, and the networks as many addresses."""
+        """Check that the ranges hold as many different flows, and the networks as many addresses."""
         if self.count > self.members:
             what = f"the ranges make {self.members} different flows, not {self.count}; widen one, as in source_ports: 1024"
             yield fault(("count",), what, FaultKind.RANGE)
@@ -160,12 +160,12 @@ class FlowSet(SpecModel):
 
     @property
     def spread_sources(self) -> Spread | None:
-        """The source addresses, if they have a network of their own."""
+        """The source addresses, if they have their own network."""
         return None if self.sources is None else Spread.over(self.sources, self.source_addresses)
 
     @property
     def spread_destinations(self) -> Spread | None:
-        """The destination addresses, likewise."""
+        """The destination addresses, if they have their own network."""
         return None if self.destinations is None else Spread.over(self.destinations, self.destination_addresses)
 
     @property
@@ -181,7 +181,7 @@ class FlowSet(SpecModel):
 
     @property
     def members(self) -> int:
-        """How many flows the ranges make."""
+        """Number of flows in the ranges."""
         return self.source_addresses * self.destination_addresses * self.source_ports * self.destination_ports
 
 
@@ -222,10 +222,10 @@ class Traffic(SpecModel):
     vary: Vary = ()
     """Fields that have another value in each frame."""
     burst: Burst | None = None
-    """Of loads of a constant rate; None is single frames, evenly."""
+    """Bursts of loads of a constant rate; None is single frames, evenly."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether what each router looks at is first, where it looks (RFC 8200 section 4.1), and nothing varies twice."""
+        """Check that what each router looks at is first, where it looks (RFC 8200 section 4.1), and nothing varies twice."""
         headers = self.extension_headers
         yield from (
             fault(("extension_headers", i), f"{h} can only be the first", FaultKind.CONFLICT)
@@ -241,7 +241,7 @@ class Traffic(SpecModel):
                 yield fault(("vary", rule.name), f"has bits in common with {earlier}", FaultKind.CONFLICT)
 
     def text(self) -> str | None:
-        """What differs from one UDP flow without tags, evenly sent, as JSON; None if nothing does."""
+        """Return differences from one UDP flow without tags, evenly sent, as JSON; None if there are none."""
         return None if self == Traffic() else self.model_dump_json(exclude_defaults=True)
 
     def words(self) -> str:
@@ -256,17 +256,17 @@ class Traffic(SpecModel):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether frames have addresses that are not the link's."""
+        """True if frames have addresses that are not the link's."""
         return self.flows.sources is not None or self.flows.destinations is not None or self.varied_addresses
 
     @property
     def varied_addresses(self) -> bool:
-        """Whether rules of `vary` make them."""
+        """True if rules of `vary` make addresses."""
         return any(rule.name in ADDRESSES for rule in self.vary)
 
     @property
     def flow_count(self) -> int:
-        """How many flows a table of states sees at most."""
+        """Most flows that a table of states sees."""
         return self.flows.count * prod(rule.members for rule in self.vary if rule.name in TELLS_FLOWS)
 
     def misfits(self, frame_bytes: int, *, ipv6: bool) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""Fields that have another value in each frame, each by a rule of its own.
+"""Fields that have another value in each frame, each by its own rule.
 
     vary: {source-port: 1024..2047, ttl: [64, 128], dscp: {from: 0, to: 63, random: yes, seed: 7, every: 16}}
 
-The names are those of the engine's command line. The destination MAC is none of them: frames to other MACs reach devices that nobody named.
+The names are those of the engine's command line. The destination MAC is none of them: frames to other MACs leave the testbed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dutlab.spec.model import NAME_KEY, SpecModel, ValueFault, did_you_mean, fau
 
 LONGEST_LIST = 65536
 WIDEST_RANDOM = 1 << 64
-"""As in engine/traffic/src/series.rs."""
+"""Widest random field, as in engine/traffic/src/series.rs."""
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _BITS = re.compile(r"bits@(\d{1,4})(?:\.([0-7]))?\+(\d{1,2})")
 _WIDEST_BITS = 64
@@ -45,7 +45,7 @@ _WIDTHS = {
 }
 """Field → bits."""
 TELLS_FLOWS = frozenset({*ADDRESSES, "source-port", "destination-port"})
-"""Fields that a table of states tells flows apart by."""
+"""Fields that identify a flow in a table of states."""
 _VERSIONS = {"identification": 4, "flow-label": 6}
 _TAGS = {"vlan-id": 1, "vlan-priority": 1, "inner-vlan-id": 2, "inner-vlan-priority": 2}
 
@@ -67,7 +67,7 @@ class VaryRule(SpecModel):
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: str
-    """Of the field."""
+    """Name of the field."""
     values: Annotated[tuple[_Value, ...], Field(min_length=2, max_length=LONGEST_LIST)] | None = None
     """In turn, over and over."""
     first: _Value | None = Field(default=None, alias="from")
@@ -83,7 +83,7 @@ class VaryRule(SpecModel):
     """So many frames have one value before the next follows."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the values are of the field, and of one kind of rule."""
+        """Check that the values are of the field, and of one kind of rule."""
         if self.values is not None:
             return iter(self._faults_of_list())
         if self.first is None or self.last is None:
@@ -136,7 +136,7 @@ class VaryRule(SpecModel):
 
     @property
     def members(self) -> int:
-        """How many different values there are at most."""
+        """Most different values."""
         if self.values is not None:
             return len(self.values)
         distance = abs(number_of(self.name, self.last or 0) - number_of(self.name, self.first or 0))
@@ -156,7 +156,7 @@ class VaryRule(SpecModel):
         return first, first + int(at[3])
 
     def overlaps(self, other: Self) -> bool:
-        """Whether both are places without a name that have bits in common."""
+        """Return whether both are places without a name that have bits in common."""
         mine, others = self.bits, other.bits
         return mine is not None and others is not None and mine[0] < others[1] and others[0] < mine[1]
 
@@ -188,7 +188,7 @@ class VaryRule(SpecModel):
         return ""
 
     def protocol(self) -> dict[str, Any]:
-        """As the engine's protocol has it."""
+        """Return it as the engine's protocol has it."""
         if (bits := self.bits) is not None:
             field: Any = {"bits": {"byte": bits[0] // 8, "bit": bits[0] % 8, "width": bits[1] - bits[0]}}
         else:
@@ -206,7 +206,7 @@ _SHOWN = 8
 
 
 def version_of(value: _Value | None) -> int | None:
-    """Of an address; None of anything else."""
+    """Return the version of an address; None of anything else."""
     try:
         return None if not isinstance(value, str) else ip_address(value).version
     except ValueError:
@@ -237,7 +237,7 @@ def _field_fault(field: str) -> str:
     if field in _WIDTHS:
         return ""
     if field == "destination-mac":
-        return "frames to other MACs than the next hop's do not pass the DUT, and reach devices that nobody named"
+        return "frames to other MACs than the next hop's do not pass the DUT, and leave the testbed"
     if field.startswith("bits@"):
         at = _BITS.fullmatch(field)
         return (

@@ -40,7 +40,7 @@ _PLAIN_TAGS = {_TAG + t for t in ("str", "int", "float", "bool", "null", "timest
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """Where something is; line and column from 1."""
+    """Position of something; line and column from 1."""
 
     file: str
     line: int
@@ -80,7 +80,7 @@ def printable(text: str) -> str:
 
 
 def folder_of(path: Path) -> Path:
-    """Where relative names in an input file begin: its folder, or the working directory where it is a pipe of a shell."""
+    """Return the start of relative names in an input file: its folder, or the working directory where it is a pipe of a shell."""
     return Path() if path.parent in _OF_SHELLS else path.parent
 
 
@@ -126,7 +126,7 @@ def parse(raw: bytes, file: str) -> Source:
 
 
 def _syntax_words(error: MarkedYAMLError) -> str:
-    """What is wrong, and what to do where the parser's own words do not say it."""
+    """Return the fault, and what to do where the parser's own words do not say it."""
     problem = str(error.problem or "")
     if "another document" in problem:
         return "a second document begins here; write one in a file"

@@ -1,4 +1,4 @@
-"""Which combinations of cells say what a factor does: weights over cells, whose sum with the cells' logarithms is the logarithm of a ratio.
+"""Contrasts for the effect of a factor: weights of cells, whose sum with the cells' logarithms is the logarithm of a ratio.
 
 Where cells differ in one factor alone, their pairs are averaged: that needs no model. A fraction of a design has no such pairs; there a
 least-squares model of main effects and two-factor interactions says whether an effect can be had clear of them (G. E. P. Box, J. S.
@@ -77,7 +77,7 @@ class CellDesign:
         return self._out_of(self.mains, group, before, after)
 
     def mixed_with(self, group: int, before: Levels, after: Levels) -> list[tuple[int, int]]:
-        """The pairs of groups whose interaction the effect of `alone` cannot be told from."""
+        """Return the pairs of groups whose interaction cannot be separated from the effect of `alone`."""
         import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
         weights = self.alone(group, before, after)
@@ -107,7 +107,7 @@ class CellDesign:
 
     @cached_property
     def model(self) -> NDArray[np.float64]:
-        """The same with the products of every two groups."""
+        """Model with the products of every two groups."""
         import numpy as np  # noqa: PLC0415 - as above
 
         return np.hstack([self.mains, *(self._product(a, b) for a, b in combinations(range(len(self.groups)), 2))])

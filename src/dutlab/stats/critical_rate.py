@@ -1,9 +1,9 @@
 """The rate at which the expected loss ratio equals a target, from trials at many rates: a Bayesian estimate in the manner of PLRsearch.
 
-On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and beside it a share of all frames at any load
-(a floor: bit errors, stalls), which is less than the target. How much trials scatter about that average is found with the rest: frames are
-lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the machine
-and what an overload does besides overflowing are not part of any curve. So the number lost is negative binomial, of variance
+On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and in addition a share of all frames at any load
+(a floor: bit errors, stalls), which is less than the target. The scatter of trials about that average is estimated with the rest: frames
+are lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the
+machine and effects of an overload other than overflow are not part of any curve. So the number lost is negative binomial, of variance
 mean × (1 + burst + error² × mean); error 1 and burst 0 make the geometric distribution. A burst is at most twice the frames of one width in
 the time of the trial: a DUT whose losses scatter by so much has no sharper knee. Where a capacity that changes from trial to trial makes
 the loss that is a curve's average, its bursts have 0.8 (`erf`) or 1 to 2 such widths (`stretch`).
@@ -43,7 +43,7 @@ def capacity_interval(loads: Array, received: Array, target: float, highest: flo
     met its load or more. The product-limit estimate (Kaplan and Meier, J. Am. Stat. Assoc. 53, 1958) makes a distribution of capacities of
     both, and a load loses on average what it exceeds them by. That is exact where a device is slow in some trials and fast in others,
     whatever its states are; where frames are lost one by one below the capacity, the rate is too low, never too high. Trials of one state
-    are not independent, so the spread comes from stretches of trials that follow one another, drawn anew (Künsch, Annals of Statistics 17,
+    are not independent, so the spread comes from redrawn stretches of consecutive trials (block bootstrap: Künsch, Annals of Statistics 17,
     1989).
     """
     count = len(loads)
@@ -127,13 +127,13 @@ class Critical:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a whole soak says."""
+    """Conclusion of a whole soak."""
 
     critical: Critical
     clustered: bool
     """Trials near one another lost alike: the device was not the same all the time."""
     allowed_frames: float
-    """What the target allows all trials together to lose. Fewer than BURST_FRAMES: one rare burst decides the answer."""
+    """Frames that the target allows all trials together to lose. Fewer than BURST_FRAMES: one rare burst decides the answer."""
 
 
 class CriticalRate:
@@ -145,7 +145,7 @@ class CriticalRate:
         self._clouds = {name: Cloud(_BOX, _POINTS) for name in CURVES}
 
     def add(self, trial: LoadTrial) -> Critical:
-        """What is known after one more trial."""
+        """Return the estimate after one more trial."""
         self._trials.append(trial)
         seen = self._seen()
         for name, cloud in self._clouds.items():
@@ -207,12 +207,12 @@ class _Seen:
         return cls(columns[:, :1], columns[:, 1:2], columns[:, 2:], target)
 
     def logs(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
-        """As stats.cloud has them; the last trial is new. Columns of `points` are those of the box."""
+        """Return the logarithms, as in stats.cloud; the last trial is new. Columns of `points` are those of the box."""
         likely = _log_negative_binomial(self.lost, *self._expected(points, curve))
         return likely[:-1].sum(axis=0), likely[-1]
 
     def places(self, points: Array, curve: LossCurve) -> Array:
-        """Of each trial, the share of what the points expect that lost less than it did, and half of what lost as much."""
+        """Return, for each trial, the share of expected outcomes that lost less than it did, plus half of those that lost as much."""
         from scipy.special import betainc  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
         mean, excess = self._expected(points, curve)
@@ -231,7 +231,7 @@ class _Seen:
 
 
 def _clustered(places: Array) -> bool:
-    """Whether trials near one another lie alike among what was to be expected, more than chance makes them."""
+    """Return whether neighbouring trials have similar places among the expected outcomes, more than chance makes them."""
     off, count = places - places.mean(), len(places)
     if count < _FEWEST or not off.any():
         return False
@@ -240,7 +240,7 @@ def _clustered(places: Array) -> bool:
 
 
 def _log_negative_binomial(lost: Array, mean: Array, excess: Array) -> Array:
-    """Of each trial (row), up to what depends on `lost` alone; the variance is mean × (1 + excess)."""
+    """Return the likelihood of each trial (row), up to a term that depends on `lost` alone; the variance is mean × (1 + excess)."""
     from scipy.special import gammaln  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
     of = mean / excess

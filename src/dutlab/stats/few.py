@@ -1,10 +1,10 @@
-"""Few repeats of many cells: what they spread by is read off all cells together.
+"""Few repeats of many cells: their spread is estimated from all cells together.
 
 Three repeats a side never fall below p = 0.1 by ranks, and few repeats of many cells prove nothing once p is adjusted for all of them. Yet
-cells that were measured together tell each other's spread. So the variance of a pair is a mean of its own and of what all cells show, each
-by its degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2), on the logarithm; then a t test.
-That assumes normal values. A box with two states breaks it: a cell whose few repeats all met one state seems to have no spread. So no
-pair's variance is smaller than the upper quartile over the cells.
+cells that were measured together inform one another's spread. So the variance of a pair is the mean of its own and of that of all cells,
+weighted by degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2), on the logarithm. A t
+test follows. It assumes normal values. A box with two states breaks it: a cell whose few repeats all met one state seems to have no
+spread. So no pair's variance is smaller than the upper quartile over the cells.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from dutlab.stats.runs import RunLevels, drawn_together
 FEWEST = 3
 """Repeats a side: of two, both too often meet one state of the box."""
 _LEAST_SD = 0.001
-"""Of the logarithm. Values that are nearer to each other are so by the steps of a clock or a counter."""
+"""Least standard deviation of the logarithm. Values nearer to each other are so by the steps of a clock or a counter."""
 CELLS_FOR_PRIOR = 3
 """Fewer cells tell nothing of each other."""
 
 
 def takes_over(n: int, m: int, tests: int, level: float) -> bool:
-    """Whether n and m repeats are too few for ranks at `level` among so many tests, but enough for this. The values have no say in it."""
+    """Return whether n and m repeats are too few for ranks at `level` among so many tests, but enough for this, whatever the values are."""
     return min(n, m) >= FEWEST and least_p(n, m) * tests > level
 
 
 @dataclass(frozen=True)
 class SharedSpread:
-    """What cells that were measured together spread by, as variances of logarithms."""
+    """Spread of cells that were measured together, as variances of logarithms."""
 
     variance: float
-    """That all cells seem to share."""
+    """Common variance of all cells."""
     freedom: float
-    """How many degrees of freedom it is worth beside a cell's own: many where the cells differ by no more than chance."""
+    """Degrees of freedom that it adds to those of a cell: many where the cells differ by no more than chance."""
     floor: float
     """The upper quartile over the cells."""
 
@@ -53,7 +53,7 @@ class SharedSpread:
 
 
 def shared_spread(cells: Sequence[Sequence[float]]) -> SharedSpread:
-    """Of cells with at least two repeats each, values above zero; at least one cell."""
+    """Estimate it from cells with at least two repeats each, values above zero; at least one cell."""
     found = [max(variance([log(v) for v in cell]), _LEAST_SD**2) for cell in cells]
     floor = quantiles(found, n=4, method="inclusive")[2] if len(found) > 1 else found[0]
     if len(found) < CELLS_FOR_PRIOR:

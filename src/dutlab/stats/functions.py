@@ -1,4 +1,4 @@
-"""What each function takes of a frame: its row in a record, and which functions take more or less in a newer version."""
+"""Cost of each function per frame: its row in a record, and the functions that take more or less in a newer version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FUNCTIONS = "functions"
 WITH, WITHOUT = "router", "rig"
 """Its two profiles: frames with the device, and without it."""
 REST = "(rest)"
-"""What a pass takes beyond its functions: its begin and end, and what interrupts it."""
+"""Cost of a pass outside its functions: its begin and end, and interrupts."""
 LEAST, MOST = 0.5, 8
 """A change of fewer instructions is none; so many functions are named."""
 _REACH = NormalDist().inv_cdf(0.975)
@@ -25,7 +25,7 @@ class FunctionCost:
 
     name: str
     own: float
-    """Of the device: with it less without it."""
+    """Cost in the device: with it less without it."""
     error: float
     """Standard error of `own`."""
     whole: float
@@ -41,7 +41,7 @@ class FunctionCost:
 
 @dataclass(frozen=True)
 class FunctionChange:
-    """How many instructions a frame a function takes more in the newer version."""
+    """Change of a function's instructions per frame in the newer version."""
 
     name: str
     change: float
@@ -55,7 +55,7 @@ class FunctionChange:
 
 
 def of_rows(rows: Iterable[Mapping[str, int | float | str | None]]) -> list[FunctionCost]:
-    """Of a record's table."""
+    """Read a record's table."""
     return [FunctionCost(str(row["function"]), *(float(row[name] or 0) for name in _NUMBERS)) for row in rows]
 
 

@@ -1,9 +1,9 @@
 """The loss curves of PLRsearch (draft-vpolak-bmwg-plrsearch-03): frames lost a second at a load, and the capacity of a critical rate.
 
 At load x as many are lost, on average, as the integral from 0 to x of a curve that rises from 0 to 1 around a capacity m, over a width s;
-`stretch` takes the logistic curve, `erf` that of the normal distribution, which is the very loss of a device whose capacity is m, give or
-take s. Loads, capacities and widths have one unit, whichever. In widths both are I((x - m) / s) - I(-m / s), with an integral I of its own
-for each; logarithms, because far below its capacity a device loses next to nothing.
+`stretch` takes the logistic curve, `erf` that of the normal distribution: the loss of a device whose capacity is normal with mean m and
+standard deviation s. Loads, capacities and widths share one unit, any one. In widths both are I((x - m) / s) - I(-m / s), with a different
+integral I for each. Values are logarithms, because far below its capacity a device loses next to nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _STEP = 0.004
-"""Of the tables, in widths: between two points lies less than 3e-6 of a logarithm."""
+"""Step of the tables, in widths: the error between two points is less than 3e-6 of a logarithm."""
 _TURNS = 12
 """Each brings the capacity closer. They matter only where the width is of the size of the rate, where it is not quite reached."""
 
@@ -38,7 +38,7 @@ class LossCurve:
         return width * np.maximum(self._integral((load - capacity) / width) - self._integral(-capacity / width), 0.0)
 
     def capacity(self, rate: Array, width: Array, share: Array) -> Array:
-        """What makes `rate` lose `share` of itself: the z with I(z) = share × rate / width + I(z - rate / width), by turns."""
+        """Return the capacity at which `rate` loses `share` of itself: z with I(z) = share × rate / width + I(z - rate / width)."""
         widths = rate / width
         wanted = share * widths
         z = self._inverse(wanted)
@@ -55,7 +55,7 @@ class LossCurve:
         return z, logarithms, np.diff(logarithms) / np.diff(z)
 
     def _integral(self, z: Array) -> Array:
-        """As np.interp has it to the last bit, in a fifth of its time: where z lies among equal steps need not be searched for."""
+        """Interpolate as np.interp, to the last bit, in a fifth of its time: with equal steps no search is needed."""
         of, logarithms, slopes = self._table
         inside = np.clip(z, of[0], of[-1])
         at = np.minimum(((inside - of[0]) / _STEP).astype(np.intp), len(slopes) - 1)
@@ -70,13 +70,13 @@ class LossCurve:
 
 
 def log_softplus(z: Array) -> Array:
-    """Of log(1 + exp(z)), the integral of the logistic curve; it is exp(z) far below 0."""
+    """Return log(log(1 + exp(z))), the logarithm of the logistic curve's integral; z far below 0."""
     near = np.maximum(z, -30.0)
     return np.where(z < near, z, np.log(np.logaddexp(0.0, near)))
 
 
 def log_normal_integral(z: Array) -> Array:
-    """Of z Φ(z) + φ(z), the integral of Φ. Below 0 as φ(z) (1 - z' M(z')), z' = -z, with Mills' ratio M; far below that is φ(z) / z²."""
+    """Return log(z Φ(z) + φ(z)), of the integral of Φ. Below 0 as φ(z) (1 - z' M(z')), z' = -z, Mills' ratio M; far below φ(z) / z²."""
     from scipy.special import erfcx, ndtr  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
     below, far = np.clip(-z, 1e-300, 1e3), np.maximum(-z, 1e3)

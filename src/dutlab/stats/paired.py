@@ -1,4 +1,4 @@
-"""What is changed by something that was there in one measurement of each pair and absent in the other.
+"""Effect of something that was present in one measurement of each pair and absent in the other.
 
 Each pair gives one difference; their median has the exact interval of order statistics (summary.py), from six pairs on. Measurements of a
 pair follow one another, so what drifts from pair to pair cancels out.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dutlab.stats.summary import Summary, summarise
 
 FEWEST_PAIRS = 6
-"""Of five values no interval of order statistics holds the median with 95 %."""
+"""Fewest pairs: of five values no interval of order statistics holds the median with 95 %."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How large a difference must be before repeats can prove it: worked out from the rule of the verdict itself, for normal spread."""
+"""Least difference that repeats can prove: computed from the rule of the verdict itself, for normal spread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHIFTS: Mapping[int, tuple[float, ...]] = {
     10: (3.767, 3.417, 3.152, 2.964, 2.793, 2.663, 2.539, 2.43, 2.332, 2.232, 2.147, 2.07, 2.008, 1.944, 1.892, 1.851, 1.814, 1.783,
          1.762, 1.751, 1.742, 1.737, 1.735, 1.73),
 }  # fmt: skip
-"""As _simulated() finds them with as many repeats on either side: repeats → the shift by k = 1, 2, and so on up to that of 5 %. NumPy takes
+"""Shifts that _simulated() finds with as many repeats on either side: repeats → the shift by k = 1, 2, … up to that of 5 %. NumPy takes
 longer to load than a plan takes to be made."""
 
 
@@ -56,7 +56,7 @@ def spread_of(*sides: Sequence[float]) -> float:
 
 
 def provable_by_few(repeats: int, cells: int, *, sd: float, comparisons: int, least: float, level: float = 0.05) -> float | None:
-    """The same by the rule for few repeats (dutlab.stats.few), where all cells spread alike. None for fewer repeats than it takes."""
+    """Return it by the rule for few repeats (dutlab.stats.few), where all cells spread alike. None for fewer repeats than it takes."""
     if repeats < FEWEST_OF_FEW:
         return None
     freedom = (cells if cells >= CELLS_FOR_PRIOR else 2) * (repeats - 1)
@@ -70,7 +70,7 @@ _QUARTILE = {3: 1.386, 4: 1.369, 5: 1.346, 6: 1.325}
 
 
 def _t_quantile(share: float, freedom: int) -> float:
-    """Of Student's t with whole degrees of freedom (M. Abramowitz, I. Stegun, 26.7.3 and 26.7.4); SciPy takes longer to load."""
+    """Return a quantile of Student's t with whole degrees of freedom (M. Abramowitz, I. Stegun, 26.7.3 and 26.7.4); SciPy loads slowly."""
     low, high = 0.0, 1e9
     for _ in range(200):
         middle = (low + high) / 2
@@ -79,7 +79,7 @@ def _t_quantile(share: float, freedom: int) -> float:
 
 
 def _within(t: float, freedom: int) -> float:
-    """How often the absolute value is at most `t`."""
+    """Return the probability that the absolute value is at most `t`."""
     theta = atan(t / sqrt(freedom))
     square, term = cos(theta) ** 2, cos(theta) if freedom % 2 else 1.0
     total = 0.0
@@ -102,7 +102,7 @@ def _deviations(n: int, m: int, level: float) -> float | None:
 
 
 def _simulated(n: int, m: int, k: int) -> float:
-    """The same where all but fewer than k of the pairs must lie one way."""
+    """Return the shift where all but fewer than k of the pairs must lie one way."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
     dice = np.random.default_rng(_SEED)
@@ -117,7 +117,7 @@ def _simulated(n: int, m: int, k: int) -> float:
 
 
 def _deviations_of_many(n: int, m: int, level: float) -> float:
-    """The same of large samples, by the asymptotic spread of what the verdict looks at.
+    """Return the same for large samples, by the asymptotic spread of the verdict's statistic.
 
     The rank test's estimate of a shift has a variance of pi/3 (1/n + 1/m), a difference of medians one of pi/2 (1/n + 1/m), for normal
     values with a standard deviation of 1 (E. L. Lehmann, Nonparametrics, sections 2.4 and 2.5).

@@ -26,7 +26,7 @@ MOST_EXACT_PAIRS = 2000
 
 @dataclass(frozen=True)
 class RankTest:
-    """How the second sample lies to the first."""
+    """Position of the second sample relative to the first."""
 
     u: float
     """Pairs in which the second is larger, ties as a half: 0 to n × m."""
@@ -128,7 +128,7 @@ def _exact_p(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def _normal_p(first: Sequence[float], second: Sequence[float], u: float) -> float:
-    """By the variance of U, corrected for ties (Lehmann, section 1.4), with a correction for continuity."""
+    """Return p by the variance of U, corrected for ties (Lehmann, section 1.4), with a correction for continuity."""
     n, m, both = len(first), len(second), len(first) + len(second)
     ties = sum(count**3 - count for count in Counter([*first, *second]).values())
     variance = n * m / 12 * (both + 1 - ties / (both * (both - 1)))
@@ -151,7 +151,7 @@ def _doubled_ranks(first: Sequence[float], second: Sequence[float]) -> tuple[tup
 
 @lru_cache(maxsize=256)
 def _rank_sums(ranks: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """How many subsets of `size` ranks have each sum; index is the sum.
+    """Return how many subsets of `size` ranks have each sum; index is the sum.
 
     One integer holds the counts of all sums, in fields of so many bytes: shifted by a rank, it is those of these subsets and that rank.
     """

@@ -1,4 +1,4 @@
-"""How many times one sample is another: the ratio of the medians, and an interval that belongs to it.
+"""Ratio of two samples: the ratio of the medians, and an interval that belongs to it.
 
 Each median has its exact interval of order statistics; both are put together by the method of variance estimates recovery (G. Y. Zou,
 A. Donner, Stat. Med. 27, 2008, equation 4) on the logarithm, the distances scaled from the confidence that each interval really has to
@@ -19,7 +19,7 @@ from dutlab.stats.summary import CONFIDENCE, Interval, median
 FEWEST = 4
 """Values a side for an interval."""
 _FARTHEST = 300.0
-"""As a logarithm: an interval that reaches further says nothing, and no float holds it."""
+"""Largest logarithm: an interval that reaches further says nothing, and no float holds it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Ratio:
     ratio: float
     interval: Interval | None
     method: str
-    """What the ratio is of and how the interval was found: `ratio of medians, MOVER`."""
+    """Kind of ratio and method of the interval: `ratio of medians, MOVER`."""
 
     def within(self, margin: float) -> bool:
         """The whole interval lies between 1 / (1 + margin) and 1 + margin: equivalent, for a margin that was given beforehand."""
@@ -49,7 +49,7 @@ def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
 
 
 def reach_of_difference(first: Sequence[float], second: Sequence[float], a: float, b: float) -> tuple[float, float] | None:
-    """How far the 95 % interval of b - a reaches below and above it, `a` and `b` being the medians; None below four values a side."""
+    """Return how far the 95 % interval of b - a reaches below and above, `a` and `b` being the medians; None below four values a side."""
     if min(len(first), len(second)) < FEWEST:
         return None
     (low_a, high_a), (low_b, high_b) = _reach(first, a), _reach(second, b)
@@ -57,14 +57,14 @@ def reach_of_difference(first: Sequence[float], second: Sequence[float], a: floa
 
 
 def _reach(values: Sequence[float], middle: float) -> tuple[float, float]:
-    """How far the median's interval reaches below and above it, as of a normal estimate at 95 %."""
+    """Return how far the median's interval reaches below and above it, scaled to a normal estimate at 95 %."""
     ordered, (k, scale) = sorted(values), order_scale(len(values))
     return (middle - ordered[k - 1]) * scale, (ordered[-k] - middle) * scale
 
 
 @lru_cache(maxsize=256)
 def order_scale(n: int) -> tuple[int, float]:
-    """Which order statistics of n values hold the median with 95 % (of few: the outermost), and the factor to a normal estimate's."""
+    """Return which order statistics of n values hold the median with 95 % (of few: the outermost), and the factor to a normal one's."""
     k, outside = 1, 2 / 2**n
     while k < n // 2 and (more := outside + 2 * comb(n, k) / 2**n) <= 1 - CONFIDENCE:
         k, outside = k + 1, more

@@ -53,7 +53,7 @@ class RepeatRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether to go on, and why."""
+    """Decision whether to go on, and the reason."""
 
     stop: bool
     reached: bool
@@ -62,7 +62,7 @@ class Decision:
 
 
 def decide(values: Sequence[float], rule: RepeatRule) -> Decision:
-    """What the rule says after these repeats."""
+    """Return the decision of the rule after these repeats."""
     n = len(values)
     found = order_interval(values, rule.confidence) if n >= rule.first_look else None
     if found is None:

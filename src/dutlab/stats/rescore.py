@@ -1,4 +1,4 @@
-"""What the same trials say under each definition of a limit: pure functions of (load, duration, loss).
+"""Scores of the same trials under each definition of a limit: pure functions of (load, duration, loss).
 
 A definition is a search goal of RFC 9971 (MLRsearch): how much loss is too much, how long a trial must be to count in full, how many
 seconds a load needs, and which share of them may be bad. A load is then a lower bound, an upper bound, or nothing yet. The relevant upper
@@ -26,7 +26,7 @@ class TrialPoint:
 
     load_pps: float
     duration_s: float
-    """As asked for: a trial that was stopped early has its full length here."""
+    """Asked duration: a trial that was stopped early has its full length here."""
     loss_ratio: float
     exact: bool = True
     """False: at least so much was lost, and what more would have been lost is not known."""
@@ -64,7 +64,7 @@ def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
 
 
 class LoadVerdict(enum.Enum):
-    """What trials at one load make of it."""
+    """Verdict of trials on one load."""
 
     LOWER = "lower bound"
     UPPER = "upper bound"
@@ -73,7 +73,7 @@ class LoadVerdict(enum.Enum):
 
 @dataclass(frozen=True)
 class RescoredBounds:
-    """What trials say under one definition: the bounds, and where one is missing, why."""
+    """Bounds under one definition of trials; where one is missing, the reason."""
 
     definition: Definition
     lower_pps: float | None
@@ -124,7 +124,7 @@ def by_load(trials: Iterable[TrialPoint]) -> dict[float, list[TrialPoint]]:
 
 
 def classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdict:
-    """What the trials of one load make of it, whatever the trials that were stopped early would have come to."""
+    """Judge one load by its trials, whatever the result of trials that were stopped early would have been."""
     if not points:
         return LoadVerdict.UNDECIDED
     found = _classify(points, [p.loss_ratio for p in points], definition)
@@ -199,7 +199,7 @@ class RampSecond:
 
     @property
     def loss_ratio(self) -> float:
-        """Of what was offered to the DUT; more received than sent (counters read at different instants) is not loss."""
+        """Share lost of the frames offered to the DUT; more received than sent (counters read at different instants) is not loss."""
         offered = self.offered_pps + self.refused_pps
         lost = max(self.offered_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
         return (lost + self.refused_pps) / offered if offered > 0 else 0.0
@@ -207,7 +207,7 @@ class RampSecond:
 
 @dataclass(frozen=True)
 class Saturation:
-    """What a ramp found. `saturated` is the first second from which the loss stays above the threshold; None: the last second was clean."""
+    """Result of a ramp. `saturated` is the first second from which the loss stays above the threshold; None: the last second was clean."""
 
     threshold: float
     saturated: RampSecond | None

@@ -27,11 +27,11 @@ _SEED = 20261122
 _TIE = 1e-9
 
 Round = tuple[float, float]
-"""What both runs measured."""
+"""Values of both runs in a round."""
 
 
 def changed(cells: Sequence[Mapping[int, Round]], least: float) -> list[float]:
-    """How likely each cell's change is by chance: p, two-sided, of a change by more than `least`, adjusted for all cells.
+    """Return p of each cell's change, two-sided, for a change by more than `least`, adjusted for all cells.
 
     A cell is what both runs measured, by the number of the round.
     """
@@ -50,7 +50,7 @@ def changed(cells: Sequence[Mapping[int, Round]], least: float) -> list[float]:
 
 
 def _beyond(cell: Mapping[int, Round], least: float) -> tuple[dict[int, float], dict[int, float]]:
-    """How far each round goes beyond the least change that counts, up and down; on the logarithm unless there are zeros."""
+    """Return how far each round goes beyond the least change that counts, up and down; on the logarithm unless there are zeros."""
     if all(min(of) > 0 for of in cell.values()):
         change = {number: log(second) - log(first) for number, (first, second) in cell.items()}
         return {n: d - log1p(least) for n, d in change.items()}, {n: -d - log1p(least) for n, d in change.items()}

@@ -1,7 +1,7 @@
 """Runs as the unit: the levels of two sides over several runs each, in the order of time.
 
 A run enters with the logarithm of its median. The difference of the two means is a linear estimate, so its standard error is known for
-any autocorrelation; runs seldom are independent (heat, neighbours, updates of a whole night), and from a few runs nobody can tell. So p is
+any autocorrelation; runs seldom are independent (heat, neighbours, updates of a whole night), and a few runs cannot show it. So p is
 the larger of two: that of independent runs, and that of runs with an autocorrelation of 0.8, with the degrees of freedom of F. E.
 Satterthwaite (Biometrics Bull. 2, 1946). A single new run against several older ones is a special case.
 
@@ -41,7 +41,7 @@ _AS_FAR = 0.8
 _RESOLUTION = 1e-6
 """Relative; where runs agree better than this, that is taken for their spread."""
 _FARTHEST = 300.0
-"""As a logarithm: no float holds what lies further off."""
+"""Largest logarithm: no float holds what lies further off."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RunLevels:
         return max(student.two_sided(beyond / se, df) if se > 0 else 0.0 for se, df in self.errors)
 
     def reach(self, level: float) -> float:
-        """How far the one-sided interval at `level` reaches from the logarithm of the ratio, to either side."""
+        """Return how far the one-sided interval at `level` reaches from the logarithm of the ratio, to either side."""
         return min(max(student.quantile(1 - level, df) * se for se, df in self.errors), _FARTHEST)
 
     def provable(self, least: float, level: float) -> float:
@@ -114,7 +114,7 @@ def of_one_box(cells: Sequence[RunLevels]) -> list[RunLevels]:
 
 
 def share_as_far(cells: Sequence[tuple[Sequence[float], float]]) -> list[float]:
-    """Of each cell of several runs and of one more: how often one of them lies as far to its side as the one more does; 0 where none does.
+    """Return, for each cell of several runs and one more, how often one of them is as far to its side as the one more; 0 where none is.
 
     A repeat that fails now and then makes medians that no normal spread knows of, seldom in one cell, often somewhere: so the runs of all
     cells are asked, and those that lie four fifths as far count (the empirical p of a Monte Carlo test: B. V. North, D. Curtis, P. C. Sham,
@@ -128,7 +128,7 @@ def share_as_far(cells: Sequence[tuple[Sequence[float], float]]) -> list[float]:
 
 
 def levels_within(strata: Sequence[tuple[float, float]]) -> RunLevels | None:
-    """Of medians of both sides in the same runs. None where they are too few, or values are not above 0."""
+    """Compare medians of both sides in the same runs. None where they are too few, or values are not above 0."""
     if len(strata) < FEWEST_WITHIN or min(min(of) for of in strata) <= 0:
         return None
     change = [log(second / first) for first, second in strata]

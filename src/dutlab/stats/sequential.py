@@ -1,6 +1,6 @@
-"""What may be said of a mean after each value: whoever stops as soon as something can be said is not wrong more often.
+"""Statements on a mean after each value. Stopping as soon as something can be said does not make the answer wrong more often.
 
-Two hypotheses are told apart by the ratio of their likelihoods (A. Wald, Ann. Math. Stat. 16, 1945, 117): under the one it is as large as
+Two hypotheses are separated by the ratio of their likelihoods (A. Wald, Ann. Math. Stat. 16, 1945, 117): under the one it is as large as
 1 / share in favour of the other with a probability of at most `share`, at whatever look. It needs the fewest values.
 
 An interval takes more. The likelihood of t under means that are drawn from a normal distribution, over that under the mean in question,
@@ -21,14 +21,14 @@ FEWEST = 6
 _DRAWN = 0.25
 """Variance of the means that are drawn, by that of a value: changes of half a standard deviation are found soonest."""
 _LEAST_SD = 0.001
-"""Of logarithms; values that are nearer to each other are so by the steps of a clock."""
+"""Least standard deviation of logarithms; values nearer to each other are so by the steps of a clock."""
 _LOST = 3
 """Degrees of freedom: t of v of them has a variance of v / (v - 2), by which the variance of few values is too small."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Where the mean is."""
+    """Range of the mean."""
 
     mean: float
     low: float

@@ -18,7 +18,7 @@ class Piece:
     rate: float
 
     def amount(self, from_s: float, to_s: float) -> float:
-        """How much of it falls between two instants."""
+        """Return how much of it falls between two instants."""
         return max(min(self.to_s, to_s) - max(self.from_s, from_s), 0.0) * self.rate
 
 
@@ -90,7 +90,7 @@ def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, 
 
 
 def stands_still(points: Sequence[tuple[float, float]], *, from_s: float, to_s: float, within: Callable[[float], float]) -> bool:
-    """Whether the means of a span's halves differ by no more than `within` allows at their mean; not of fewer than two points each."""
+    """Return whether the means of a span's halves differ by no more than `within` allows at their mean; each half needs two points."""
     middle = (from_s + to_s) / 2
     first, last = [v for t, v in points if from_s <= t < middle], [v for t, v in points if middle <= t <= to_s]
     if min(len(first), len(last)) < 2:  # noqa: PLR2004 - one reading has no mean
@@ -100,7 +100,7 @@ def stands_still(points: Sequence[tuple[float, float]], *, from_s: float, to_s: 
 
 
 def settled_after(points: Sequence[tuple[float, float]], from_s: float, to_s: float, *, within: float) -> float | None:
-    """How long after `from_s` the last point was that lay more than `within` from the mean of the last tenth of the span.
+    """Return how long after `from_s` the last point was that is more than `within` from the mean of the last tenth of the span.
 
     0 where none did; None where the last quarter still moves by more than half of that, or has too few points to tell.
     """

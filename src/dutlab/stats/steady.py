@@ -17,14 +17,14 @@ MOST_ROUNDS = 25
 
 @dataclass(frozen=True)
 class Steadiness:
-    """What the last rounds of a window say. `first` is the number of its first round, from 1."""
+    """Result of the last rounds of a window. `first` is the number of its first round, from 1."""
 
     first: int
     mean: float
     spread: float
     """Greatest less least."""
     excursion: float
-    """What the line of least squares rises or falls by, from the first round to the last."""
+    """Rise or fall of the line of least squares, from the first round to the last."""
 
     @property
     def is_steady(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def two_sided(size: float, freedom: float) -> float:
-    """How often a value of so many degrees of freedom is as far from 0 as `size`."""
+    """Return the probability of a value with so many degrees of freedom that is as far from 0 as `size`."""
     from scipy.special import stdtr  # noqa: PLC0415 - 0.1 s that only some commands need
 
     return 2 * float(stdtr(freedom, -abs(size)))

@@ -1,4 +1,4 @@
-"""What repeats of a trial say: the median, and how far it can be trusted.
+"""Summary of a trial's repeats: the median, and its interval.
 
 The 95 % interval is exact and assumes no distribution: of n independent values, the median of what they come from lies between the
 k-th smallest and the k-th largest with a probability that follows from the binomial distribution alone (order statistics; H. A. David,
@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the median lies, with `confidence` as it really is (at least what was asked)."""
+    """Interval of the median, with its true `confidence` (at least the asked one)."""
 
     low: float
     high: float
@@ -70,3 +70,12 @@ def _order_rank(n: int, confidence: float) -> tuple[int, float]:
 def summarise(values: Sequence[float]) -> Summary:
     """Median, range and, from six values on, the 95 % interval. Raises ValueError for none."""
     return Summary(len(values), median(values), min(values), max(values), order_interval(values))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which a share of the values lie, interpolated (Hyndman and Fan's type 7). Raises ValueError for none."""
+    if not values:
+        raise ValueError("no values have no percentile")
+    ordered, at = sorted(values), share * (len(values) - 1)
+    low = ordered[int(at)]
+    return low + (ordered[min(int(at) + 1, len(values) - 1)] - low) * (at % 1)

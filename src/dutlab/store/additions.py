@@ -1,7 +1,7 @@
-"""What people add to a run after it was measured: notes, photographs, thermal images, the terms of a loan.
+"""Additions of people to a run after it was measured: notes, photographs, thermal images, the terms of a loan.
 
-A folder beside the measured files, one `NNNN.json` an addition and the file that it brings along. MANIFEST.sha256 leaves it out, because a
-claim names that file's hash; each addition has the hash of its own file instead.
+A folder next to the measured files: one `NNNN.json` for each addition, and its file. MANIFEST.sha256 leaves it out, because a claim names
+the hash of the manifest; each addition has the hash of its file instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Addition(BaseModel):
 
     added: datetime
     by: Annotated[str, Field(max_length=200)] = ""
-    """Who says so; empty where nobody was named."""
+    """Author; empty where no person was named."""
     text: Annotated[str, Field(max_length=LONGEST_NOTE)]
     """The note, or the caption of the file."""
     file: Annotated[str, Field(pattern=r"^[^/\x00]{1,255}$")] | None = None

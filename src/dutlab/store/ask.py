@@ -42,7 +42,7 @@ _NO_SAMPLES = "SELECT '' AS run, 0 AS trial, 0.0 AS t_s, '' AS host, '' AS senso
 _ZONED = "WITH TIME ZONE"
 QUESTION_THREAD = "question"
 _AGAIN_S = 0.1
-"""As long as an interrupt may take before another is sent."""
+"""Longest time that an interrupt may take before another is sent."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ class RunSource(Protocol):
         ...
 
     def discard_damaged(self, packs: Sequence[Path]) -> bool:
-        """Whether any of the packs cannot be read; those are discarded."""
+        """Discard packs that cannot be read; return whether there were any."""
         ...
 
 
 def ask(index: sqlite3.Connection, runs: Path, question: str, note: Callable[[str], None] = lambda _: None) -> QueryAnswer:
-    """The answer to one SELECT about the runs of a folder; as ask_source(). `note` is told what takes long."""
+    """Answer one SELECT about the runs of a folder; as ask_source(). `note` is called with a sentence about what takes long."""
     return ask_source(_FolderRuns(index, runs, note), question)
 
 
@@ -113,11 +113,11 @@ def _asked(index: RunSource, question: str) -> QueryAnswer:
 
 
 def _listing(index: RunSource, question: str) -> QueryAnswer | None:
-    """What SHOW TABLES and DESCRIBE answer; None for a question."""
+    """Answer SHOW TABLES and DESCRIBE; None for a question."""
     if _SHOW.fullmatch(question):
         return QueryAnswer(("table", "columns"), [(name, ", ".join(column for column, _ in _columns(index, name))) for name in TABLES])
-    if found := _DESCRIBE.fullmatch(question):
-        return QueryAnswer(("column", "type"), list(_columns(index, found[1].lower())))
+    if match := _DESCRIBE.fullmatch(question):
+        return QueryAnswer(("column", "type"), list(_columns(index, match[1].lower())))
     return None
 
 
@@ -185,7 +185,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection, question: str) -> QueryAnswe
 
 
 def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], QueryAnswer]) -> QueryAnswer:
-    """What `work` asks of the connection, in a thread: DuckDB may answer a whole question before it looks for a signal.
+    """Run `work` on the connection in a thread: DuckDB may answer a whole question before it looks for a signal.
 
     Raises KeyboardInterrupt once DuckDB has ended its work.
     """

@@ -1,4 +1,4 @@
-"""Attempts at a trial: `trials/0007` is the one that counts; earlier ones are kept beside it, whole, as `trials/0007.disturbed-1`.
+"""Attempts at a trial: `trials/0007` is the one that counts; earlier ones are kept next to it, whole, as `trials/0007.disturbed-1`.
 
 An attempt is written like any trial and judged then; what does not count is renamed, never rewritten. A crash in between leaves a trial
 without a folder, which is done again.

@@ -151,7 +151,7 @@ class Beneath:
                 file.write(part)
 
     def _walked(self, parts: tuple[str, ...], flags: int, mode: int) -> int:
-        """The same as openat2(2), a part at a time."""
+        """Open as openat2(2), a part at a time."""
         above = os.dup(self._descriptor)
         try:
             for part in parts[:-1]:
@@ -163,7 +163,7 @@ class Beneath:
             os.close(above)
 
     def _has_link(self, parts: tuple[str, ...]) -> bool:
-        """Whether a part is a link: O_DIRECTORY | O_NOFOLLOW says ENOTDIR for one, as for a file."""
+        """Return whether a part is a link: O_DIRECTORY | O_NOFOLLOW gives ENOTDIR for one, as for a file."""
         for n in range(1, len(parts) + 1):
             with suppress(OSError):
                 if stat.S_ISLNK(os.stat("/".join(parts[:n]), dir_fd=self._descriptor, follow_symlinks=False).st_mode):
@@ -196,7 +196,7 @@ def _openat2(folder: int, name: str, flags: int, mode: int) -> int:
 
 @cache
 def _has_openat2() -> bool:
-    """Whether the kernel has openat2(2), and no filter refuses it."""
+    """Return whether the kernel has openat2(2), and no filter refuses it."""
     here = os.open("/", _FOLDER)
     try:
         os.close(_openat2(here, ".", _FOLDER, 0))

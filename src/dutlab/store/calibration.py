@@ -1,4 +1,4 @@
-"""Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that a rig is told by.
+"""Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that identifies a rig.
 
 A rig of which a fact has changed (kernel, CPU, driver, engine, …) has another file name, so that an old calibration is never taken for it.
 One that is older than LASTS is not taken either, nor is a point that another version of its generator made, or that other work disturbed
@@ -27,12 +27,12 @@ from dutlab.store.write import as_json
 from dutlab.user_cache import user_cache
 
 LASTS = timedelta(days=7)
-"""What is not among the facts, such as a neighbour on the same hypervisor or a worn cable, may change in this time."""
+"""Time in which things outside the facts may change, such as a neighbour on the same hypervisor or a worn cable."""
 _SAME_RIG = ("lab", "testbed", "rig", "links")
 
 
 class Calibration(BaseModel):
-    """What the rig did, and the facts it did it under."""
+    """Results of the rig, and the facts under which it was measured."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
@@ -44,33 +44,33 @@ class Calibration(BaseModel):
     points: list[RigPoint]
 
     def has(self, links: tuple[str, ...], mix: str, generator: GeneratorModel = ENGINE, *, loads: int = 1) -> bool:
-        """Whether these links were measured together with this mix from this generator, under at least so many loads."""
+        """Return whether these links were measured together with this mix from this generator, under at least so many loads."""
         return len({p.intended_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
 
     def still_of(self, versions: Mapping[str, str]) -> Self:
-        """The same without what another version of a generator made than `versions` has; one that is not in it is taken as it is."""
+        """Return it without results of generator versions other than those in `versions`; a generator that is not in it is kept."""
         now = {p.generator: versions.get(p.generator.kind) for p in self.points}
         return self.model_copy(update={"points": [p for p in self.points if now[p.generator] in {None, p.version}]})
 
     def undisturbed(self) -> Self:
-        """The same without mixes of which other work disturbed a load."""
+        """Return it without mixes of which other work disturbed a load."""
         bad = {(p.links, p.mix, p.generator) for p in self.points if p.disturbed}
         return self.model_copy(update={"points": [p for p in self.points if (p.links, p.mix, p.generator) not in bad]})
 
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
-        """The same with newer points; those they replace are dropped."""
+        """Return it with newer points; those they replace are dropped."""
         new = {(p.links, p.mix, p.generator) for p in points}
         kept = [p for p in self.points if (p.links, p.mix, p.generator) not in new]
         return self.model_copy(update={"points": [*kept, *points], "measured": self.measured if kept else now})
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where calibrations are kept."""
+    """Return the folder of calibrations."""
     return user_cache(environment) / "calibrations"
 
 
 def cache_file(facts: Mapping[str, Any], folder: Path) -> Path:
-    """Where the calibration of a rig with these facts is or would be."""
+    """Return the path of the calibration of a rig with these facts."""
     return folder / f"{hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
 

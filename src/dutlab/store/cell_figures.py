@@ -18,7 +18,7 @@ from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
 
 WAY_WORDS = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}
-"""What is said of a place in words, by which way the data goes that its figures are of."""
+"""Words about a place, by the direction of the data of its figures."""
 CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], Identity]
 
 
@@ -28,17 +28,17 @@ def key_of(cell: Cell) -> CellKey:
 
 
 def counts(record: TrialRecord) -> bool:
-    """Whether a record's figures enter medians. The one place that decides it."""
+    """Return whether a record's figures enter medians. The one place that decides it."""
     return record.status == "measured"
 
 
 def has_bounds(cell: Cell) -> bool:
-    """Whether any figure of its workload can be a bound: not every record needs to be asked."""
+    """Return whether any figure of its workload can be a bound: then not every record needs a look."""
     return bool(plug_of(cell.workload).open_without)
 
 
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
-    """Whether a record has only a lower bound of a figure. Of imported figures nothing tells it."""
+    """Return whether a record has only a lower bound of a figure. For imported figures that is not known."""
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 
@@ -59,7 +59,7 @@ class CellFigure:
 
 @dataclass(frozen=True)
 class CellFigures:
-    """What the records of one cell say."""
+    """Figures of one cell's records."""
 
     cell: Cell
     records: tuple[TrialRecord, ...]
@@ -67,7 +67,7 @@ class CellFigures:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What has figures of its own: all links and directions together first (`a+a.back`), then each (`a`, `a.back`)."""
+        """Names that have figures: all links and directions together first (`a+a.back`), then each (`a`, `a.back`)."""
         return tuple(sums_first(name for r in self.records for name in r.figures))
 
     def figures(self, name: str) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def figure_names(cells: Iterable[CellFigures]) -> tuple[str, ...]:
 
 
 def name_words(name: str, links: Sequence[str], workload: str) -> str:
-    """`link a`, `link a, backward`, `link a of a+b`, `drive d1`: what a name of a record's figures stands for."""
+    """`link a`, `link a, backward`, `link a of a+b`, `drive d1`: the words for a name of a record's figures."""
     label, place, subject = joined(links), plug_of(workload).place, subject_of(name)
     if len(subject.places) > 1:
         return f"{place} {name}" if name == label or len(links) == 1 else f"{place}s {name}"

@@ -1,6 +1,6 @@
 """Histograms of a trial's flows and the commands that were run for it, as JSON in `trials/NNNN/details.json`.
 
-They are most of what a trial leaves and few readers want them. So they are beside the record, which every reader of a run reads.
+They are most of a trial's data, and few readers want them. So they are not in the record, which every reader of a run reads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CommandRecord(_Strict):
 
 
 class FlowHistograms(_Strict):
-    """How often each time came up in a flow; empty where that is not known."""
+    """Frequency of each time in a flow; empty where it is not known."""
 
     link: str
     latency_ns: Histogram = ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dutlab.store.run_folder import RunFolder
 
 _MOST = 2**63 - 1
-"""What SQLite holds (sqlite.org/datatype3.html); some file systems number beyond it."""
+"""Largest integer of SQLite (sqlite.org/datatype3.html); some file systems number beyond it."""
 _MINUTE = len("2026-11-21T0801Z")
 """So much of a name is the time."""
 
@@ -31,7 +31,7 @@ def run_names(runs: Path) -> list[str]:
 
 
 def run_folders(runs: Path) -> dict[str, int]:
-    """The same names, in no order, each with the number of its folder (st_ino), which a directory tells without a look at each run."""
+    """Return the names of run folders, unordered, with their inode numbers (st_ino), which the directory lists without a look at runs."""
     try:
         with os.scandir(runs) as entries:
             return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and _is_folder(e) and is_text(e.name)}
@@ -40,7 +40,7 @@ def run_folders(runs: Path) -> dict[str, int]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """A link in a circle, or one to where nobody may look, is none."""
+    """Return whether it is a folder. A circular link is none, nor is one to a place that this user may not read."""
     try:
         return entry.is_dir()
     except OSError:
@@ -48,7 +48,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def is_text(name: str) -> bool:
-    """Whether a name of a file is UTF-8."""
+    """Return whether a file's name is UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -57,7 +57,7 @@ def is_text(name: str) -> bool:
 
 
 def is_running(run: Path) -> bool:
-    """Whether a process is carrying the run out now: it holds a lock on the journal as long as it lives (dutlab.runner.journal).
+    """Return whether a process is carrying the run out now: it holds a lock on the journal as long as it lives (dutlab.runner.journal).
 
     The question is a shared lock for an instant, which the writer of a journal waits out.
     """

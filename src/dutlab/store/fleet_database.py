@@ -1,7 +1,7 @@
 """The database of a fleet: leases on its testbeds and the index of its runs, in PostgreSQL for many machines or in an SQLite file for one.
 
-Each use has a connection of its own, so a restart of the database needs no code of its own. Whoever comes first makes the tables, and takes
-the steps that are missing; fleet_tables.py has them.
+Each use opens a connection, so a restart of the database needs no special code. The first user makes the tables and takes the missing
+steps; fleet_tables.py has them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NotADatabase(InputError):
 
 
 class FleetDatabase(Protocol):
-    """Where the tables are."""
+    """Database with the tables."""
 
     is_for_one_machine: bool
 

@@ -73,7 +73,7 @@ class FleetIndex:
                 yield batch
 
     def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
-        """As ask.py wants it: no packs, the files of runs whose folder can be seen from here, and how many runs have theirs elsewhere."""
+        """Return it as ask.py wants it: no packs, files of runs whose folder this machine sees, and how many runs have theirs elsewhere."""
         select = "SELECT t.run, t.trial, p.place FROM trials t JOIN places p ON p.run = t.run WHERE t.samples = 1 ORDER BY t.run, t.trial"
         here, away = list[Path](), set[str]()
         for batch in self.batches(select, _BATCH):
@@ -91,7 +91,7 @@ class FleetIndex:
         return False
 
     def places(self, runs: Sequence[str]) -> dict[str, str]:
-        """Where each of some runs lies."""
+        """Return the place of each of some runs."""
         marks = ", ".join("?" * len(runs)) or "''"
         return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - question marks
 
@@ -115,7 +115,7 @@ class FleetIndex:
             self.execute("INSERT INTO places VALUES (?, ?)", (path.name, place))
 
     def identity(self) -> str:
-        """Of the database."""
+        """Identity of the database."""
         return str(self.execute("SELECT id FROM dutlab_store").fetchone()[0])
 
     @contextmanager
@@ -138,7 +138,7 @@ class FleetIndex:
 
 
 def _storable(value: object) -> object:
-    """As both databases keep it: PostgreSQL has no NUL in a text, SQLite no NaN, and neither half a character."""
+    """Return a value that both databases can keep: PostgreSQL has no NUL in a text, SQLite no NaN, and neither half a character."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode(errors="replace").decode()
     return None if value != value else value  # noqa: PLR0124 - NaN

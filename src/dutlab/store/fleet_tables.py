@@ -7,13 +7,13 @@ words in braces are each database's own. A step is taken in one transaction with
 from __future__ import annotations
 
 INDEX_SCHEMA = "dutlab_index"
-"""Where the index of runs is in PostgreSQL, so that its tables may have the names that questions use."""
+"""Schema of the index of runs in PostgreSQL, so that its tables may have the names that questions use."""
 IN_SQLITE = {"text": "text", "integer": "integer", "real": "real", "id": ":id", "schema": "", "in": "", "strict": "", "keyed": ""}
 IN_POSTGRES = {**IN_SQLITE, "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "id": "%(id)s",
                "schema": f"CREATE SCHEMA {INDEX_SCHEMA}", "in": f"{INDEX_SCHEMA}."}  # fmt: skip
 """Texts are ordered by their bytes, as in SQLite: names of runs sort by time."""
 IN_FOLDER = {**IN_SQLITE, "strict": " STRICT", "keyed": " STRICT, WITHOUT ROWID"}
-"""In the index beside runs."""
+"""Table of the index, in addition to `runs`."""
 
 INDEX_TABLES: tuple[str, ...] = (
     (
@@ -37,7 +37,7 @@ INDEX_TABLES: tuple[str, ...] = (
     "CREATE INDEX doubts_by_run ON {in}doubts (run)",
     "CREATE INDEX runs_by_experiment ON {in}runs (experiment, started)",
 )
-"""The first step of the index; a folder's is made anew of all its steps where they have changed."""
+"""The first step of the index; the index of a folder is made again where its steps have changed."""
 
 _LEASE = "testbed text PRIMARY KEY, token bigint NOT NULL, holder text, boot text NOT NULL, ends_s double precision NOT NULL"
 MIGRATIONS: tuple[tuple[str, ...], ...] = (

@@ -1,7 +1,7 @@
-"""An index over a folder of runs: SQLite beside them, made from them alone, and again whenever it is absent, damaged, older or changed.
+"""Index of a folder of runs: an SQLite file next to them, made from them alone, and made again when absent, damaged, older or changed.
 
-A run that has its manifest is read once, and not looked at again while its name has the same folder; until then it is read again whenever
-its folder has changed. What a run's files say now is always asked of the files themselves: the index finds runs, it proves nothing.
+A run with a manifest is read once, and not again while its name has the same folder; before that it is read again whenever its folder has
+changed. Whoever needs what a run's files say now reads the files: the index finds runs, it proves nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", 
 """Each table, and its column that names the run."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
 _OF_FINISHED = (f"{FINISHED} ", f"{FINISHED}!")
-"""What is seen of a finished run is between these."""
+"""Beginnings of a finished run's signature; they enclose all of them in order."""
 _WAIT_S = 10
 """For another process that is writing."""
 _AT_ONCE = 500
@@ -70,7 +70,7 @@ _COLUMNS = tuple(column.name for column in fields(RunLine))
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which runs to list; empty is any."""
+    """Filter of a list of runs; empty is any."""
 
     experiment: str = ""
     testbed: str = ""
@@ -79,7 +79,7 @@ class Wanted:
     since: str = ""
     """ISO 8601, or the beginning of it: `2026-11`."""
     until: str = ""
-    """The same; a day or month that it names is included."""
+    """End; a day or month that it names is included."""
     workload: str = ""
     doubt: str = ""
     """The grade of the worst one; `none`: without any."""
@@ -106,7 +106,7 @@ def opened(
 ) -> Iterator[sqlite3.Connection]:
     """The index of `runs`, up to date; without `look` as it was left, where there is one. In memory where `runs` cannot be written.
 
-    `note` is told, in a sentence, what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
+    `note` gets a sentence about what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
     """
     connection, is_kept = _connect(runs / INDEX, rebuild=rebuild)
     try:
@@ -121,14 +121,14 @@ def opened(
     except sqlite3.DatabaseError as error:
         if not _is_damage(error):
             raise
-        remedy = "ask again: it is made anew from the runs" if _discard(runs / INDEX) else "have its owner remove it"
+        remedy = "ask again: it is made again from the runs" if _discard(runs / INDEX) else "have its owner remove it"
         raise StoreError(f"{runs / INDEX}: is damaged", remedy=remedy) from error
     finally:
         connection.close()
 
 
 class RunIndex(Protocol):
-    """What answers questions about runs: the index of a folder, or that of a fleet (fleet_index.py)."""
+    """Index that answers questions about runs: that of a folder, or that of a fleet (fleet_index.py)."""
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:  # noqa: ANN401 - a cursor of either database
         """The rows, as DB-API 2.0 has them (PEP 249)."""
@@ -143,14 +143,14 @@ def list_runs(connection: RunIndex, wanted: Wanted, *, limit: int = _ALL, skip: 
 
 
 def count_runs(connection: RunIndex, wanted: Wanted) -> int:
-    """How many are `wanted`."""
+    """Return the number of runs that `wanted` admits."""
     where, values = wanted.where()
     (count,) = connection.execute(f"SELECT count(*) FROM runs WHERE {where}", values).fetchone()  # noqa: S608 - as above
     return int(count)
 
 
 def choices(connection: RunIndex) -> dict[str, list[str]]:
-    """What a list of runs can be narrowed by, at most 200 of a kind: experiments, testbeds, modes and workloads that runs have."""
+    """Return values that narrow a list of runs, at most 200 of a kind: experiments, testbeds, modes and workloads that runs have."""
     asked = {
         "experiment": "SELECT DISTINCT experiment FROM runs",
         "testbed": "SELECT DISTINCT testbed FROM runs",
@@ -171,7 +171,7 @@ class IndexedFigure:
     links: str
     """Those that were driven: `a+b`."""
     link: str
-    """What the figure is of: a link, a direction of one (`a.back`), or all together."""
+    """Subject of the figure: a link, a direction of one (`a.back`), or all together."""
     frame_size: str
     figure: str
     value: float
@@ -222,7 +222,7 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
 
 
 def _is_of_others(path: Path) -> bool:
-    """Whether something else is in its place, neither followed nor removed, or nobody may look there."""
+    """Return whether something else is in its place, neither followed nor removed, or this user may not look there."""
     try:
         return path.is_symlink() or (path.exists() and not path.is_file())
     except OSError:
@@ -257,12 +257,12 @@ def _make(connection: sqlite3.Connection, *, rebuild: bool = False) -> None:
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether what is in the file is not an index; its subclasses say that it is locked, cannot be written, or was asked wrongly."""
+    """Return whether the file is not an index; subclasses of the error say that it is locked, cannot be written, or was asked wrongly."""
     return type(error) is sqlite3.DatabaseError
 
 
 def _discard(path: Path) -> bool:
-    """Whether it could be."""
+    """Remove the index; return whether that worked."""
     try:
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -346,7 +346,7 @@ def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
 
 
 def question_columns(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Of a table's columns and their types in either database, those that a question may name, with DuckDB's type."""
+    """Return the columns of a table, from either database, that a question may name, with DuckDB's type."""
     return [(name, _KINDS[kind.lower()]) for name, kind in found if name not in _OF_THE_INDEX]
 
 

@@ -1,4 +1,4 @@
-"""What is to be thought of records once all trials of their cell are known: a trial that other work disturbed has no result.
+"""Judge records once all trials of their cell are known: a trial that other work disturbed has no result.
 
 Every reader of a run goes through RunFolder.records(), which judges, so that medians and verdicts everywhere are of the same trials.
 """
@@ -47,20 +47,20 @@ def doubted(record: TrialRecord, why: str) -> TrialRecord:
 
 
 def lost_link(record: TrialRecord) -> bool:
-    """Whether it does not count since a link of the testbed went down meanwhile, and not for other work."""
+    """Return whether it does not count because a link of the testbed went down, and not because of other work."""
     kinds = {d.kind for d in record.doubts}
     return record.status == DISTURBED and DoubtKind.LINK_WENT_DOWN.name in kinds and DoubtKind.DISTURBED.name not in kinds
 
 
 def void_attempts(records: Iterable[TrialRecord]) -> VoidAttempts:
-    """Which of the attempts that have a figure, or would have one, do not count."""
+    """Return the attempts with a figure, or with a possible one, that do not count."""
     judged_ones = [r for r in records if r.status in ("measured", DISTURBED)]
     by_link = sum(map(lost_link, judged_ones))
     return VoidAttempts(len(judged_ones), sum(r.status == DISTURBED for r in judged_ones) - by_link, by_link)
 
 
 def _kept(record: TrialRecord) -> str:
-    """That figures are of disturbed offers, in words."""
+    """Return words that its figures are of disturbed loads."""
     if record.offers is None or not record.offers.kept:
         return ""
     said = [d.detail for d in record.doubts if d.kind == DoubtKind.DISTURBED.name and d.detail]

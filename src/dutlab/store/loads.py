@@ -1,4 +1,4 @@
-"""What became of the load of a trial, in the words of RFC 2285: intended (section 3.5.1), offered (3.5.2), held back, delivered and lost.
+"""Account of a trial's load, in the words of RFC 2285: intended (section 3.5.1), offered (3.5.2), held back, delivered and lost.
 
 intended      what was asked for; nothing where it was as fast as the generator can
 offered       what left the generator: offered_pps
@@ -18,7 +18,7 @@ BACKPRESSURE, DELIVERED = "backpressure_ratio", "delivered_ratio"
 
 
 def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
-    """The same of one record; None of one that keeps no ledger of these links."""
+    """Return the account of one record; None where it keeps no ledger of these links."""
     directions = apart(link)
     flows = [f for f in record.flows if f.link in directions]
     if len(flows) < len(directions):

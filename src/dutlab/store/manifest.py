@@ -24,9 +24,9 @@ DERIVED = "report"
 ADDITIONS = "additions"
 JOURNAL = "journal.jsonl"
 JOURNAL_SEAL = "journal.seal"
-"""How long the journal is (seal.py)."""
+"""File with the length of the journal (seal.py)."""
 REDACTED = "redacted.json"
-"""Of a copy of a run: which of its files have secrets covered, so that they are not as the manifest says (redaction.py)."""
+"""File in a copy of a run that names files with covered secrets, so that they differ from the manifest (redaction.py)."""
 UNHASHED = (MANIFEST, JOURNAL, JOURNAL_SEAL, REDACTED)
 PAUSE = "pause-asked"
 """While it lies in a run's folder, whoever carries the run out begins no other trial."""
@@ -36,7 +36,7 @@ _LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
 
 @dataclass(frozen=True)
 class ManifestDifference:
-    """How a run folder differs from its manifest, as relative paths."""
+    """Differences of a run folder from its manifest, as relative paths."""
 
     missing: tuple[str, ...]
     changed: tuple[str, ...]
@@ -51,7 +51,7 @@ class ManifestDifference:
 
     @property
     def none_but_redacted(self) -> bool:
-        """The same, but for files in which secrets are covered."""
+        """True if only files with covered secrets differ."""
         return not (self.missing or self.changed or self.extra)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ def files_of(run: Path) -> Iterator[tuple[str, Path]]:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file's name is that of one that was being written (store/write.py): it becomes a name of the run, or nothing."""
+    """Return whether a file's name is of an unfinished file (store/write.py): it becomes a name of the run, or is removed."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 _made: dict[int, duckdb.DuckDBPyConnection] = {}
-"""By process: a forked one must not touch what it inherits, whose threads it does not have."""
+"""Database of each process: a forked one must not use what it inherits, whose threads it does not have."""
 
 
 @contextmanager
 def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection whose temporary tables and variables nobody else sees."""
+    """Return a connection with its own temporary tables and variables."""
     import duckdb  # noqa: PLC0415 - 80 ms that only some commands need
 
     try:
         with _database().cursor() as connection:
             yield connection
     except duckdb.Error:
-        _made.pop(os.getpid(), None)  # some faults end a database: nobody asks this one again
+        _made.pop(os.getpid(), None)  # some faults end a database: do not use this one again
         raise
 
 

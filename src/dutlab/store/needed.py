@@ -1,4 +1,4 @@
-"""Which trials of a plan are needed: all of them, or, under a rule for repeats, those that the rule has not made needless.
+"""Trials of a plan that are needed: all of them, or, under a rule for repeats, those that the rule has not made needless.
 
 What the rule says follows from the plan and the records alone, so a run that goes on, its report and the index all come to the same.
 """
@@ -54,7 +54,7 @@ def needed_cells(plan: Mapping[str, Any], records: Iterable[TrialRecord]) -> dic
 
 
 def count_needed(plan: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
-    """How many needed_cells() has; where every planned repeat is done, no cell is looked into."""
+    """Return the number of needed_cells(); where every planned repeat is done, no cell is looked into."""
     if repeat_rule(plan) is not None:
         return len(needed_cells(plan, records))
     trials = plan.get("trials")
@@ -62,7 +62,7 @@ def count_needed(plan: Mapping[str, Any], records: Sequence[TrialRecord]) -> int
 
 
 class Repeats:
-    """What a rule for repeats makes of records as they come in, each of which it looks at once; they may come in any order.
+    """Rule for repeats applied to records as they come in, each of which it sees once, in any order.
 
     Cells are judged by their main figure. A trial without a result decides nothing.
     """
@@ -91,7 +91,7 @@ class Repeats:
             self._of[trial].remove(trial)
 
     def needless(self, trial: int) -> bool:
-        """Whether `trial` has no record, and its cell's repeats were as close as the rule wants once."""
+        """Return whether `trial` has no record, and its cell's repeats once were as close as the rule wants."""
         return trial not in self._done and self._of[trial].close_from is not None
 
 

@@ -31,7 +31,7 @@ _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 
 
 class ObjectStoreAway(TestbedError):
-    """The store cannot be reached, is full, or lets nobody in."""
+    """The store cannot be reached, is full, or refuses this user."""
 
 
 class NotItsManifest(StoreError):
@@ -143,7 +143,7 @@ def _new_folder(into: Path, name: str) -> Iterator[Path]:
 
 
 def is_address(text: str) -> bool:
-    """Whether a run's place is in a store, and no path."""
+    """Return whether a run's place is in a store, and no path."""
     return "://" in text
 
 

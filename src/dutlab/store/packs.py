@@ -1,7 +1,7 @@
-"""Samples of many trials in few files beside the index: to open a hundred thousand files takes longer than to read what is in them.
+"""Samples of many trials in few files next to the index: opening a hundred thousand files takes longer than reading them.
 
-Packs follow from the trials' own files and may be deleted at any time. A question makes them where LEAST trials or more have none.
-Only small files of finished runs are taken; the others are read where they lie. Table `packed` of the index says which pack has a trial:
+Packs are made from the trials' files and may be deleted at any time. A question makes them where LEAST trials or more have none.
+Only small files of finished runs are packed; the others are read in place. Table `packed` of the index says which pack has a trial:
 a run that leaves the index takes its rows along, and a pack with more trials than rows is discarded whole.
 """
 
@@ -38,7 +38,7 @@ Trial = tuple[str, int]
 
 
 def sample_file(runs: Path, trial: Trial) -> Path:
-    """Where a trial's samples lie."""
+    """Return the path of a trial's samples."""
     return runs / trial[0] / "trials" / f"{trial[1]:04d}" / "samples.parquet"
 
 
@@ -48,7 +48,7 @@ def place_of_file(filename: str) -> str:
 
 
 def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """The packs of the index's trials, after those are made that are worth it now, which `note` is told."""
+    """Make the packs that are worth it now, which `note` is called with, and return all packs of the index's trials."""
     folder = runs / PACKS
     if not index.execute("PRAGMA database_list").fetchone()[2] or folder.is_symlink():
         return []  # an index in memory: here nothing can be written, or it is somebody else's
@@ -65,7 +65,7 @@ def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] 
 
 
 def discard_damaged(index: sqlite3.Connection, packs: Sequence[Path]) -> bool:
-    """Whether any of the packs cannot be read; those are discarded."""
+    """Discard packs that cannot be read; return whether there were any."""
     damaged = damaged_samples(packs, columns=_COLUMNS)
     _forget(index, [path.name for path in damaged])
     for path in damaged:
@@ -108,7 +108,7 @@ def _small(runs: Path, trials: Sequence[Trial]) -> list[Trial]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether no other process makes packs here; as long as the block lasts, none does."""
+    """Yield whether no other process makes packs here; none does as long as the block lasts."""
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

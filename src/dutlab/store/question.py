@@ -1,4 +1,4 @@
-"""Whether a text of SQL is one question: a SELECT that reads tables and changes nothing, by DuckDB's own parser.
+"""Check that a text of SQL is one question: a SELECT that reads tables and changes nothing, by DuckDB's own parser.
 
 A statement that begins with SELECT or WITH may hold others: DuckDB 1.4 and later take INSERT, UPDATE, DELETE, MERGE and COPY … TO as the
 body of a common table expression. So every node of the parsed statement must be of a kind that is known to read only, and a function that
@@ -15,7 +15,7 @@ from dutlab.errors import InputError
 from dutlab.store.memory_database import in_memory
 
 _READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
-"""Of DuckDB's QueryNodeType (query_node.hpp); what writes is DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
+"""Nodes of DuckDB's QueryNodeType that read (query_node.hpp); writing ones are DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "json_each", "json_tree"})
 _QUERY_NODE = "_NODE"
 _ONLY = "only a single SELECT is answered: a question changes no run"
@@ -42,7 +42,7 @@ def insist_on_question(text: str) -> None:
 
 
 def _writing(tree: Any) -> Iterator[str]:  # noqa: ANN401 - JSON as DuckDB wrote it
-    """What in the tree may do more than read, in words. Without recursion: nobody's question may exhaust the stack."""
+    """Yield what in the tree may do more than read, in words. Without recursion: no question may exhaust the stack."""
     rest = [tree]
     while rest:
         node = rest.pop()

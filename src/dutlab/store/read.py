@@ -19,7 +19,7 @@ CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
 
 
 def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
-    """What `path` holds. Raises StoreError naming the file when it is absent or no JSON; NaN, infinity and huge numbers are none."""
+    """Return the JSON in `path`. Raises StoreError with the path where it is absent or no JSON; NaN, infinity and huge numbers are none."""
     try:
         read = outside.read(path, bound)
         return outside.json_of(read)
@@ -51,7 +51,7 @@ _PORTS_OF_A_WIRE = 2
 
 
 def dut_of(resolved: Mapping[str, Any]) -> str:
-    """The host that was measured: the one called `dut`, or the first that a path goes through; `dut` where nothing tells."""
+    """The host that was measured: the one called `dut`, or the first that a path goes through; `dut` where neither is known."""
     hosts = _of(resolved, "hosts")
     through = (path[1] for path in _paths(resolved) if len(path) > _PORTS_OF_A_WIRE)
     return _DUT if _DUT in hosts else next(through, _DUT)

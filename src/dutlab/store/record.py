@@ -36,14 +36,14 @@ class _Strict(BaseModel):
 
 
 class SubjectRecord(_Strict):
-    """What figures are of (dutlab.subject)."""
+    """Subject of figures (dutlab.subject)."""
 
     places: Annotated[tuple[str, ...], Field(min_length=1)]
     """Links, drives or hosts, as the cell calls them; of several it is the sum."""
     way: Way = Way.FORWARD
     """Left out where it is `forward`."""
     part: str = ""
-    """Of the measurement: a goal, a stream, a job, a phase, a state, a step. Left out for the whole."""
+    """Part of the measurement: a goal, a stream, a job, a phase, a state, a step. Left out for the whole."""
 
 
 class SubjectFigures(_Strict):
@@ -64,7 +64,7 @@ def _read_figures(entries: Sequence[SubjectFigures]) -> Figures:
 
 
 def figure_entries(figures: Figures) -> list[dict[str, Any]]:
-    """As a record's file has them."""
+    """Return the entries of a record's file."""
     return [{"subject": _fields(subject), "values": values} for subject, values in Figures(figures).by_subject()]
 
 
@@ -136,18 +136,18 @@ class TrialRecord(_Strict):
     why: str = ""
     """Why there is no result, in words; empty when measured."""
     attempt: int = 1
-    """The attempts before it are kept beside the trial's folder."""
+    """Earlier attempts are kept next to the trial's folder."""
     cell: Cell
     started: AwareDatetime
     ended: AwareDatetime
     figures: RecordFigures
-    """What each figure is of, and by measure its value."""
+    """Subject of each figure, and its value by measure."""
     ceilings: RecordFigures = Field(default_factory=Figures)
-    """The same, of the limits that follow from facts (link speed)."""
+    """Limits that follow from facts (link speed), in the form of figures."""
     flows: list[FlowRecord] = []
     doubts: list[DoubtRecord] = []
     checks: list[dict[str, Any]] = []
-    """What verify of the mode found: what, passed, found."""
+    """Checks of the mode's verification: what, passed, found."""
     counters: dict[str, dict[str, float]] = {}
     """Host → counter → difference over the trial (softirqs, drops); a counter that is as it was is left out."""
     polling: list[int] = []
@@ -156,19 +156,19 @@ class TrialRecord(_Strict):
     """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
     not there."""
     offers: OfferCount | None = None
-    """Of methods that judge each of their offers; None: the trial is judged as a whole, by `interference`."""
+    """Counts of methods that judge each load; None: the trial is judged as a whole, by `interference`."""
     tool_facts: dict[str, str] = {}
     notes: list[str] = []
-    """What the method says beside its figures, in sentences."""
+    """Sentences of the method about its figures."""
     tables: dict[str, list[dict[str, int | float | str | None]]] = {}
-    """What the method found step by step: name → rows whose columns carry their unit in their name."""
+    """Tables of the method: name → rows whose columns have their unit in their name."""
     watched: WatchedMeans = {}
-    """The mean of everything that was watched; samples.parquet beside the record has it over time."""
+    """Mean of everything that was watched; samples.parquet, in the same folder, has it over time."""
     raw: list[str] = []
     """Paths of the untouched outputs, relative to the trial's folder."""
 
     def doubted(self, kind: DoubtKind) -> bool:
-        """Whether it has a doubt of this kind."""
+        """Return whether it has a doubt of this kind."""
         return any(d.kind == kind.name for d in self.doubts)
 
 

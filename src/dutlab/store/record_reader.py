@@ -1,7 +1,7 @@
-"""Reads the records of one run: a part that many of them have in common, byte for byte, is read once and held once.
+"""Read the records of one run: a part that several of them share byte for byte is parsed and held once.
 
-Repeats have the same doubts, checks and versions of tools: most of a record. RunFolder writes a record with each part on a line of its own,
-one space from its beginning, and JSON has no line breaks inside of texts. So a record is taken apart at these lines without being parsed.
+Repeats have the same doubts, checks and versions of tools: most of a record. RunFolder writes each part of a record on one line,
+indented by one space, and JSON has no line breaks inside texts. So a record is split at these lines without being parsed.
 Every part is then parsed, or is checked to be JSON where a reader has no use for it. A file of another form is read whole.
 """
 
@@ -38,7 +38,7 @@ class OtherForm(ValueError):
 
 
 class RecordReader:
-    """Of one run; `without` names parts that its records shall not have."""
+    """Reader of one run; `without` names parts that its records shall not have."""
 
     def __init__(self, without: Collection[str] = ()) -> None:
         self.left_out: Mapping[str, Any] = {name: _DEFAULTS[name] for name in without}
@@ -88,12 +88,12 @@ class RecordReader:
 
 
 def of_repeat(cell: Cell, repeat: int) -> Cell:
-    """The same cell in another repeat."""
+    """Return the cell in another repeat."""
     return _made(Cell, {**vars(cell), "repeat": repeat}, _ALL_OF_CELL)
 
 
 def with_parts(record: TrialRecord, **parts: object) -> TrialRecord:
-    """The same record with other parts, in as little memory."""
+    """Return the record with other parts, in as little memory."""
     return _made(TrialRecord, {**vars(record), **parts}, _ALL)
 
 

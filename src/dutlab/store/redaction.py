@@ -57,9 +57,9 @@ class RedactedFile:
     """One file of a copy that is not as it was measured."""
 
     sha256: str
-    """Of the copy."""
+    """Hash of the copy."""
     taken: Mapping[str, int]
-    """What was taken → how often."""
+    """Kind of secret → how often it was covered."""
 
 
 class Redactor:
@@ -82,7 +82,7 @@ class Redactor:
                 self._known.setdefault(os.fsencode(form), what)
 
     def redacted(self, name: str, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None]:
-        """The same file, or a temporary copy without its secrets, and what was taken."""
+        """Return the file, or a temporary copy without its secrets, and what was covered."""
         if name.endswith(_TABLE) and (found := self._redacted_table(file)) is not None:
             return found
         taken = Counter[str]()
@@ -99,9 +99,9 @@ class Redactor:
         return copy, RedactedFile(known.hexdigest(), dict(taken))
 
     def _redacted_table(self, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None] | None:
-        """The same of Parquet, whose pages are compressed: a table with secrets is written again. None for other files.
+        """Return it for Parquet, whose pages are compressed: a table with secrets is written again. None for other files.
 
-        Raises StoreError for a table that cannot be read to its end: nobody knows what it has.
+        Raises StoreError for a table that cannot be read to its end: its secrets are not known.
         """
         import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
@@ -210,7 +210,7 @@ def _variables(value: Any) -> Iterator[str]:  # noqa: ANN401 -- JSON
 
 
 def _password_in(where: str) -> str:
-    """That of a connection string of libpq."""
+    """Return the password in a connection string of libpq."""
     if m := re.search(r"password\s*=\s*'?([^\s']+)", where):
         return m[1]
     try:

@@ -28,7 +28,7 @@ def file_name(text: str) -> str:
 
 
 def file_names(texts: Iterable[str]) -> list[str]:
-    """The same of many, each name once: `x`, `x-2`."""
+    """Return a file name for each text, each name once: `x`, `x-2`."""
     found, taken = list[str](), set[str]()
     for base in map(file_name, texts):
         free = (name for n in count(1) if (name := base if n == 1 else f"{base}-{n}").lower() not in taken)

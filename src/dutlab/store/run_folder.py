@@ -2,7 +2,7 @@
 
     experiment.yaml testbed.yaml      as given; resolved.json as understood
     plan.json                         trials in order, seed, estimate
-    seal.json                         the run's token, and proof of who made it: undo and resume go by it
+    seal.json                         the run's token, and proof of who made it: undo and resume check it
     hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
     doctor.json                       what distorts results on the testbed; doctor~2.json of a resumed run
     journal.jsonl                     the runner's; journal.seal proves that it is whole
@@ -124,7 +124,7 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a trial of it was begun."""
+        """True if one of its trials has begun."""
         return next(self._trials(), None) is not None
 
     def withdraw(self) -> None:
@@ -134,17 +134,17 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """As in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        """Name, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
         return self.path.name
 
     @property
     def journal(self) -> Path:
-        """Where the runner keeps its journal."""
+        """Path of the runner's journal."""
         return self.path / JOURNAL
 
     @property
     def token(self) -> str:
-        """What this run is known by, wherever its folder lies; empty for one that was made without."""
+        """Token that identifies this run wherever its folder is; empty for one that was made without."""
         return token_of(self.path)
 
     @property
@@ -263,7 +263,7 @@ class RunFolder:
     def readable_records(
         self, faults: list[str], *, without: Collection[str] = (), keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
     ) -> Iterator[TrialRecord]:
-        """The same, but a damaged record is passed over and told in `faults`. Raises NewerRun.
+        """Records of all finished trials, without damaged ones, which are named in `faults`. Raises NewerRun.
 
         Records come without the parts that are named, and of each is held what `keep` makes of it.
         """
@@ -279,7 +279,7 @@ class RunFolder:
 
     @property
     def counts_disturbed(self) -> bool:
-        """Whether the experiment wants disturbed trials to count. Raises StoreError."""
+        """True if the experiment wants disturbed trials to count. Raises StoreError."""
         experiment = self.resolved.get("experiment")
         return isinstance(experiment, dict) and experiment.get("disturbed") == "count"
 
@@ -312,7 +312,7 @@ class RunFolder:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the run has its manifest: nothing is added to it any more."""
+        """True if the run has its manifest: nothing is added to it any more."""
         return (self.path / MANIFEST).exists()
 
     def write_manifest(self) -> Path:
@@ -330,13 +330,13 @@ class RunFolder:
         return path
 
     def remove_leftovers(self) -> None:
-        """Removes the temporary files of writers that were killed. To be called by who has the run's journal: nobody else writes then."""
+        """Removes the temporary files of writers that were killed. Call it with the run's journal held: no other process writes then."""
         for folder, _, names in os.walk(self.path):
             for name in filter(is_temporary, names):
                 Path(folder, name).unlink(missing_ok=True)
 
     def verify_manifest(self) -> ManifestDifference:
-        """What was changed since the run was closed. Raises StoreError when it never was."""
+        """Return what was changed since the run was closed. Raises StoreError when it never was."""
         return compare(self.path)
 
     def _trials(self) -> Iterator[tuple[int, Path]]:
@@ -355,7 +355,7 @@ def _read_record(folder: Path, trial: int, reader: RecordReader | None = None) -
         try:
             found = _record_in(outside.read(path, RECORD), reader or RecordReader())
         except (ValidationError, OSError):
-            found = _record_of(path)  # says what is wrong, and tells a newer version from damage
+            found = _record_of(path)  # says what is wrong, and distinguishes a newer version from damage
     if found.trial != trial:
         raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
     return found
@@ -382,7 +382,7 @@ def details_in(folder: Path) -> TrialDetails:
 def _bounded(
     record: TrialRecord, raw: Mapping[str, bytes], details: TrialDetails | None
 ) -> tuple[TrialRecord, dict[str, bytes], dict[str, bytes]]:
-    """The record as it is written, the raw outputs by name, and what is beside them: nothing that readers would refuse for its size."""
+    """Return the record as written, the raw outputs by name, and the other files: none so large that readers would refuse it."""
     outputs, beside = dict(raw), dict[str, bytes]()
     if details:
         data = details.model_dump_json().encode() + b"\n"

@@ -1,8 +1,8 @@
-"""Reads what an index keeps of many runs: alone while that is quick, then by several processes at once.
+"""Read what an index keeps of many runs: in this process while that is quick, then in several processes at once.
 
-One process waits for the disk most of the time, as its questions come one after the other, and parses on one core. The readers are forked
-from a process of their own, which has read the modules once: who asks may have threads, and a fork would cut them off.
-A reader that is gone is done without: what it was given is read here. When who asked is killed, the pipes end, and the readers with them.
+One process mostly waits for the disk, one file after the other, and parses on one core. The readers are forked from a separate process,
+which has imported the modules once: this process may have threads, which a fork would lose.
+Where a reader has ended, its share is read here. When this process is killed, the pipes end, and with them the readers.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any, BinaryIO, NamedTuple
 from dutlab.store.manifest import MANIFEST
 
 Rows = dict[str, list[tuple[Any, ...]]]
-"""Of each table, in the order of its columns."""
+"""Rows of each table, in the order of its columns."""
 FINISHED = "finished"
-"""What the signature of a run with its manifest begins with."""
+"""Beginning of the signature of a run with its manifest."""
 _ALONE_S = 0.5
-"""As long as one process reads alone: to start the others takes about as long."""
+"""Time in which one process reads alone: starting the others takes about as long."""
 _WORTH_S = 1.0
-"""What is left, at the pace until then, has to take as long for others to be started."""
+"""Least remaining time, at the pace so far, for which others are started."""
 _READERS = 8
 """Also with fewer cores: a disk answers several questions sooner when it has them at once. What they find is taken in by one process,
 which two or three cores keep busy."""
@@ -40,7 +40,7 @@ _AT_ONCE = 8
 
 
 class KnownRun(NamedTuple):
-    """What an index knows of a run: its name, the number of its folder now, and its signature when it was read; empty if it never was."""
+    """Entry of an index about a run: its name, the number of its folder now, and its signature when it was read; empty if it never was."""
 
     name: str
     folder: int
@@ -48,7 +48,7 @@ class KnownRun(NamedTuple):
 
 
 class FoundRun(NamedTuple):
-    """What its files say now."""
+    """Contents of the run's files now."""
 
     name: str
     folder: int
@@ -58,7 +58,7 @@ class FoundRun(NamedTuple):
 
 
 def signature(path: str) -> str:
-    """What changes when a run goes on; a finished run's folder stays as it is but for its report."""
+    """Return a signature that changes while a run is running; a finished run's folder stays the same except for its report."""
     try:
         return f"{FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
     except OSError:
@@ -70,13 +70,13 @@ def signature(path: str) -> str:
 
 
 def damaged_rows(path: Path, seen: str, folder: int, error: Exception) -> Rows:
-    """Of a run that cannot be taken in as it is, whatever the reason: it hinders no other."""
+    """Return the rows of a run that cannot be read, whatever the reason: it hinders no other."""
     fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
     return {"runs": [(path.name, seen, folder, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault)]}
 
 
 def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None]) -> Iterator[FoundRun]:
-    """Looks at each of the known runs, in their order. `note` is told before other processes are started."""
+    """Look at each of the known runs, in their order. `note` is called before other processes are started."""
     began = time.monotonic()
     for n, run in enumerate(known, 1):
         yield _found(runs, run)
@@ -118,10 +118,10 @@ class _Reader:
     def take(self, runs: Path) -> Sequence[FoundRun]:
         some = self.given.popleft()
         try:
-            found: Sequence[FoundRun] = pickle.load(self.found)  # noqa: S301 - of our own process
+            document: Sequence[FoundRun] = pickle.load(self.found)  # noqa: S301 - of our own process
         except (OSError, EOFError, pickle.UnpicklingError):
             return [_found(runs, run) for run in some]
-        return found
+        return document
 
 
 def _found_by_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRun]:
@@ -167,7 +167,7 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
 
 
 def read() -> None:
-    """What the readers do, until their pipes end. The arguments are those of _readers()."""
+    """Work of a reader, until its pipes end. The arguments are those of _readers()."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
     import dutlab.store.run_rows  # noqa: F401, PLC0415 -- once, and not in each
     from dutlab.store.record_reader import prepare  # noqa: PLC0415 -- as above

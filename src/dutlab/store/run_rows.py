@@ -1,4 +1,4 @@
-"""What an index of runs keeps of one run: a row or more in each of its tables (index.py), made from the run's files."""
+"""Rows that an index keeps of one run: one or more in each of its tables (index.py), made from the run's files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRADES = ("severe", "warning", "note")
 
 
 def rows_of(path: Path, seen: str, folder: int) -> Rows:
-    """What each table has of a run. Raises whatever a record of anybody can make it raise."""
+    """Return the rows of a run for each table. Raises whatever a foreign record can make it raise."""
     records, faults, newer = list[TrialRecord](), list[str](), False
     resolved: dict[str, Any] = {}
     plan: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What shows that this machine's user made a run: a key of the user's own, which seals its beginning, its journal and each line of that.
+"""Proof that this machine's user made a run: the user's key seals its beginning, its journal and each line of that.
 
 `dutlab undo` and `dutlab resume` carry out commands that a run folder names, often as root. A folder may have come by mail. So what they
 carry out counts only under a seal (HMAC-SHA-256, RFC 2104) by the key, which never leaves this machine. A run keeps its seal wherever its
@@ -27,15 +27,15 @@ from dutlab.store.manifest import JOURNAL_SEAL
 
 SEAL = "seal.json"
 SEALED = ("resolved.json", "plan.json")
-"""What resume and undo go by, beside the journal."""
+"""Files that resume and undo check, in addition to the journal."""
 MAC = "mac"
 _SEAL_WIDTH = 120
-"""Of JOURNAL_SEAL: it is written over in one piece, and is never shorter than before."""
+"""Width of JOURNAL_SEAL: it is overwritten in one piece, and never gets shorter."""
 _KEY_BYTES = 32
 
 
 def own_key() -> bytes | None:
-    """The user's key, made at its first use; None where no file can be kept: such a run is sealed by nobody."""
+    """The user's key, made at its first use; None where no file can be kept: such a run has no seal."""
     _, key = own_file("journal.key", lambda: secrets.token_bytes(_KEY_BYTES))
     return key if key is not None and len(key) == _KEY_BYTES else None
 
@@ -101,7 +101,7 @@ class LineSeal:
         self._before.update(data)
 
     def holds(self, entry: Mapping[str, Any]) -> bool:
-        """Whether `entry` was sealed by our key after what the journal held so far."""
+        """Return whether `entry` was sealed by our key after the earlier lines of the journal."""
         said = str(entry.get(MAC, ""))
         body = _body({name: value for name, value in entry.items() if name != MAC})
         return self._key is not None and hmac.compare_digest(said.encode(), self._mac(body).encode())
@@ -124,7 +124,7 @@ class LengthSeal:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         self._length = 0
-        with contextlib.suppress(OSError):  # no room: such a run is sealed by nobody
+        with contextlib.suppress(OSError):  # no room: such a run has no seal
             self._file = os.open(folder / JOURNAL_SEAL, flags, 0o666)
             self.wrote(journal)
             os.fsync(self._file)
@@ -146,7 +146,7 @@ class LengthSeal:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether this user, here, made the run and wrote each line of its journal, and whether no line was cut off it."""
+    """Return whether this user, here, made the run and wrote each line of its journal, and no line was cut off."""
     found, key = _read(folder / SEAL), own_key()
     said = str(found.get(MAC, ""))
     try:
@@ -167,7 +167,7 @@ def is_ours(folder: Path) -> bool:
 
 
 def _is_whole(folder: Path, key: bytes, journal: bytes) -> bool:
-    """Whether nothing is missing of a journal that was sealed. One without a line needs no seal."""
+    """Return whether nothing is missing from a sealed journal. One without a line needs no seal."""
     if not journal and not os.path.lexists(folder / JOURNAL_SEAL):
         return True
     found = _read(folder / JOURNAL_SEAL)
@@ -192,10 +192,10 @@ def _whole(sealed: hashlib._Hash) -> bytes:
 def _entry(line: bytes) -> Mapping[str, Any] | None:
     """None for a line that a crash cut, which announces nothing."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "event" in found else None
+    return document if isinstance(document, dict) and "event" in document else None
 
 
 def _beginning(folder: Path, token: str) -> bytes:
@@ -214,10 +214,10 @@ def _mac(key: bytes | None, message: bytes) -> str:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(outside.read(path, PART))
+        document = json.loads(outside.read(path, PART))
     except (OSError, StoreError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def state_folder() -> Path:

@@ -66,7 +66,7 @@ _REMEDIES = {
 
 
 def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> StoreError:
-    """What a failed system call on `path` means to the user."""
+    """Return the user's error for a failed system call on `path`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(path, needed_bytes)
     return StoreError(f"{path}: cannot be written: {error.strerror}", remedy=_REMEDIES.get(error.errno or 0, _OWNER_AND_MODE))
@@ -157,7 +157,7 @@ def locked_folder(path: Path) -> Iterator[None]:
     """Marks a folder that is being made as a living writer's. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # a file system without locks: nobody sweeps there either
+        with suppress(OSError):  # a file system without locks: no process removes leftovers there
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:

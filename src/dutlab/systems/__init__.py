@@ -18,7 +18,7 @@ from dutlab.systems.windows import WINDOWS
 _KNOWN = (LINUX, EXACT, MDRAID, VYOS, VPP, FREEBSD, FREEBSD_PF, PFSENSE, OPENBSD, OPENBSD_PF, MACOS, WINDOWS, BLACK_BOX, MANUAL)
 _BY_NAME = {known.name: known for known in _KNOWN}
 SYSTEMS: Mapping[str, System] = MappingProxyType(_BY_NAME)
-"""What a testbed may write as a host's `family`."""
+"""Values of a host's `family` in a testbed."""
 
 
 def system_of(name: str) -> System:

@@ -114,8 +114,8 @@ def _word(text: str) -> str:
 
 def ticks_per_s(clockrate: str) -> int:
     """Ticks per second of the statistics clock, from kern.clockrate of any BSD."""
-    found = _STATHZ.search(clockrate)
-    return int(found[1]) if found else _USUAL_HZ
+    match = _STATHZ.search(clockrate)
+    return int(match[1]) if match else _USUAL_HZ
 
 
 BSD_COUNTERS = Counting(SCRIPT, parse)

@@ -37,17 +37,17 @@ _SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)base", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class BsdFacts:
-    """What one of them has beside what all of them have."""
+    """Facts of one BSD in addition to those of all."""
 
     kernel: str
     named: Mapping[str, str] = field(default_factory=dict)
-    """Fact → the sysctl that tells it."""
+    """Fact → the sysctl that has it."""
     sysctls: tuple[str, ...] = ()
     """Those that are facts by their own names."""
     mitigations: tuple[str, ...] = ()
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """What is asked of it, and of its interfaces `names`."""
+        """Yield the questions about it, and about its interfaces `names`."""
         yield ("uname", "-r")
         yield from (_sysctl(name) for name in (*_SYSCTLS, *self.sysctls, *self.mitigations, *self._named().values()))
         yield from (_PF, _ARP, *bsd_slot.questions())
@@ -60,7 +60,7 @@ class BsdFacts:
             text, why = answers.said(*_sysctl(name))
             facts.put(path, int(text) if text and text.isdigit() else text, why)
         told = {name: text for name in self.mitigations if (text := answers.said(*_sysctl(name))[0])}
-        facts.put("mitigations", told or None, "no sysctl tells")
+        facts.put("mitigations", told or None, "no sysctl has it")
         for name in (*_SYSCTLS, *self.sysctls):
             facts.put(f"sysctls/{name}", *answers.said(*_sysctl(name)))
         said, why = answers.said(*_PF)
@@ -72,12 +72,12 @@ class BsdFacts:
         bsd_slot.put(facts, answers, names)
 
     def title(self, answers: Answers, release: str) -> str:
-        """What the system is called; `release` is what uname(1) says."""
+        """Return the name of the system; `release` is from uname(1)."""
         del answers
         return release
 
     def ifconfig(self, name: str) -> Question:
-        """What tells of an interface."""
+        """Commands that describe an interface."""
         return ("ifconfig", "-v", name)
 
     def driver(self, name: str) -> str | None:
@@ -85,7 +85,7 @@ class BsdFacts:
         return re.sub(r"[\d.]+$", "", name)
 
     def put_interface(self, facts: FactTree, answers: Answers, name: str) -> None:
-        """What ifconfig(8) says of it."""
+        """Store what ifconfig(8) prints about it."""
         at = f"interfaces/{name}"
         said, why = answers.said(*self.ifconfig(name))
         why = "not in the output of ifconfig" if said else why

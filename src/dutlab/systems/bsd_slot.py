@@ -1,7 +1,7 @@
-"""Where cards of FreeBSD and OpenBSD sit: each link on the way to the processor, as pciconf(8) and pcidump(8) tell.
+"""Slots of cards in FreeBSD and OpenBSD: each link on the way to the processor, as pciconf(8) and pcidump(8) print it.
 
-The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` tells the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
-usr.sbin/pcidump. Which address a card of OpenBSD has is in the kernel's own words only (dmesg(8)), kept in /var/run/dmesg.boot.
+The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` prints the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
+usr.sbin/pcidump. The address of an OpenBSD card is in the kernel's messages only (dmesg(8)), kept in /var/run/dmesg.boot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PciAddress:
 
     at: tuple[int, ...]
     name: str
-    """What the system calls it, `ixl2`; empty where it does not say."""
+    """Name in the system, `ixl2`; empty where there is none."""
     bus_behind: int | None
     """The bus that a bridge leads to."""
     step: PcieStep | None
@@ -33,12 +33,12 @@ class PciAddress:
 
 
 def questions() -> Iterator[Question]:
-    """What is asked; each of the two systems refuses what is the other's."""
+    """Yield the questions; each of the two systems refuses those of the other."""
     yield from (_PCICONF, _PCIDUMP, _DMESG)
 
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-    """Into `interfaces/NAME/pcie`; where neither tells anything, what is there stays."""
+    """Put the links into `interfaces/NAME/pcie`; where neither program prints any, the old value stays."""
     said, _ = answers.said(*_PCICONF)
     devices = pciconf_devices(said or "")
     dumped, _ = answers.said(*_PCIDUMP)
@@ -135,9 +135,9 @@ def _of_pcidump(address: str, body: str) -> PcieStep | None:
     )
 
 
-def _aspm(said: str | None) -> str | None:
+def _aspm(text: str | None) -> str | None:
     """`disabled` → `off`; `L0s/L1` and `L0s, L1 enabled` → `L0s and L1`."""
-    if said is None:
+    if text is None:
         return None
-    states = re.findall(r"L0s|L1", said)
-    return " and ".join(states) if states else "off" if said == "disabled" else said
+    states = re.findall(r"L0s|L1", text)
+    return " and ".join(states) if states else "off" if text == "disabled" else text

@@ -1,7 +1,7 @@
-"""Where cards lose frames, in the words of their drivers (`ethtool -S`): one table by driver. Pure: text in, frames by place out.
+"""Places where cards lose frames, in the words of their drivers (`ethtool -S`): one table by driver. Pure: text in, frames by place out.
 
 Names are those of the drivers' sources in Linux 4.14 to 6.12, each in its `*_ethtool.c` (mlx5: `en_stats.c`; virtio_net and r8169: the
-driver itself). A driver that is not here has what every driver tells the kernel (rtnl_link_stats64), which `linux_proc` reads.
+driver itself). A driver that is not here has the counters of every driver (rtnl_link_stats64), which `linux_proc` reads.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _COUNT = re.compile(r"^\s+(\S.*?)\s*: (\d+)$")
 
 
 def lost_at_cards(text: str) -> dict[str, float]:
-    """What `ethtool -S` printed of each card after a line `card INTERFACE DRIVER`, as INTERFACE_PLACE → frames, over all of its queues."""
+    """Parse `ethtool -S` of each card after a line `card INTERFACE DRIVER` into INTERFACE_PLACE → frames, over all of its queues."""
     found: dict[str, float] = {}
     interface, counters = "", tuple[DriverCounter, ...]()
     for line in text.splitlines():

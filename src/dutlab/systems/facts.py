@@ -11,7 +11,7 @@ drives, smart, and `asroot` before a command that answers others too, but not wh
 
 
 class Answers:
-    """What a host answered, by question."""
+    """Answers of a host, by question."""
 
     def __init__(self, by_question: dict[Question, tuple[str | None, str]], why: str) -> None:
         self._by_question, self._why = by_question, why
@@ -21,7 +21,7 @@ class Answers:
         return self._by_question.get(question, (None, self._why))
 
     def said(self, *question: str) -> tuple[str | None, str]:
-        """The same of a command, for which nothing is not an answer."""
+        """Return the answer of a command, for which nothing is not an answer."""
         text, why = self.of(*question)
         return text or None, why or f"`{question[0]}` said nothing"
 
@@ -34,7 +34,7 @@ class FactTree:
         self._absent: dict[str, str] = {}
 
     def put(self, path: str, value: object, why: str = "") -> None:
-        """`path` is divided by dots, or by slashes where names with dots in them are part of it. A later value stands for an earlier."""
+        """Store a value. `path` is divided by dots, or by slashes where it has names with dots. A later value replaces an earlier one."""
         node = self._tree
         *folders, leaf = path.split("/") if "/" in path else path.split(".")
         for folder in folders:
@@ -51,10 +51,10 @@ class FactTree:
 
 
 class OwnFacts(Protocol):
-    """What a system is asked beside the questions of linux_facts, once it is known to be one: by the names of Linux's facts."""
+    """Questions for a known system in addition to those of linux_facts. The answers have the names of Linux's facts."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """What is asked of it and of its interfaces `names`."""
+        """Yield the questions about it and about its interfaces `names`."""
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-        """Into the same paths as Linux's facts; a later value stands for an earlier."""
+        """Store the answers under the paths of Linux's facts; a later value replaces an earlier one."""

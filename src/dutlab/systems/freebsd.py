@@ -42,7 +42,7 @@ _STATES = 5
 def parse_cores(text: str) -> CpuReading:
     """One turn's output: kern.cp_times, five states a core in ticks of the statistics clock (sysctl(3)).
 
-    FreeBSD has no clock in its shell finer than a second, so time is told by the ticks of the first core.
+    FreeBSD has no clock in its shell finer than a second, so the ticks of the first core are the clock.
     """
     part = sections(text)
     ticks = [int(word) for word in part["times"].split()]
@@ -72,7 +72,7 @@ class _Facts(BsdFacts):
                 facts.put(f"interfaces/{name}/{key}", *answers.said(*_of_driver(name, leaf)))
 
     def _put_queues(self, facts: FactTree, answers: Answers, name: str) -> None:
-        """By what interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
+        """Store the queues, by interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
         said, why = answers.said(*_INTERRUPTS)
         queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", said or ""))
         fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""
@@ -81,7 +81,7 @@ class _Facts(BsdFacts):
         pairs = {
             which: int(text) for which, leaf in _PAIRS.items() if (text := answers.said(*_of_driver(name, leaf))[0]) and text.isdigit()
         }
-        facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not told")
+        facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not stated")
 
     def title(self, answers: Answers, release: str) -> str:
         """A pfSense says its own version."""
@@ -96,6 +96,7 @@ def _of_driver(name: str, leaf: str) -> Question:
 
 FREEBSD_CPU = CpuWatch(_CORES, parse_cores)
 FREEBSD = System(
+    untried=True,
     name="freebsd",
     title="FreeBSD",
     kernel="FreeBSD",

@@ -1,11 +1,25 @@
-"""Linux, and VyOS, which is made of it and has a configuration of its own."""
+"""Linux, and VyOS, a Linux with its own configuration system."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
-from dutlab.systems.modes import ARRAYS, AS_FOUND, BRIDGE, FILTER_OWN, FIREWALL, FLOWTABLE, GUEST_TUNNELS, IPSEC, TUNNELS, TWO_ROUTERS
+from dutlab.systems.modes import (
+    ARRAYS,
+    AS_FOUND,
+    BRIDGE,
+    BRIDGE_FILTER_25,
+    FAST_PATHS,
+    FILTER_OWN,
+    FIREWALL,
+    GUEST_TUNNELS,
+    IPSEC,
+    TUNNELS,
+    TWO_ROUTERS,
+    USER_SPACE,
+    XDP_FORWARD,
+)
 from dutlab.systems.posix import DOAS_OR_SUDO, SH, is_listening, listens
 from dutlab.systems.system import PingWords, System
 
@@ -21,7 +35,7 @@ LINUX = System(
     listens=listens,
     is_listening=is_listening,
     install="Debian: apt install {}",
-    modes=(*FIREWALL, *TUNNELS),
+    modes=(*FIREWALL, *TUNNELS, *USER_SPACE, BRIDGE, BRIDGE_FILTER_25, XDP_FORWARD),
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,
@@ -30,14 +44,14 @@ LINUX = System(
     kernel_tables=True,
     runs_engine=True,
 )
-VYOS = replace(LINUX, name="vyos", title="VyOS", modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
+VYOS = replace(LINUX, name="vyos", title="VyOS", untried=True, modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
 MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=(AS_FOUND, *ARRAYS), kernel_tables=False, runs_engine=False)
-"""What a Linux host with drives is where a testbed has no path through a DUT: its modes are the arrays that its drives can make."""
+"""A Linux host with drives, in a testbed without a path through a DUT: its modes are the arrays that its drives can make."""
 EXACT = replace(
     LINUX,
     name="linux-exact",
     title="Linux on a simulated processor",
-    modes=(*(mode for mode in FIREWALL if mode is not FILTER_OWN), BRIDGE, FLOWTABLE, TWO_ROUTERS, *GUEST_TUNNELS),
+    modes=(*(mode for mode in FIREWALL if mode is not FILTER_OWN), BRIDGE, *FAST_PATHS.values(), TWO_ROUTERS, *GUEST_TUNNELS),
     kernel_tables=False,
     runs_engine=False,
 )

@@ -1,4 +1,4 @@
-"""What Linux says of its cores and its network: what is asked, and the values in the answers. Pure: text in, numbers out.
+"""Cores and network of Linux: the questions, and the values in the answers. Pure: text in, numbers out.
 
 Columns: proc(5) for stat and softirqs, net/core/net-procfs.c (softnet_seq_show) for softnet_stat, RFC 4293 and RFC 1213 names in snmp.
 Names of counters carry their place: `cpu0_softnet_dropped`, `in-a_rx_dropped`, `ip_forwarded_datagrams`. What a host does not have is not
@@ -28,6 +28,8 @@ from dutlab.systems.watched import (
 
 _CPU_LINE = re.compile(r"cpu(\d+)\s+(.+)")
 _PRESSURE = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
+DEVICE_VARIABLE = "DUTLAB_DEVICE"
+"""In the environment of every program that dutlab starts as a DUT: the folder of the device. Its descendants inherit it."""
 _STAT_COLUMNS = 8
 """user nice system idle iowait irq softirq steal; guest time is in user already."""
 
@@ -197,8 +199,8 @@ def conntrack_counters(text: str) -> dict[str, int]:
 
 def cpu_pressure_s(text: str) -> float | None:
     """Seconds since boot in which some thread waited for a CPU, from /proc/pressure/cpu; None where the kernel does not tell (psi.rst)."""
-    found = _PRESSURE.search(text)
-    return int(found[1]) / 1e6 if found else None
+    match = _PRESSURE.search(text)
+    return int(match[1]) / 1e6 if match else None
 
 
 def uptime_s(text: str) -> float:

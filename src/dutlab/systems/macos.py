@@ -22,7 +22,7 @@ class _Facts(BsdFacts):
         yield _SW_VERS
 
     def title(self, answers: Answers, release: str) -> str:
-        """As people know it."""
+        """Return its usual name."""
         version, _ = answers.said(*_SW_VERS)
         return f"macOS {version} ({release})" if version else release
 
@@ -31,6 +31,7 @@ class _Facts(BsdFacts):
 
 
 MACOS = System(
+    untried=True,
     name="macos",
     title="macOS",
     kernel="Darwin",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Between = Literal["networks", "hosts"]
-"""What the tunnel of a link is between: the networks behind both ends, or the two ends themselves."""
+"""Ends of a link's tunnel: the networks behind both ends, or the two ends themselves."""
 ArrayCondition = Literal["", "degraded", "rebuilding", "rebuilt"]
 """Empty: healthy, and never otherwise."""
 MD, LVM, BTRFS, ZFS, OWN = "md", "lvm", "btrfs", "zfs", "own"
@@ -21,7 +21,7 @@ SETS = 2
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What frames must show of a mode."""
+    """Behaviour of a mode that frames must show."""
 
     tracks: bool
     """The DUT keeps a state for each flow."""
@@ -43,10 +43,12 @@ class ModeTunnel:
     """A tunnel from the source of each link to the DUT. It wraps what the source's own kernel sends, and no frames of the engine."""
 
     wrapping: str
-    """What it adds to a packet: a name of physics/ceilings/tunnel.py."""
+    """Name in physics/ceilings/tunnel.py of what it adds to a packet."""
     drops_clear: bool = False
-    """What is not encrypted is dropped; otherwise it goes past the tunnel."""
+    """True if unencrypted packets are dropped; otherwise they go past the tunnel."""
     between: Between = "networks"
+    by_number: bool = False
+    """A link may have several (factor `tunnels`)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ModeArray:
 
     engine: str
     level: str
-    """As the engine calls it."""
+    """Level, in the engine's words."""
     least_drives: int
     """Drives without which there is none (md(4), lvmraid(7), mkfs.btrfs(8), zpoolconcepts(7))."""
     raid: int | None = None
@@ -83,12 +85,14 @@ class DeclaredMode:
 
     name: str
     behaviour: Behaviour = ROUTES
-    """That of a router, where a mode is about something other than frames."""
+    """Behaviour; that of a router, where a mode is about something other than frames."""
     tunnel: ModeTunnel | None = None
     array: ModeArray | None = None
+    forwards: Literal["ip", "ethernet", "either"] = "ip"
+    """Between networks by IP, or below it within one; `either` says nothing of it."""
 
 
-AS_FOUND = DeclaredMode("as-found")
+AS_FOUND = DeclaredMode("as-found", forwards="either")
 ROUTER = DeclaredMode("router")
 FILTER_EMPTY, FILTER_EMPTY_UNTRACKED = DeclaredMode("filter-empty", TRACKS), DeclaredMode("filter-empty")
 FILTER_1, FILTER_25 = DeclaredMode("filter-1"), DeclaredMode("filter-25")
@@ -98,9 +102,22 @@ FILTER_OWN = DeclaredMode("filter-own", TRACKS)
 """Keeps the ruleset that the system loads by itself."""
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
 """`nat-open` translates and filters nothing."""
-BRIDGE, FLOWTABLE, TWO_ROUTERS = DeclaredMode("bridge"), DeclaredMode("flowtable", TRACKS), DeclaredMode("two-routers")
-"""Of a guest that counts its instructions: ports joined below IP, a router that hands flows to the kernel's fast path, and two one
-behind the other, as the ends of its tunnels are."""
+BRIDGE, BRIDGE_FILTER_25 = (DeclaredMode(name, forwards="ethernet") for name in ("bridge", "bridge-filter-25"))
+"""Ports joined below IP; the other with the filters of FILTER_25 between them."""
+XDP_FORWARD = DeclaredMode("xdp-forward")
+"""A router whose frames do not reach its IP stack: a program at its ports looks up the route and sends them on."""
+TWO_ROUTERS = DeclaredMode("two-routers")
+"""Two routers one behind the other, as the ends of tunnels are, of a guest that counts its instructions."""
+FAST_PATHS = {
+    ROUTER: DeclaredMode("flowtable", TRACKS), FILTER_DEFAULT: DeclaredMode("filter-default-flowtable", GUARDS),
+    NAT: DeclaredMode("nat-flowtable", TRANSLATES),
+}  # fmt: skip
+"""Mode → the same that hands flows to the kernel's fast path, of that guest; elsewhere `flowtable` is a factor."""
+OVS_SWITCH, OVS_ROUTER, OVS_FILTER = DeclaredMode("ovs-switch"), DeclaredMode("ovs-router"), DeclaredMode("ovs-filter", GUARDS)
+OVS_ROUTER_POLLING = DeclaredMode("ovs-router-polling")
+TESTPMD_IO, TESTPMD_MAC = DeclaredMode("testpmd-io"), DeclaredMode("testpmd-mac")
+USER_SPACE = (OVS_SWITCH, OVS_ROUTER, OVS_ROUTER_POLLING, OVS_FILTER, TESTPMD_IO, TESTPMD_MAC)
+"""A program of the host forwards in its kernel's place."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )
@@ -112,7 +129,10 @@ _ESP = {
     "-chacha20-poly1305": "esp-chacha20-poly1305",
 }  # fmt: skip
 XFRM, IKEV2 = (
-    tuple(DeclaredMode(f"{keys}{cipher}", tunnel=ModeTunnel(wrapping, drops_clear=True)) for cipher, wrapping in _ESP.items())
+    tuple(
+        DeclaredMode(f"{keys}{cipher}", tunnel=ModeTunnel(wrapping, drops_clear=True, by_number=keys == "ipsec"))
+        for cipher, wrapping in _ESP.items()
+    )
     for keys in ("ipsec", "ikev2")
 )
 """ESP in every cipher that Linux is asked for, with keys that are set and with keys that the ends agree on."""
@@ -122,11 +142,14 @@ IPSEC_REQUIRE = replace(IPSEC[0], name="ipsec-require")
 """The DUT takes nothing else from the source."""
 IKEV2_HOST = DeclaredMode("ikev2-host", tunnel=ModeTunnel("esp-aes-gcm", between="hosts"))
 """Encrypts what passes between the source and the DUT itself, and not what goes on to the sink."""
-GRE, IPIP, VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "vxlan", "wireguard"))
-TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD)
+GRE, IPIP, OPENVPN = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "openvpn"))
+VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind, by_number=True)) for kind in ("vxlan", "wireguard"))
+WIREGUARD_GO = replace(WIREGUARD, name="wireguard-go")
+"""A process in place of the DUT's kernel."""
+TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD, WIREGUARD_GO, OPENVPN)
 """All of Linux."""
 GUEST_TUNNELS = tuple(replace(mode, tunnel=None) for mode in (*XFRM, WIREGUARD))
-"""Of a guest that has both ends of its tunnel, so that none begins on a source."""
+"""Tunnels of a guest that has both ends, so that none begins on a source."""
 
 _LEVELS = (
     ModeArray(MD, "raid0", 2, raid=0, redundant=False), ModeArray(MD, "raid1", 2, raid=1), ModeArray(MD, "raid10", 4, raid=10),

@@ -1,7 +1,7 @@
 """OpenBSD, alone and as router with pf(4). Read in the sources of OpenBSD 7.6 (sbin/ping/ping.c, sbin/ifconfig); never run on a machine.
 
 The kernel has the times of each core (KERN_CPTIME2 of sysctl(2)), but sysctl(8) prints those of all cores together only; systat is the
-program of the base system that tells them apart. `-B` waits for a second reading and prints what came between the two; a turn therefore
+program of the base system that prints each core. `-B` waits for a second reading and prints what came between the two; a turn therefore
 sees the whole of its interval, and not the moments between two turns. Shares come in steps of 0.1 %.
 """
 
@@ -38,7 +38,7 @@ _ROW = re.compile(r"^\s*(\d+)" + r"\s+([\d.]+)%" * 6 + r"\s*$", re.MULTILINE)
 def parse_cores(text: str) -> CpuReading:
     """One turn's output: its cores' shares in thousandths.
 
-    OpenBSD's shell has no clock finer than a second, so time is told by the mean ticks of a core since boot (kern.cp_time). Spinning on a
+    OpenBSD's shell has no clock finer than a second, so the mean ticks of a core since boot (kern.cp_time) are the clock. Spinning on a
     lock of the kernel is counted as `system`, as vmstat(8) does.
     """
     part = sections(text)
@@ -51,7 +51,7 @@ def parse_cores(text: str) -> CpuReading:
 
 
 class _Facts(BsdFacts):
-    """With whether it links its kernel anew at each boot."""
+    """Facts, and whether it links its kernel again at each boot."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
         """Those of any BSD, and its own."""
@@ -70,6 +70,7 @@ class _Facts(BsdFacts):
 
 OPENBSD_CPU = CpuWatch(_CORES, parse_cores, since="turn")
 OPENBSD = System(
+    untried=True,
     name="openbsd",
     title="OpenBSD",
     kernel="OpenBSD",

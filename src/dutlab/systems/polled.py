@@ -1,8 +1,8 @@
-"""How much of their time threads that poll had frames in hand, as their own programs count it: a core that polls is always busy.
+"""Share of time in which polling threads had frames to handle, as their programs count it: a core that polls is always busy.
 
 Open vSwitch (userspace datapath): `ovs-appctl dpif-netdev/pmd-stats-show`, whose words are of pmd_info_show_stats() in lib/dpif-netdev.c.
-DPDK 23.03 and newer: `/eal/lcore/usage` of its telemetry (rte_lcore_usage, lib/eal/common/eal_common_lcore.c), which every program has that
-tells DPDK its cycles, as testpmd does. VPP counts calls and frames in its own words (vpp.py).
+DPDK 23.03 and newer: `/eal/lcore/usage` of its telemetry (rte_lcore_usage, lib/eal/common/eal_common_lcore.c), of every program that
+reports its cycles to DPDK, as testpmd does. VPP counts calls and frames in its own words (vpp.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 
-from dutlab.systems.sample_names import CYCLES, CYCLES_WITH_FRAMES
+from dutlab.systems.sample_names import CYCLES, CYCLES_WITH_FRAMES, DEVICE_FRAMES
+from dutlab.systems.watched import sections
 
 SCRIPT = r"""
 part pmd
@@ -24,8 +25,20 @@ done
 """
 """Parts of a Linux host's script; both are empty where no such program runs."""
 
+OVS_ASKS = r"""
+printf '\036pmd\n'; ask dpif-netdev/pmd-stats-show
+printf '\036perf\n'; ask dpif-netdev/pmd-perf-show
+"""
+"""Asks an Open vSwitch that dutlab has started, by a function of the shell."""
+
 _THREAD = re.compile(r"^pmd thread numa_id \d+ core_id (\d+):")
 _CYCLES = re.compile(r"^\s+(idle|polling|processing) cycles:\s*(\d+)")
+_FRAMES = re.compile(r"^\s+packets received:\s*(\d+)")
+_LOOKS = re.compile(r"^\s+- (idle|busy) iterations:\s*(\d+)")
+_PORT = re.compile(r"NIC statistics for port (\d+)")
+_PORT_FRAMES = re.compile(r"^\s*([RT])X-packets:\s*(\d+)(?:\s+RX-missed:\s*(\d+))?")
+_BUSY = re.compile(r"(?:busy|total) cycles=(\d+) / total \S+ packets=\d+\) at (\d+) MHz")
+_CORES = re.compile(r" - cores=(\d+) - ")
 
 
 def parse_polled(pmd: str, lcores: str) -> dict[str, float]:
@@ -50,9 +63,50 @@ def parse_polled(pmd: str, lcores: str) -> dict[str, float]:
 def _usage(line: str) -> list[tuple[int, float, float]]:
     """Number, cycles and cycles with frames of each core in an answer of the telemetry; nothing of any other line."""
     try:
-        said = json.loads(line)
-        usage = said["/eal/lcore/usage"]
+        document = json.loads(line)
+        usage = document["/eal/lcore/usage"]
         columns = (usage["lcore_ids"], usage["total_cycles"], usage["busy_cycles"])
         return [(int(number), float(total), float(busy)) for number, total, busy in zip(*columns, strict=True)]
     except (ValueError, KeyError, TypeError):
         return []
+
+
+def parse_ovs(text: str) -> dict[str, float]:
+    """What OVS_ASKS printed: frames that all threads took, cycles of those that poll, and how often these found frames and found none.
+
+    Words of dpif_netdev_pmd_info() and pmd_perf_format_overall_stats() in its lib/dpif-netdev.c and lib/dpif-netdev-perf.c.
+    """
+    part = sections(text)
+    found = parse_polled(part.get("pmd", ""), "")
+    frames = [float(m[1]) for line in part.get("pmd", "").splitlines() if (m := _FRAMES.match(line))]
+    if frames:
+        found[DEVICE_FRAMES] = sum(frames)
+    thread = ""
+    for line in part.get("perf", "").splitlines():
+        if m := _THREAD.match(line):
+            thread = f"pmd{m[1]}"
+        elif thread and (m := _LOOKS.match(line)):
+            found[f"{thread}_{m[1]}_polls"] = float(m[2])
+    return found
+
+
+def parse_testpmd(text: str, at_s: float) -> dict[str, float]:
+    """What testpmd printed of its ports and, at an instant of any clock, of its threads' cycles (fwd_stats_display() in its testpmd.c).
+
+    It counts the cycles of looks that found frames, and tells how fast they go: what is left of the time went to looks that found none.
+    """
+    found: dict[str, float] = {}
+    port = ""
+    cores = float(m[1]) if (m := _CORES.search(text)) else 1.0
+    for line in text.splitlines():
+        if m := _PORT.search(line):
+            port = m[1]
+        elif port and (m := _PORT_FRAMES.match(line)):
+            found[f"testpmd_port{port}_{m[1].lower()}x_packets"] = float(m[2])
+            if m[1] == "R":
+                found[DEVICE_FRAMES] = found.get(DEVICE_FRAMES, 0.0) + float(m[2])
+                found[f"testpmd_port{port}_rx_missed"] = float(m[3] or 0)
+        elif m := _BUSY.search(line):
+            found[f"testpmd{CYCLES}"] = cores * float(m[2]) * 1e6 * at_s
+            found[f"testpmd{CYCLES_WITH_FRAMES}"] = float(m[1])
+    return found

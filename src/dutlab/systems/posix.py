@@ -1,12 +1,12 @@
 r"""The words that Linux, the BSDs and macOS have in common: those of POSIX sh.
 
-sshd hands one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string holds nothing that any of them
-reads in a way of its own: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every byte that is not plain as `\0ooo`.
+sshd hands one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string holds nothing that one of them
+reads differently: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every byte that is not plain as `\0ooo`.
 
-sshd starts each command as leader of a session of its own (session.c, do_exec_no_pty: setsid), so the login shell's number is the number
+sshd starts each command as leader of a new session (session.c, do_exec_no_pty: setsid), so the login shell's number is the number
 of its process group. Most login shells become the script's sh; pfSense's, rc.initial, runs it as a child and waits (2.7.2, lines 50 to
 53). So the group is asked for, and taken only where it is this sh's own number or its parent's: a server that starts no session would lose
-itself. The script tells the group before the command runs, tells the status after it, and then kills the group, itself included: children
+itself. The script prints the group before the command runs and the status after it, and then kills the group, itself included: children
 do not outlive the command that left them.
 """
 
@@ -91,9 +91,9 @@ def listens(port: int) -> Argv:
     return ("sh", "-c", _LISTENS.format(port=port))
 
 
-def is_listening(said: str, _: int) -> bool:
+def is_listening(text: str, _: int) -> bool:
     """Grep has looked for the port already."""
-    return bool(said.strip())
+    return bool(text.strip())
 
 
 def _absent(groups: Sequence[tuple[str, ...]]) -> Argv:

@@ -1,4 +1,4 @@
-"""What is at a gate on a host: a shell that tells the host's clock, waits for an instant by it, and then lets a command begin.
+"""Gate on a host: a shell that prints the host's clock, waits for an instant on it, and then starts a command.
 
 It prints an empty line when ready, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
 `go INSTANT LATER` by how far off that is. The command's output follows, and within it, wherever the command has come to after LATER
@@ -76,12 +76,12 @@ _EITHER = 'command -v bash >/dev/null && exec bash -c "$1" bash "$2" "$3"; exec 
 
 
 def gate_argv(command: str) -> tuple[str, ...]:
-    """What is run on the host for `command`, a line or more for `sh`."""
+    """Return the command for the host that carries out `command`, a line or more for `sh`."""
     return ("sh", "-c", _EITHER, "sh", _FINE, _PLAIN, command)
 
 
 def gate_here_argv(command: str) -> tuple[str, ...]:
-    """The same on the controller's own machine: an empty line when ready, BEGAN with no instants once a line has been read.
+    """Return it for the controller's own machine: an empty line when ready, BEGAN with no instants once a line has been read.
 
     One shell, which also carries the command out. It ends when its input ends before.
     """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 ROOTS, SHARED = "/var/run", "/var/tmp"  # noqa: S108 what others can put there is looked at, never followed
-"""Where the lease lies: in root's folder where the login may write there, else in the one that all users share. Both are looked at."""
+"""Folders of the lease: root's where the login may write there, else the one that all users share. Both are looked at."""
 LEAF = "dutlab-lease-"
 """Followed by the number of the host's network namespace: two that share a file system are two machines. Empty without /proc."""
 _BLOCK = 32768
 # A lease is a regular file, no link to one; `dd` reads a block of it, however long it is. What others may have put into the shared folder
-# (a link, a pipe, a folder) is neither opened nor replaced. mktemp(1) makes its file exclusively and under a name nobody can foresee; and
+# (a link, a pipe, a folder) is neither opened nor replaced. mktemp(1) makes its file exclusively and under an unpredictable name; and
 # `ln` would put the file into a folder that came into its place, so what is there is compared afterwards.
 SCRIPT = rf"""
 leaf={LEAF}$(readlink /proc/self/ns/net 2>/dev/null | tr -dc 0-9); roots={ROOTS}/$leaf shared={SHARED}/$leaf

@@ -1,8 +1,9 @@
 """Names of samples and counters that say more than a word: made and read here alone.
 
 cpu3_softirq_percent      the share of a core's time in a state
-core_0_limit_celsius      the limit of the temperature `core_0_celsius`; it is told once, and when it changes
+core_0_limit_celsius      the limit of the temperature `core_0_celsius`; it is given once, and when it changes
 vpp_NAME_calls, _vectors  of a device's input that polls: how often it looked, and how many frames it found
+device_frames             what a program that is the DUT took, by its own count
 NAME_poll_cycles, _poll_cycles_with_frames  of a thread that polls: its cycles, and those in which it had frames
 """
 
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 
 CALLS, VECTORS = "_calls", "_vectors"
 CYCLES, CYCLES_WITH_FRAMES = "_poll_cycles", "_poll_cycles_with_frames"
+DEVICE_FRAMES = "device_frames"
+"""Frames that a program which is the DUT took, by its own count."""
 _LIMIT = "_limit_celsius"
 IDLE, STEAL = "idle", "steal"
 """States of a core: without work, and taken by a hypervisor."""
@@ -20,12 +23,12 @@ _CORE = re.compile(r"cpu(\d+)_([a-z]+)_percent")
 
 
 def frames_and_calls(counters: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Of each input that polls: how many frames it found, and how often it looked."""
+    """Return, for each polling input, how many frames it found, and how often it polled."""
     return [(of, counters.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name, of in counters.items() if name.endswith(VECTORS)]
 
 
 def poll_cycle_shares(counters: Mapping[str, float]) -> list[float]:
-    """Of each thread that polls and counts its cycles: the share of those in which it had frames."""
+    """Return, for each polling thread that counts its cycles, the share of those in which it had frames."""
     cycles = {name.removesuffix(CYCLES): of for name, of in counters.items() if name.endswith(CYCLES) and of > 0}
     return [counters.get(thread + CYCLES_WITH_FRAMES, 0.0) / whole for thread, whole in cycles.items()]
 
@@ -36,7 +39,7 @@ def limit_name(temperature: str) -> str:
 
 
 def is_limit(name: str) -> bool:
-    """Whether a sample is the limit of a temperature."""
+    """Return whether a sample is the limit of a temperature."""
     return name.endswith(_LIMIT)
 
 
@@ -47,5 +50,5 @@ def core_sample(core: int, state: str) -> str:
 
 def core_of(name: str) -> tuple[int, str] | None:
     """The core and the state that a sample is of; None of any other."""
-    found = _CORE.fullmatch(name)
-    return None if found is None else (int(found[1]), found[2])
+    match = _CORE.fullmatch(name)
+    return None if match is None else (int(match[1]), match[2])

@@ -1,4 +1,4 @@
-"""What a system is to dutlab: one record of the words in which hosts of its kind are asked, and of what their answers mean. No I/O."""
+"""A system: one record of the words in which hosts of its kind are asked, and of the meaning of their answers. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Argv = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Shell:
-    """How a command reaches a host through the login shell that sshd starts, and how it is ended there. The words are argvs or one line."""
+    """Way of a command to a host through the login shell that sshd starts, and way to end it there. The words are argvs or one line."""
 
     command_line: Callable[[Sequence[str], bytes], str]
     """The line for sshd that runs an argv with a mark around its output (hosts/ssh_command.py says what comes back)."""
@@ -38,15 +38,15 @@ class Shell:
     text: Callable[[str], Argv]
     """Runs a text that a user wrote, in the language of the system's users."""
     gate: Callable[[str], Argv]
-    """The same, begun at an instant that is named later (posix_gate.py says how)."""
+    """The command behind a gate, started at an instant that is named later (posix_gate.py)."""
     in_directory: Callable[[str, str], str]
-    """The same text, run in a folder; a host that does not have the folder ends with 126 and says so."""
+    """The text, run in a folder; a host without the folder ends with 126 and says so."""
     absent: Callable[[Sequence[Argv]], Argv]
     """Prints the first name of each group of programs of which the host has none."""
     gate_here: Callable[[str], Argv] | None = None
-    """The same where the controller itself is: begun by a word, since its clock is the controller's."""
+    """The command behind a gate on the controller itself: started by a word, since its clock is the controller's."""
     watches_background: bool = True
-    """Whether what a command leaves in the background is seen, and ended with its group."""
+    """True if programs that a command leaves in the background are seen, and ended with its group."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class PingWords:
     v4: Argv
     v6: Argv = ()
     answer: str = ""
-    """A pattern of the line in which the far end answers, `{address}` in place of its address. Empty where the exit status tells."""
+    """A pattern of the line in which the far end answers, `{address}` in place of its address. Empty where the exit status is enough."""
     version: Argv = ()
-    """What makes it tell its version, if anything does."""
+    """Command that prints its version, if there is one."""
 
     def argv(self, version: int, payload: int, address: str) -> list[str]:
         """Raises MeasurementError where this system has no such ping."""
@@ -72,21 +72,21 @@ class PingWords:
         return [*words, str(payload), address]
 
     def answered(self, status: int, text: str, address: str) -> bool:
-        """Whether `address`, the far end, answered."""
+        """Return whether `address`, the far end, answered."""
         if not self.answer:
             return status == 0
         return status == 0 and re.search(self.answer.format(address=re.escape(address)), text) is not None
 
 
 def hint(text: str) -> int:
-    """The MTU that whoever refused a ping named (RFC 1191 section 4), 0 where nobody did."""
-    found = _HINT.search(text)
-    return int(found[1]) if found else 0
+    """Return the MTU that the refusal of a ping names (RFC 1191 section 4), 0 where there is none."""
+    match = _HINT.search(text)
+    return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True)
 class System:
-    """What a testbed calls a host's `family`."""
+    """System of a host, called by its `family` in a testbed."""
 
     name: str
     title: str
@@ -96,9 +96,9 @@ class System:
     """Ends with 0 and prints a line for which `is_listening` holds if something listens on a TCP port."""
     is_listening: Callable[[str, int], bool]
     install: str
-    """How a person installs a program there; `{}` stands for the package."""
+    """Command with which a person installs a program there; `{}` is the package."""
     kernel: str = ""
-    """What `uname -s` prints."""
+    """Output of `uname -s`."""
     modes: tuple[DeclaredMode, ...] = ()
     """Those that dut/NAME.py applies and verifies; without any, each mode is written out in the experiment."""
     ports: Argv = ()
@@ -108,23 +108,25 @@ class System:
     pin: Argv = ()
     """Stands before a list of cores and a command that may run on these only; empty where no command does that."""
     as_root: tuple[Argv, ...] = ()
-    """What may be before a command to run it as root without a password."""
+    """Prefixes that run a command as root without a password."""
     has_way_in: bool = True
-    """Whether a command can reach such a host."""
+    """True if a command can reach such a host."""
     kernel_tables: bool = False
-    """Whether routes, rules and states are those of its Linux kernel, and no other software's to manage."""
+    """True if routes, rules and states are those of its Linux kernel, and not managed by other software."""
     facts: tuple[Sequence[str], Callable[[str, Sequence[str]], dict[str, object]]] | None = None
     """Scripts in the language of `shell.text`, and what they print together as path of a fact → value, for so many interfaces (ValueError
     where it is not an answer). None where a POSIX shell is asked the questions of linux_facts."""
     own_facts: OwnFacts | None = None
-    """What is asked beside those questions, in words of its own."""
+    """Further questions in its own words."""
     counters: Counting | None = None
-    """How its counters are read before and after a trial; None where nobody knows."""
+    """Reader of its counters before and after a trial; None where that is not known."""
     cores: CpuWatch | None = None
-    """How its cores are watched; None where they cannot be."""
+    """Watch of its cores; None where they cannot be watched."""
     runs_engine: bool = False
-    """Whether our engine runs there; elsewhere modes are verified by pings."""
+    """True if our engine runs there; elsewhere modes are verified by pings."""
+    untried: bool = False
+    """True if its words were tried against documented outputs only, and never on a machine."""
 
     def pinned(self, cores: Sequence[int]) -> list[str]:
-        """What is before a command that runs on `cores`; nothing without any. spec refuses cores where nothing pins."""
+        """Return the prefix of a command that runs on `cores`; empty without any. spec refuses cores where nothing pins."""
         return [*self.pin, ",".join(str(core) for core in cores)] if cores else []

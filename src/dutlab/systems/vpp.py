@@ -1,4 +1,4 @@
-"""VPP, a router in user space on a Linux, whose ports are its own. It has counters beside those of its Linux.
+"""VPP, a router in user space on a Linux, with its own ports and counters.
 
 Words: `show interface`, `show errors` and `show runtime` of VPP's CLI. Tried against transcripts of documented outputs only, never on
 a machine.
@@ -30,7 +30,7 @@ _COUNTERS = {
     "rx-miss": "rx_missed", "rx-error": "rx_errors", "tx-error": "tx_errors", "rx-no-buf": "rx_no_buffers", "punt": "punted",
 }  # fmt: skip
 _LACKING = (FILTER_OWN, NAT_OPEN)
-"""VPP loads no lists of its own, and nat44 drops what comes from outside without a session (nat44_ed_out2in.c)."""
+"""VPP loads no lists by itself, and nat44 drops what comes from outside without a session (nat44_ed_out2in.c)."""
 _NAME = re.compile(r"^(\S+)\s+\d+\s+(?:up|down)\b")
 _COUNTER = re.compile(r"\s(" + "|".join(_COUNTERS) + r")\s+(\d+)\s*$")
 _ERROR = re.compile(r"^\s*(\d+)\s+(\S+)\s+(\S.*?)(?:\s+(?:error|info|warn|none)\s*)?$")
@@ -67,6 +67,7 @@ def parse_counters(text: str) -> dict[str, float]:
 VPP = replace(
     LINUX,
     name="vpp",
+    untried=True,
     title="VPP",
     modes=(*(mode for mode in FIREWALL if mode not in _LACKING), *IPSEC),
     ports=(),

@@ -1,4 +1,4 @@
-"""What a system tells of its cores and counters: the values, and how a script's output is cut into parts. Pure: text in, numbers out."""
+"""Readings of a system's cores and counters: the values, and how a script's output is cut into parts. Pure: text in, numbers out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CpuTimes:
 
 @dataclass(frozen=True)
 class Softnet:
-    """What one core's network softirq did since boot; each is a 32-bit counter that wraps."""
+    """Work of one core's network softirq since boot; each is a 32-bit counter that wraps."""
 
     processed: int
     dropped: int
@@ -79,17 +79,17 @@ class CpuReading:
 
 @dataclass(frozen=True)
 class CpuWatch:
-    """How a system is watched: a shell loop over `$1` seconds, each turn of which ends with the mark `end`, and what a turn means."""
+    """Watch of a system: a shell loop over `$1` seconds, each turn of which ends with the mark `end`, and the parser of a turn."""
 
     loop: str
     parse: Callable[[str], CpuReading]
     since: Literal["boot", "turn"] = "boot"
-    """What the times of the cores are counted from: the host's start, or the end of the turn before."""
+    """Origin of the cores' times: the host's start, or the end of the turn before."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """How a system's counters are read: a script in the language of its `shell.text`, and the counters in what it prints."""
+    """Reader of a system's counters: a script in the language of its `shell.text`, and the counters in its output."""
 
     script: str
     parse: Callable[[str], dict[str, float]]

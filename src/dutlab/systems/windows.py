@@ -4,8 +4,8 @@ sshd hands the line to the default shell (cmd.exe /c, or what the registry's Def
 starts Windows PowerShell with a script in Base64 (`-EncodedCommand`, about_PowerShell_exe); cmd takes 8,191 characters at most. The script
 starts the program itself, by .NET's Process with the streams that it has itself, and prints what the marks of hosts/ssh_command.py carry:
 its own number, by which taskkill(1) ends it and all that descends from it, and the program's status. Windows has no signal that asks a
-console program to end, so SIGTERM ends it as SIGKILL does; and a process whose parent has ended belongs to nobody, so what a command leaves
-behind goes on.
+console program to end, so SIGTERM ends it as SIGKILL does; and a process whose parent has ended has no owner, so what a command leaves
+behind keeps running.
 
 Nothing here reads a word of a language: ping's answer is known by the sender's address and TTL (a German Windows says `Antwort von
 172.16.10.2: Bytes=1472 Zeit<1ms TTL=63`), netstat's listener by the foreign address 0.0.0.0:0 (its state is `ABHÖREN` there).
@@ -123,7 +123,7 @@ def _in_directory(folder: str, text: str) -> str:
 
 
 def parse_counters(text: str) -> dict[str, float]:
-    """What COUNTERS prints, by the names of Linux's counters where they mean the same."""
+    """Parse the output of COUNTERS, by the names of Linux's counters where they mean the same."""
     found: dict[str, float] = {}
     try:
         head, *rows = csv_of(text.strip()) or [[]]
@@ -138,11 +138,12 @@ def parse_counters(text: str) -> dict[str, float]:
     return found
 
 
-def _is_listening(said: str, port: int) -> bool:
-    return str(port) in _LISTENER.findall(said)
+def _is_listening(text: str, port: int) -> bool:
+    return str(port) in _LISTENER.findall(text)
 
 
 WINDOWS = System(
+    untried=True,
     spaced_ports=True,
     name="windows",
     title="Windows",

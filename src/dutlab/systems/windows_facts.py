@@ -1,7 +1,7 @@
-"""What a Windows is, by one PowerShell script: classes of CIM, adapters, and the power scheme, by the names of Linux's facts.
+"""Facts of a Windows, by one PowerShell script: classes of CIM, adapters, and the power scheme, by the names of Linux's facts.
 
 Names of properties are those of Microsoft's documentation of Win32_OperatingSystem, Win32_Processor, Win32_ComputerSystem, Win32_BIOS and
-MSFT_NetAdapter; nothing that is read is translated, and the power scheme goes by its GUID. Never run on a machine.
+MSFT_NetAdapter; nothing that is read is translated, and the power scheme is known by its GUID. Never run on a machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MEGA = 10**6
 
 
 def parse(text: str, names: Sequence[str]) -> dict[str, object]:
-    """Path of a fact → its value, None where not told; adapters are those of `names`. Raises ValueError where it is not an answer."""
+    """Return path of a fact → value, None where it is missing; adapters are those of `names`. Raises ValueError for an invalid answer."""
     parts = [json.loads(line) for line in text.splitlines() if line.strip()]
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError("no object of JSON")
@@ -53,13 +53,13 @@ def parse(text: str, names: Sequence[str]) -> dict[str, object]:
     return {**dict(_machine(said)), **dict(_adapters(said, names))}
 
 
-def _machine(said: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    os, machine, bios = (_first(said.get(key)) for key in ("os", "machine", "bios"))
-    sockets = _rows(said.get("cpu"))
+def _machine(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    os, machine, bios = (_first(document.get(key)) for key in ("os", "machine", "bios"))
+    sockets = _rows(document.get("cpu"))
     cpu = _first(sockets)
     cores, threads = (sum(int(row.get(key) or 0) for row in sockets) for key in ("NumberOfCores", "NumberOfLogicalProcessors"))
     memory = os.get("TotalVisibleMemorySize")
-    guid = _GUID.search(str(said.get("scheme", "")).lower())
+    guid = _GUID.search(str(document.get("scheme", "")).lower())
     yield "kernel.name", "Windows"
     yield "kernel.release", os.get("Version")
     yield "os", os.get("Caption")
@@ -74,19 +74,19 @@ def _machine(said: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     yield "machine.vendor", machine.get("Manufacturer")
     yield "machine.product", machine.get("Model")
     yield "machine.bios", bios.get("SMBIOSBIOSVersion")
-    yield "today", said.get("today")
-    yield "dimms", [_dimm(row) for row in _rows(said.get("memory"))] or None
-    profiles = [str(row.get("Name")) for row in _rows(said.get("firewall")) if row.get("Enabled") in (1, "True")]  # true is 1 too
-    yield "firewall.profiles_on", profiles if said.get("firewall") is not None else None
+    yield "today", document.get("today")
+    yield "dimms", [_dimm(row) for row in _rows(document.get("memory"))] or None
+    profiles = [str(row.get("Name")) for row in _rows(document.get("firewall")) if row.get("Enabled") in (1, "True")]  # true is 1 too
+    yield "firewall.profiles_on", profiles if document.get("firewall") is not None else None
 
 
-def _adapters(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, object]]:
-    by_name = {str(row.get("Name")): row for row in _rows(said.get("adapters"))}
+def _adapters(document: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, object]]:
+    by_name = {str(row.get("Name")): row for row in _rows(document.get("adapters"))}
     for name in names:
         of, at = by_name.get(name, {}), f"interfaces/{name}"
-        properties = {str(row.get("RegistryKeyword")): _value(row) for row in _rows(said.get("properties")) if row.get("Name") == name}
-        queues = next((row for row in _rows(said.get("rss")) if row.get("Name") == name), {})
-        driver = next((row for row in _rows(said.get("drivers")) if row.get("Name") == name), {})
+        properties = {str(row.get("RegistryKeyword")): _value(row) for row in _rows(document.get("properties")) if row.get("Name") == name}
+        queues = next((row for row in _rows(document.get("rss")) if row.get("Name") == name), {})
+        driver = next((row for row in _rows(document.get("drivers")) if row.get("Name") == name), {})
         moderation, pause = properties.get("*InterruptModeration"), properties.get("*FlowControl")
         speed, mac = of.get("Speed"), of.get("MacAddress")
         yield f"{at}/description", of.get("InterfaceDescription")
@@ -104,7 +104,7 @@ def _adapters(said: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[s
 
 
 def _value(row: Mapping[str, Any]) -> str:
-    """Of a property: a list of one text."""
+    """Return the value of a property: a list of one text."""
     value = row.get("RegistryValue")
     return str(value[0] if isinstance(value, list) and value else value)
 
@@ -115,7 +115,7 @@ def _pause(value: str) -> dict[str, bool]:
 
 
 def _dimm(row: Mapping[str, Any]) -> dict[str, object]:
-    """By the names of what dmidecode tells."""
+    """Facts by the names of dmidecode."""
     return {"place": row.get("DeviceLocator"), "mts": row.get("Speed"), "mts_now": row.get("ConfiguredClockSpeed")}
 
 

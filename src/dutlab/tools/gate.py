@@ -1,11 +1,11 @@
 """Commands on several hosts that begin at one agreed instant.
 
-Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that tell that host's clock when
-asked, and that are told in time when to open. They wait by themselves, so what the network or the controller is busy with at that instant
-delays nobody. A host that has no clock finer than a second is released by a word instead, sent half a round trip before. Where all hosts
-are on this machine, one shell each stands ready and is released by a word too: nothing has to be compared, and nothing else is started.
+Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that print that host's clock when
+asked, and that get the instant in time. They wait by themselves, so a busy network or controller at that instant delays no command. A
+host that has no clock finer than a second is released by a word instead, sent half a round trip before. Where all hosts are on this
+machine, one shell each is ready and is released by a word too: nothing has to be compared, and nothing else is started.
 
-Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which nobody can set.
+Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which cannot be set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEAD_NS = 1_000_000
 COARSE_NS = 100_000_000
 """A clock that is known no better than this is not waited by."""
 DRIFT = 500e-6
-"""By which a clock may gain on another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
+"""Drift of a clock against another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Start:
     earliest_ns: int
     latest_ns: int
     jumped_ns: int = 0
-    """By how much its clock was set since it was last looked at; 0 when drift explains all of it."""
+    """Step of its clock since the last look; 0 when drift explains all of it."""
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """What a host's wall clock showed, against our CLOCK_MONOTONIC at `at_ns`."""
+    """Reading of a host's wall clock, against our CLOCK_MONOTONIC at `at_ns`."""
 
     offset: Offset
     at_ns: int
@@ -60,11 +60,11 @@ class ClockReading:
 
     @property
     def is_fine(self) -> bool:
-        """Whether an instant can be waited for by it."""
+        """True if it is fine enough to wait for an instant."""
         return self.offset.error_ns < COARSE_NS
 
     def jump_to(self, later: ClockReading) -> int:
-        """How far the clock was set between the two, in nanoseconds: 0 when their bounds and drift explain the difference."""
+        """Return how far the clock was set between the two, in nanoseconds: 0 when their bounds and drift explain the difference."""
         allowed = self.offset.error_ns + later.offset.error_ns + DRIFT * abs(later.at_ns - self.at_ns)
         moved = later.offset.ns - self.offset.ns
         return moved if abs(moved) > allowed else 0
@@ -81,7 +81,7 @@ class Gate:
     said: bytes = b""
     """The command's output up to when it was heard that it has begun."""
     here: bool = False
-    """On this machine, without a clock of its own."""
+    """On this machine, without a separate clock."""
 
     @classmethod
     async def stand(
@@ -127,7 +127,7 @@ class Gate:
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
-        """What its own clock showed before and after it began, if it could tell. Raises HostError."""
+        """Return what its own clock showed before and after it began, if it could. Raises HostError."""
         while True:
             line = await _line(self.process)
             told = BEGAN.search(line)
@@ -158,20 +158,20 @@ class Gate:
 
 
 def can_be_here(hosts: Iterable[Host]) -> bool:
-    """Whether all of them are on this machine, with its clock."""
+    """Return whether all of them are on this machine, with its clock."""
     return all(isinstance(h, OnThisMachine) and h.on_this_machine and h.system.shell.gate_here for h in hosts)
 
 
 def lead_ns(gates: Sequence[Gate]) -> int:
-    """How long before the instant all gates are told of it, so that the last hears of it in time; one alone begins at once."""
-    if len(gates) < 2 or all(gate.here for gate in gates):  # noqa: PLR2004 -- there is nobody to begin together with, or to tell before
+    """Return how long before the instant all gates get it, so that the last has it in time; one alone begins at once."""
+    if len(gates) < 2 or all(gate.here for gate in gates):  # noqa: PLR2004 -- there is no other command, or no gate on another machine
         return 0
     trips = [gate.clock.round_trip_ns for gate in gates]
     return LEAD_NS + 3 * sum(trips) // AT_ONCE + 3 * max(trips, default=0)
 
 
 def _our_clock() -> ClockReading:
-    """As that of a host, bounds included: this process may be kept from running between two looks."""
+    """Return it as that of a host, bounds included: this process may be kept from running between two looks."""
     asked = time.monotonic_ns()
     shown = time.time_ns()
     return _reading(asked, shown, time.monotonic_ns())

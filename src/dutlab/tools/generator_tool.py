@@ -1,4 +1,4 @@
-"""What every generator is to the runner, and the place that it works in."""
+"""Interface of every generator to the runner, and the place where it works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _THERE = 'test -e "/sys/class/net/$1" || ifconfig "$1" >/dev/null 2>&1'
 
 @dataclass(frozen=True)
 class GeneratorSite:
-    """Where a generator is to work. `cpus` is host → cores for the programs that send and receive, where the testbed gives any."""
+    """Site of a generator. `cpus` is host → cores for the programs that send and receive, where the testbed gives any."""
 
     hosts: Mapping[str, Host]
     testbed: Testbed

@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 _CLOSER = {"{": "}", "[": "]"}
 _OPENS = re.compile(r'\{\s*["}]')
 _NEXT = re.compile(r'^\{\s*["}]', re.MULTILINE)
-"""Where an object begins behind one that cannot be read."""
+"""Begin of an object after one that cannot be read."""
 
 
 class Unreadable(enum.Enum):
@@ -54,7 +54,7 @@ class JsonPiece:
     """A stretch of a text: an object, an object that cannot be read, or what is between objects."""
 
     line: int
-    """Where it begins, from 1."""
+    """Line of its beginning, from 1."""
     document: Mapping[str, Any] | None = None
     repairs: Sequence[str] = ()
     fault: str = ""
@@ -71,7 +71,7 @@ def read_object(output: bytes, *, again: str = "") -> tuple[dict[str, Any], list
 
 
 def read_cut_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The same, but of an object that breaks off, or has garbage inside, all that is whole before that line. Raises UnreadableError."""
+    """Read an object that breaks off, or has garbage inside, up to that line. Raises UnreadableError."""
     return _read(output, cut="kept")
 
 
@@ -191,7 +191,7 @@ def _whole_number(digits: str) -> int | float:
 
 
 def _whole_part(text: str) -> tuple[dict[str, Any], int]:
-    """Of an object that breaks off: all up to its last whole value, closed; and the line, from 1, where it breaks off."""
+    """Return a broken-off object up to its last whole value, closed; and the line, from 1, where it breaks off."""
     at, open_, whole = 0, list[str](), 0
     while token := _TOKEN.match(text, at):
         if closed := token["close"]:

@@ -1,4 +1,4 @@
-"""What goes on in a tool that reports at its end only: for whoever looks on, and in no record."""
+"""Progress of a tool that reports only at its end: for observers, and in no record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RECEIVED = 'while read -r bytes 2>/dev/null <"/sys/class/net/$1/statistics/rx_b
 
 
 async def run_heard(host: Host, argv: Sequence[str], hear: Callable[[str], None], *, timeout_s: float) -> Done:
-    """A command to its end, whatever its status; `hear` is told each line of its standard output, also those that renew one.
+    """A command to its end, whatever its status; `hear` gets each line of its standard output, also those that overwrite one.
 
     Raises CommandTimedOut, HostError.
     """

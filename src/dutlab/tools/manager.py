@@ -1,6 +1,6 @@
 """A management station on the source's side: an SNMP query to the DUT's own address, and what came of it (RFC 2544 section 11.2).
 
-The query goes out by the source's own stack beside the test frames, from one python3 that stays up, so that a query costs one datagram.
+The query goes out through the source's network stack during the test, from one python3 that stays up, so that a query costs one datagram.
 """
 
 from __future__ import annotations

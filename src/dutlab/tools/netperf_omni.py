@@ -35,7 +35,7 @@ _MOST_COLUMNS = 300
 
 
 def omni_of(text: str) -> list[dict[str, str]]:
-    """Of each test in a text the columns that are read, by their names; none where the text has no omni output."""
+    """Return the columns of each test in a text, by their names; none where the text has no omni output."""
     lines = text.split("\n")
     return list(_of_keys(lines)) or list(_of_csv(lines)) or list(_of_columns(lines))
 

@@ -1,11 +1,11 @@
-"""What netperf prints: streams and requests for people, with or without CPU (`-c -C`), and omni output (netperf_omni.py).
+"""Output of netperf: streams and requests for people, with or without CPU (`-c -C`), and omni output (netperf_omni.py).
 
 The forms are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c prints the same, behind `MIGRATED`). A test of UDP has two lines,
 of what was sent and of what came. Throughput is in 10^6 bits a second unless `-f` asked for another unit, which the headline names: bits in
 powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). What was not measured is -1. `-D` prints a rate now and then.
 
-With `-P 0` a result is its numbers alone. Behind a headline they are of the same test again; without one their form tells a stream, UDP and
-requests apart, and the command, where the text has it, the rest.
+With `-P 0` a result is its numbers alone. Behind a headline they are of the same test again; without one their form shows whether
+it was a stream, UDP or requests, and the command, where the text has it, shows the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INTERIM = re.compile(r"^Interim result: +(\d+(?:\.\d+)?) +(\S+) over (\d+(?:\.\
 _CONFIDENCE = re.compile(r"^!!! Confidence intervals: Throughput *: *(\d+(?:\.\d+)?)%", re.MULTILINE)
 _SCALES = {"10^3": 1e3, "10^6": 1e6, "10^9": 1e9, "": 8.0, "K": 1024 * 8.0, "M": 1024**2 * 8.0, "G": 1024**3 * 8.0}
 _STREAM, _SENT, _CAME, _PAIRS = 5, 6, 4, 6
-"""How many numbers the line of a stream has, that of what UDP sent, that of what came of it, and that of requests."""
+"""Numbers in the line of a stream, in the line of what UDP sent, of what arrived of it, and of requests."""
 _WORDS = {"REQUEST/RESPONSE": "RR", "Connect/Request/Response": "CRR", "Connect/Close": "CC", "UNIDIRECTIONAL SEND": "STREAM"}
 _DIRECTIONS = {"Send": "STREAM", "Receive": "MAERTS", "Recv": "MAERTS", "Send|Recv": "RR", "Send|Receive": "RR"}
 _INT, _TIME, _FLOAT = r"-?\d{1,18}", r"\d{1,9}\.\d\d", r"-?\d{1,18}\.\d{1,3}"
@@ -44,7 +44,7 @@ _BARE = re.compile(
 """The numbers of a result alone, with or without CPU (nettest_bsd.c: tput_fmt_1, cpu_fmt_1)."""
 _COMMAND = re.compile(r"\bnetperf\b(?=[^\n]* -)([^\n]*)")
 _FORMATS = {"k": "10^3bits/s", "m": "10^6bits/s", "g": "10^9bits/s", "B": "Bytes/s", "K": "KBytes/s", "M": "MBytes/s", "G": "GBytes/s"}
-"""Of `-f`."""
+"""Units of `-f`."""
 _LATENCIES = {"MIN": "min", "MEAN": "mean", "P50": "p50", "P90": "p90", "P99": "p99", "MAX": "max"}
 
 
@@ -53,7 +53,7 @@ class NetperfTest:
     """A test: its figures by our names, and what was asked for. One that was cut has no figures."""
 
     name: str
-    """As `-t` has it: TCP_STREAM, UDP_STREAM, TCP_RR."""
+    """Name of the test, as of `-t`: TCP_STREAM, UDP_STREAM, TCP_RR."""
     figures: Mapping[str, float]
     asked: Mapping[str, str | int]
     host: str = ""

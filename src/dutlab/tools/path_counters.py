@@ -1,10 +1,10 @@
-"""Where on a link frames got lost, told by the counters of the four ports on its path.
+"""Places on a link where frames got lost, by the counters of the four ports on its path.
 
     asked → generator → sender's card → DUT in → DUT stack → DUT out → sink's card → sink → received
 
 Each place is charged with what the counter before it saw and the counter after it did not, so the places add up to what was sent and not
 received. A place is left out when a counter is not there, or does not count what the engine sends by it (frames that XDP sends or drops
-are no packets to some drivers): then nobody knows, and nothing is guessed.
+are no packets to some drivers): then the place is not known, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TOLERATED = 16
 
 
 def strangers_among(came: int, *, sent: int) -> int:
-    """How many of `came` frames are taken for others': what exceeds the sent, if it is a handful. More than that is nobody's to explain."""
+    """Return how many of `came` frames are taken for others': what exceeds the sent, if it is a handful. More has no explanation."""
     return came - sent if 0 < came - sent <= TOLERATED else 0
 
 
 @dataclass(frozen=True)
 class PortCount:
-    """What one port has counted since it was made, in frames."""
+    """Counts of one port since it was made, in frames."""
 
     sent: int
     send_dropped: int
@@ -42,7 +42,7 @@ class PortCount:
 
 
 PathCount = tuple[PortCount | None, ...]
-"""Of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or its counters cannot be read."""
+"""Counts of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or it cannot be read."""
 
 
 async def read_path(hosts: Mapping[str, Host], link: Link, *, without: Collection[Port] = ()) -> PathCount:
@@ -64,7 +64,7 @@ async def _read(hosts: Mapping[str, Host], port: Port | None) -> PortCount | Non
 
 
 def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: int, reverse: bool = False) -> dict[str, int]:
-    """Place → frames lost there, of the places that can be told; empty when no counter of the path helps."""
+    """Place → frames lost there, of the places that are known; empty when no counter of the path helps."""
     counts = [None if b is None or a is None else a.since(b) for b, a in zip(before, after, strict=True)]
     source, dut_in, dut_out, sink = reversed(counts) if reverse else counts
     stations = (  # what was still alive after each place

@@ -24,7 +24,7 @@ from dutlab.tools.generator_tool import GeneratorSite
 
 TOOL = "ping"
 LEAST_MTU = {4: 68, 6: 1280}
-"""What every hop must carry (RFC 791 section 3.2, RFC 8200 section 5)."""
+"""Size that every hop must carry (RFC 791 section 3.2, RFC 8200 section 5)."""
 LARGEST_MTU = 9216
 HEADERS = {4: 28, 6: 48}
 TRIES = 2
@@ -44,7 +44,7 @@ class _Hop:
 
 @dataclass(frozen=True)
 class _Refused:
-    """A packet that did not pass. `hint` is the MTU that whoever refused it named, 0 where nobody did."""
+    """A packet that did not pass. `hint` is the MTU that the refusal named, 0 where it named none."""
 
     hint: int
 
@@ -89,7 +89,7 @@ class Ping:
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
 
     async def passes(self, link: Link, *, reverse: bool = False) -> bool:
-        """Whether an echo request goes from one end of a path to the other and its answer comes back."""
+        """Return whether an echo request goes from one end of a path to the other and its answer comes back."""
         (*_, there), (*_, back) = _directions(link)
         hop = back if reverse else there
         return await self._answers(hop, LEAST_MTU[hop.address.version]) is None
@@ -142,7 +142,7 @@ class Ping:
         """The largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.
 
         Whoever refuses a packet says what it would take (RFC 1191 section 4): that is tried next, and believed only if it passes. Where
-        nobody says it, the MTU that the testbed gives the link is tried first.
+        no refusal names it, the MTU that the testbed gives the link is tried first.
         """
         passes, fails = LEAST_MTU[hop.address.version], most
         if (refused := await self._answers(hop, most)) is None:
@@ -208,7 +208,7 @@ class ProbesByEnds:
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:
     """There and back: the port at the end of each cable, the nearest first. On a segment one from each host to each other."""
-    ports = list(zip(link.ports, link.addresses, strict=True))
+    ports = link.addressed
     if link.segment:
         pairs = permutations(ports, 2)
         return [(_Hop(link.name, near.host, str(far), address.ip),) for (near, _), (far, address) in pairs]
@@ -219,7 +219,7 @@ def _directions(link: Link) -> list[tuple[_Hop, ...]]:
 
 
 def _narrow(link: str, rows: list[Row]) -> str:
-    """Which hop is the narrow one, in words; nothing where all carry the same."""
+    """Return the narrow hop, in words; empty where all carry the same."""
     own = [row for row in rows if row["link"] == link]
     widest, least = max(own, key=_mtu), min(own, key=_mtu)
     if _mtu(widest) == _mtu(least):

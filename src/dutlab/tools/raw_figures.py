@@ -25,12 +25,12 @@ Recomputed = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class KeptTrial:
-    """What a run folder kept of a trial."""
+    """Files of a trial in a run folder."""
 
     cell: Cell
     raw: Mapping[str, bytes]
     facts: Mapping[str, str]
-    """What the tool said of itself."""
+    """Facts about the tool."""
     resolved: Mapping[str, Any]
     """The run's resolved.json."""
 
@@ -67,9 +67,19 @@ def rates(kept: KeptTrial) -> Recomputed:
     return {link: {figure: rate} for link, rate in (found | whole).items()}
 
 
+def not_read(kept: KeptTrial) -> Recomputed:
+    """Of workloads whose figures follow from several programs' outputs at once. Raises CannotRecompute."""
+    raise CannotRecompute(f"raw files of {kept.cell.workload} are not read here")
+
+
 def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool) -> float:
-    document, repairs = read_object(raw[f"iperf3-{link}-client.json"])
-    return json_output.result_of(document, repairs, back=back and json_output.has_back(document)).received_bps
+    """Of all clients on the link (tools/iperf3/tcp.py names their files)."""
+    clients = [raw[f"iperf3-{link}-client.json"]]
+    while (more := raw.get(f"iperf3-{link}.{len(clients) + 1}-client.json")) is not None:
+        clients.append(more)
+    read = [read_object(client) for client in clients]
+    results = [json_output.result_of(*of, back=back and json_output.has_back(of[0])) for of in read]
+    return json_output.of_clients(results).received_bps
 
 
 def stream_rates(kept: KeptTrial) -> Recomputed:

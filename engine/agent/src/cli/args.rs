@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use dutlab_port::network::Network;
 use dutlab_protocol::plan::{self, ReplayTiming, Sizes};
 use dutlab_protocol::request::Backend;
+use dutlab_tcp::tls::Version;
 use dutlab_units::Nanos;
 use dutlab_wire::Mac;
 use std::net::IpAddr;
@@ -204,9 +205,9 @@ pub struct TcpClient {
     /// Length of a request with its head; as short as can be where that is longer
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub request_bytes: usize,
-    /// Length of a response's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(..=dutlab_tcp::message::LONGEST_BODY))]
-    pub response_bytes: u64,
+    /// Length of a response's body; 1024:60,102400:40 for several, by weight
+    #[arg(long, value_name = "BYTES", default_value = "1024", value_parser = quantity::objects)]
+    pub response_bytes: quantity::Objects,
     /// Keep all open until the last has been answered, then ask over each once more
     #[arg(long)]
     pub hold: bool,
@@ -216,6 +217,18 @@ pub struct TcpClient {
     /// End connections with RST instead of FIN
     #[arg(long)]
     pub reset: bool,
+    /// Whom requests and TLS name as the server [default: its address]
+    #[arg(long, value_name = "NAME")]
+    pub server_name: Option<String>,
+    /// Speak HTTP/2; without TLS a server must know that (RFC 9113 section 3.3)
+    #[arg(long)]
+    pub http2: bool,
+    /// Speak TLS: 1.2, 1.3, or any of them
+    #[arg(long, value_name = "VERSION", value_parser = quantity::tls)]
+    pub tls: Option<Version>,
+    /// Resume the sessions of earlier connections
+    #[arg(long, requires = "tls")]
+    pub resume: bool,
 }
 
 #[derive(Args)]
@@ -229,6 +242,12 @@ pub struct TcpServer {
     /// How many connections may be open at once
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub connections: u64,
+    /// Speak TLS with a certificate made for it: 1.2, 1.3, or any of them
+    #[arg(long, value_name = "VERSION", value_parser = quantity::tls)]
+    pub tls: Option<Version>,
+    /// Let clients resume sessions
+    #[arg(long, requires = "tls")]
+    pub resume: bool,
 }
 
 /// What is sent.

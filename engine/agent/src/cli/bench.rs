@@ -85,6 +85,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
         source: [172, 16, 0, 2].into(),
         destination: [172, 16, 10, 2].into(),
         answers: false,
+        learned: false,
         transport: Transport::Udp,
         extension_headers: Vec::new(),
         vary: Vec::new(),

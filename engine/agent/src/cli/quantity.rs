@@ -1,6 +1,9 @@
 //! Quantities as people write them on the command line, and as they are shown to people.
 
 use dutlab_protocol::plan::{Genome, Sizes, Swept, WeightedSize};
+use dutlab_tcp::message::LONGEST_BODY;
+use dutlab_tcp::objects::Object;
+use dutlab_tcp::tls::Version;
 use dutlab_traffic::NamedMix;
 use dutlab_traffic::mixes::MIXES;
 use dutlab_units::Nanos;
@@ -40,6 +43,33 @@ pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     match (first.parse(), last.parse()) {
         (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
         _ => Err("not ports; write 20000-20015, the lower first".to_owned()),
+    }
+}
+
+/// What bodies of responses are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objects(pub Vec<Object>);
+
+/// `1024`, or several by weight: `1024:60,102400:40`.
+pub fn objects(text: &str) -> Result<Objects, String> {
+    let object = |part: &str| {
+        let (bytes, weight) = part.split_once(':').unwrap_or((part, "1"));
+        let object = Object { bytes: bytes.parse().ok()?, weight: weight.parse().ok()? };
+        (object.bytes <= LONGEST_BODY && (1..=10_000).contains(&object.weight)).then_some(object)
+    };
+    let all = text.split(',').map(object).collect::<Option<_>>().map(Objects);
+    all.ok_or_else(|| {
+        format!("{text:?} are not bodies; write bytes, at most {LONGEST_BODY}, or weights as in 1024:60,102400:40")
+    })
+}
+
+/// `any`, `1.2`, `1.3`: versions of TLS.
+pub fn tls(text: &str) -> Result<Version, String> {
+    match text {
+        "any" => Ok(Version::Any),
+        "1.2" => Ok(Version::Tls12),
+        "1.3" => Ok(Version::Tls13),
+        _ => Err("not a version of TLS; write 1.2, 1.3 or any".to_owned()),
     }
 }
 
@@ -193,6 +223,16 @@ mod tests {
         assert!(matches!(sizes("40a20fg"), Ok(Sizes::Genome(_))));
         for bad in ["", "x", "64b", "64:", "64,x", "64:7,594", "jmix", "64..", "64../2", "64..70/x"] {
             assert!(sizes(bad).unwrap_err().contains("imix"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_one_or_several_by_weight() {
+        assert_eq!(objects("0"), Ok(Objects(vec![Object { bytes: 0, weight: 1 }])));
+        let two = [(1024, 60), (102_400, 40)].map(|(bytes, weight)| Object { bytes, weight });
+        assert_eq!(objects("1024:60,102400:40"), Ok(Objects(two.to_vec())));
+        for bad in ["", "x", "1:0", "1:10001", "1,", "67108865"] {
+            assert!(objects(bad).is_err(), "{bad}");
         }
     }
 

@@ -123,6 +123,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         source,
         destination: to,
         answers: false,
+        learned: false,
         transport: t.transport,
         extension_headers: Vec::new(),
         vary: t.vary.clone(),

@@ -6,7 +6,7 @@ use addresses::Addresses;
 use dutlab_port as port;
 use dutlab_protocol::plan::{self, Stream};
 use dutlab_traffic::{Flow, Flows, macs};
-use dutlab_wire::{Layout, Mac};
+use dutlab_wire::{FourTuple, Layout, Mac};
 use std::net::IpAddr;
 
 /// The most flows of a stream: their values are laid out in memory before the trial.
@@ -135,4 +135,48 @@ pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowS
         values.extend(columns.values.iter().map(|value| value(&flow)));
     }
     Ok(port::FlowSet { count: f.count, fields: columns.fields, values })
+}
+
+/// The flows of a stream that answers what its port has learned.
+#[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
+pub fn answering(learned: &[FourTuple], s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
+    if s.answers || !s.vary.is_empty() || s.transport != plan::Transport::Udp {
+        return Err("each frame is a UDP answer to one that was learned; leave `answers`, `vary` and `transport` out".into());
+    }
+    let count = u32::try_from(learned.len()).ok().filter(|n| (1..=MOST).contains(n));
+    let count = count.ok_or("this port has learned nothing; receive with `learn` first")?;
+    if let Some(other) = learned.iter().find(|of| of.source.is_ipv6() != layout.v6) {
+        return Err(format!("frames came from {}; give the stream addresses of that version of IP", other.source));
+    }
+    let words = if layout.v6 { 4 } else { 1 };
+    let address = |at: usize, word: usize| port::Field {
+        at: (at + if layout.v6 { 12 - 4 * word } else { 0 }) as u16,
+        length: 4,
+        in_checksum: layout.checksum_covers_addresses,
+        in_ip_checksum: !layout.v6,
+    };
+    let number = |at: usize| port::Field { at: at as u16, length: 2, in_checksum: true, in_ip_checksum: false };
+    let ends = [layout.source_at, layout.destination_at];
+    let ports_at = [Some(layout.source_port_at), layout.destination_port_at];
+    let mut fields: Vec<_> = ends.iter().map(|at| address(*at, 0)).collect();
+    fields.extend(ports_at.into_iter().flatten().map(number));
+    fields.extend(ends.iter().flat_map(|at| (1..words).map(move |word| address(*at, word))));
+    let mut values = Vec::with_capacity(learned.len() * fields.len());
+    for of in learned {
+        let ends = [of.destination, of.source];
+        values.extend(ends.map(|end| word_of(end, 0)));
+        values.extend([of.destination_port, of.source_port].map(u32::from));
+        values.extend(ends.iter().flat_map(|end| (1..words).map(move |word| word_of(*end, word))));
+    }
+    Ok(port::FlowSet { count, fields, values })
+}
+
+/// Four bytes of an address; word 0 is the lowest.
+#[expect(clippy::cast_possible_truncation, reason = "one word is meant")]
+fn word_of(address: IpAddr, word: usize) -> u32 {
+    let bits = match address {
+        IpAddr::V4(a) => u128::from(a.to_bits()),
+        IpAddr::V6(a) => a.to_bits(),
+    };
+    (bits >> (32 * word)) as u32
 }

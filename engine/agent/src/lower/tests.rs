@@ -36,7 +36,7 @@ fn stream(more: Value) -> Stream {
 }
 
 pub(crate) fn lowered(more: Value) -> Result<Lowered, String> {
-    lower(&SendPlan { streams: vec![stream(more)], ..SendPlan::default() }, &iface())
+    lower(&SendPlan { streams: vec![stream(more)], ..SendPlan::default() }, &iface(), &[])
 }
 
 /// The first `n` frames, written in bursts of three.
@@ -263,7 +263,7 @@ fn what_is_no_mix_or_genome_or_speed_is_refused_with_what_would_help() {
 
 fn raw(frames: Value) -> Result<Lowered, String> {
     let raw = json!({"stream": 9, "templates": frames, "rate": {"pps": 1.0}, "frames": 1});
-    lower(&SendPlan { raw_streams: vec![serde_json::from_value(raw).unwrap()], ..SendPlan::default() }, &iface())
+    lower(&SendPlan { raw_streams: vec![serde_json::from_value(raw).unwrap()], ..SendPlan::default() }, &iface(), &[])
 }
 
 #[test]
@@ -307,4 +307,47 @@ fn bytes_that_are_no_frame_are_refused_with_every_fault() {
         assert!(why.contains(part), "{part} is missing in {why}");
     }
     assert!(raw(json!([])).unwrap_err().contains("templates: the mix has no frames"));
+}
+
+#[test]
+fn a_stream_that_answers_what_was_learned_goes_where_that_came_from() {
+    let tuple = |source: &str, destination: &str, ports: [u16; 2]| FourTuple {
+        source: source.parse().unwrap(),
+        destination: destination.parse().unwrap(),
+        source_port: ports[0],
+        destination_port: ports[1],
+    };
+    let four = [tuple("198.19.0.1", "198.18.0.9", [2000, 7]), tuple("198.19.0.2", "198.18.0.9", [40_000, 9])];
+    let six = [tuple("2001:db8:1::1", "2001:db8:ffff::2", [1, 2]), tuple("2001:db8:2::1:1", "2001:db8:ffff::2", [3, 4])];
+    let of_six = json!({"source": "2001:db8::1", "destination": "2001:db8::2"});
+    for (learned, mut more) in [(four, json!({})), (six, of_six)] {
+        more["learned"] = json!(true);
+        let plan = SendPlan { streams: vec![stream(more)], ..SendPlan::default() };
+        let lowered = lower(&plan, &iface(), &learned).unwrap();
+        let mut writer = Writer::new(0, &lowered.plan.streams[0]);
+        for n in 0..5 {
+            let mut b = vec![0; 9300];
+            let length = fill_one(&mut writer.burst(Nanos(1)), 0, &mut b);
+            writer.accept(1);
+            let (to, frame) = (learned[n % 2], found(&b[..length]));
+            assert!(frame.intact);
+            let back = FourTuple {
+                source: to.destination,
+                destination: to.source,
+                source_port: to.destination_port,
+                destination_port: to.source_port,
+            };
+            assert_eq!(frame.four_tuple(), back, "frame {n}");
+        }
+    }
+    for (more, learned, part) in [
+        (json!({"learned": true}), &four[..0], "learned nothing"),
+        (json!({"learned": true}), &six[..], "2001:db8:1::1"),
+        (json!({"learned": true, "answers": true}), &four[..], "`answers`"),
+        (json!({"learned": true, "flows": {"count": 1}}), &four[..], "`flows`"),
+    ] {
+        let plan = SendPlan { streams: vec![stream(more)], ..SendPlan::default() };
+        let why = lower(&plan, &iface(), learned).unwrap_err();
+        assert!(why.contains("].learned: ") && why.contains(part), "{why}");
+    }
 }

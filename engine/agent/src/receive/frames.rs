@@ -293,7 +293,7 @@ mod tests {
     fn frames_that_a_queue_hands_over_long_after_the_stop_are_counted() {
         for count in 1..=2 {
             let watch = Watch { streams: Vec::new(), trial: 3, unverified: false };
-            let job = Job { watch, cpus: Vec::new(), missed: None, end: Arc::default(), live: Arc::default() };
+            let job = Job { watch, learn: None, cpus: Vec::new(), missed: None, end: Arc::default(), live: Arc::default() };
             job.end.stop();
             let mut account = Account::new(Nanos::ZERO, &[7]).of_trial(3);
             let mut queues: Vec<_> = (0..count).map(late).collect();

@@ -265,7 +265,7 @@ mod tests {
         let plan = serde_json::json!({"duration_ns": END.0, "streams": [{"stream": 7, "destination_mac": "02:00:00:00:00:01",
             "source": "198.18.0.1", "destination": "198.19.0.1", "source_port": 1024, "destination_port": 1,
             "sizes": {"fixed_bytes": 128}, "rate": {"pps": 10_000.0}}]});
-        let mut plan = lower::lower(&serde_json::from_value(plan).unwrap(), &lower::tests::iface()).unwrap();
+        let mut plan = lower::lower(&serde_json::from_value(plan).unwrap(), &lower::tests::iface(), &[]).unwrap();
         plan.plan.start = clock::monotonic();
         plan.plan.end = plan.plan.start + END;
         let job = Job {

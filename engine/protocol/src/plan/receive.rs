@@ -23,6 +23,11 @@ pub struct ReceivePlan {
     /// What the send times in the probes are read by.
     #[serde(default, skip_serializing_if = "SenderClock::is_same")]
     pub sender_clock: SenderClock,
+    /// A stream of `streams` whose addresses and ports are kept as its frames arrive, in their order, so that a later plan of the port can
+    /// answer them (`learned` of a stream). Not with `xdp`, which hands no frames over. They are kept under the name of the port, also
+    /// while it is closed, until others are learned there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learn: Option<u16>,
     /// The same of single streams, where several hosts send to the port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sender_clocks: Vec<StreamClock>,

@@ -1,4 +1,4 @@
-"""What distorts results on a testbed, and what each of it costs: pure functions of facts. docs/method/doctor.md has one by one."""
+"""Findings on a testbed that distort results, and their costs: pure functions of facts. docs/method/doctor.md lists them."""
 
 from collections.abc import Callable, Iterator
 

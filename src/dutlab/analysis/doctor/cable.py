@@ -1,4 +1,4 @@
-"""What a port and the other end of its cable agreed on: speed, duplex, flow control; and how well their light gets across."""
+"""Agreement of a port with the other end of its cable: speed, duplex, flow control; and the light between them."""
 
 from __future__ import annotations
 

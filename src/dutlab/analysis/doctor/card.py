@@ -152,11 +152,11 @@ def far_node(p: Inventory) -> Iterator[Finding]:
             )
 
 
-def _shared(p: Inventory, host: str, what: str, price: Price, said: str) -> Finding:
+def _shared(p: Inventory, host: str, what: str, price: Price, text: str) -> Finding:
     dut = ", ".join(map(str, sorted(p.pinned.get(p.dut, ()))))
     return Finding(
         "shared-core", what, price, (host, p.dut),
-        (Evidence(host, "taskset -pc", said), Evidence(p.dut, "taskset -pc", dut)),
+        (Evidence(host, "taskset -pc", text), Evidence(p.dut, "taskset -pc", dut)),
         (CureStep(host, "by hand: give the machine more cores, or choose a layout of the lab that keeps the two apart"),),
         (CureStep(host, "by hand: choose the earlier layout"),),
     )  # fmt: skip
@@ -173,7 +173,7 @@ def _offloads_price(off: Sequence[str]) -> Price:
 
 
 def _spread(p: Inventory, port: InventoryPort, queues: Mapping[str, Any]) -> Price:
-    """What queues on cores of their own could do more, if cores are what they lack."""
+    """Return what more cores could give, if each queue had its own and cores are the limit."""
     cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
     return Price(
         100 * (1 - 1 / cores), f"what {cores} cores would receive, at most", f"computed: 1 - 1 / {cores}, if the core is the limit"
@@ -202,7 +202,7 @@ def _receive_queues(port: InventoryPort, card: Mapping[str, Any]) -> dict[str, M
 
 
 def _receives(name: str) -> bool:
-    """By what drivers call them: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input.0`."""
+    """Return whether an interrupt is of a receive queue, by drivers' names: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input`."""
     sends = "output" in name or ("tx" in name and "rx" not in name)
     return not sends and not any(word in name for word in ("config", "async", "cmd", "mgmt", "admin", "misc"))
 

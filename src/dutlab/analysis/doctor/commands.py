@@ -10,7 +10,7 @@ _WINDOWS = "Windows"
 
 
 def is_bsd(p: Inventory, host: str) -> bool:
-    """FreeBSD or OpenBSD; what tells no name is taken as Linux."""
+    """Return whether it is FreeBSD or OpenBSD. A host without a system name counts as Linux."""
     return p.text(host, "kernel", "name") in (FREEBSD, OPENBSD)
 
 
@@ -31,12 +31,12 @@ def set_property(port: InventoryPort, keyword: str, value: int) -> str:
 
 
 def read_property(port: InventoryPort, keyword: str) -> str:
-    """The cmdlet that tells one."""
+    """Return the cmdlet that prints one advanced property of a port."""
     return f"Get-NetAdapterAdvancedProperty -Name {powershell_quoted(port.interface)} -RegistryKeyword '{keyword}'"
 
 
 def read(p: Inventory, port: InventoryPort, what: str) -> str:
-    """Where `what` (mtu, speed, duplex) of a port is read."""
+    """Return the command that reads `what` (mtu, speed, duplex) of a port."""
     if is_windows(p, port.host):
         return f"Get-NetAdapter -Name {powershell_quoted(port.interface)}"
     return shell("ifconfig", port.interface) if is_bsd(p, port.host) else f"/sys/class/net/{port.interface}/{what}"
@@ -70,12 +70,12 @@ def fix_link(p: Inventory, port: InventoryPort, *, speed_mbps: int | None = None
 
 
 def read_link(p: Inventory, host: str, address: object) -> str:
-    """Where a BSD tells of a PCI Express link."""
+    """Return the command of a BSD that prints a PCI Express link."""
     return f"pcidump -v {address}" if p.text(host, "kernel", "name") == OPENBSD else f"pciconf -lc pci{address}"
 
 
 def read_optic(p: Inventory, port: InventoryPort) -> str:
-    """The command that tells of a port's transceiver."""
+    """Return the command that prints what a port's transceiver is."""
     if not is_bsd(p, port.host):
         return shell("ethtool", "-m", port.interface)
     openbsd = p.text(port.host, "kernel", "name") == OPENBSD

@@ -1,4 +1,4 @@
-"""What distorts results: one finding with its evidence, its cost, its fix, and how to undo that."""
+"""One finding: its evidence, its cost, its fix, and the undo of the fix."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BY_HAND = "by hand: "
 
 @dataclass(frozen=True)
 class Price:
-    """What a finding is expected to cost. `percent` is None where that is not known."""
+    """Expected cost of a finding. `percent` is None where it is not known."""
 
     percent: float | None
     of: str
-    """What the cost applies to: `TCP goodput`, `the clock of a core`."""
+    """Subject of the cost: `TCP goodput`, `the clock of a core`."""
     source: str
-    """How that is known: a formula with its numbers, a published measurement, a reading; of one that is not known, why not."""
+    """Source of the cost: a formula with its numbers, a published measurement, a reading; for an unknown cost, the reason."""
 
     @property
     def words(self) -> str:
@@ -32,13 +32,13 @@ class Price:
 
 
 def unknown_price(why: str) -> Price:
-    """Cost that nobody has measured: `why` says what it depends on."""
+    """Return a cost that was never measured: `why` says what it depends on."""
     return Price(None, "", f"{NOT_KNOWN}: {why}")
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was read, where, and what it said."""
+    """One reading: its place and its text."""
 
     host: str
     read: str
@@ -55,7 +55,7 @@ class CureStep:
 
     @property
     def by_hand(self) -> str:
-        """What a person is to do; empty for a command."""
+        """Steps for a person; empty for a command."""
         return self.command.removeprefix(_BY_HAND) if self.command.startswith(_BY_HAND) else ""
 
 

@@ -1,4 +1,4 @@
-"""What is examined: facts of hosts as run folders keep them, the links between them, and what was read at the moment."""
+"""Input of the doctor: facts of hosts as run folders keep them, the links between them, and readings of the moment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InventoryLink:
     name: str
     ports: tuple[InventoryPort, ...]
     next_hops: tuple[str, ...]
-    """Of each port the address at the other end of its cable, or of the next port of the segment."""
+    """Of each port the address at the other end of its cable, or of the next port of the segment; empty where a port has no address."""
     speed_bps_l1: float | None = None
     mtu: int = 1500
     is_segment: bool = False
@@ -40,7 +40,7 @@ class InventoryLink:
 
 @dataclass(frozen=True)
 class CoreShare:
-    """What others did with a core while nothing was measured."""
+    """Share of a core that other work took while nothing was measured."""
 
     busy_percent: float
     stolen_percent: float
@@ -71,7 +71,7 @@ class Streams:
     workload: str
     streams: int
     both_ways: bool = False
-    """Whether both ends send at once."""
+    """True if both ends send at once."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Inventory:
         return found
 
     def text(self, host: str, *path: str) -> str:
-        """The same of a text; empty for whatever is none."""
+        """Return a fact that is text; empty for any other."""
         found = self.fact(host, *path)
         return found if isinstance(found, str) else ""
 

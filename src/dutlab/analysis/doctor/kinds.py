@@ -17,9 +17,9 @@ class FindingProof:
 
     workload: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """As an experiment file has them."""
+    """Settings as in an experiment file."""
     mode: str = ""
-    """That the DUT must be in for the finding to cost anything; empty: whichever is usual."""
+    """Mode of the DUT in which the finding costs something; empty: the usual one."""
     levels: tuple[str, tuple[object, ...]] | None = None
     """A setting and the values that are compared, where the workload is the cause; None where the finding's cure is."""
 

@@ -19,7 +19,7 @@ _ENOUGH_MTU = 576
 _LEAST_REACHABLE_S = 15
 """An entry counts as confirmed for 0.5 to 1.5 times base_reachable_time, 30 s (RFC 4861 section 6.3.2; the kernel does so for ARP too)."""
 _LONGEST_TRIAL_S = 60
-"""Of RFC 2544 (section 24). The BSDs ask anew when an entry's time is over, 20 minutes after it was learnt (arp(4))."""
+"""Longest trial of RFC 2544 (section 24). The BSDs ask again 20 minutes after an entry was learnt (arp(4))."""
 
 
 def sizes_to_try(most: int) -> tuple[int, ...]:
@@ -61,13 +61,13 @@ def carried(p: Inventory) -> Iterator[Finding]:
 
 
 def neighbours(p: Inventory) -> Iterator[Finding]:
-    """Next hops whose address must be asked for anew while frames are on their way."""
+    """Next hops whose address is asked for again while frames pass."""
     for link in p.links:
         for port, address in zip(link.ports, link.next_hops, strict=True):
             entries = p.fact(port.host, "neighbours", port.interface)
             states = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
             ageing = [e for e in states if _is_ageing(e)]
-            if not ageing:
+            if not ageing or not address:
                 continue
             said = ", ".join(map(_age, ageing))
             dead = any(set(str(e.get("state", "")).split()) & {"FAILED", "INCOMPLETE"} for e in ageing)

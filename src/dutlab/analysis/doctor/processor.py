@@ -12,9 +12,9 @@ from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
 CORE_TIMES = "the kernel's times of each core"
 BUSY_PERCENT = 10.0
-"""Of a core, that others use while nothing is measured: less is what a system at rest does."""
+"""Share of a core that other work may take while nothing is measured: an idle system takes less."""
 STOLEN_PERCENT = 4.0
-"""Two of the kernel's ticks in half a second; one may be chance. During trials every percent is told."""
+"""Two of the kernel's ticks in half a second; one may be chance. During trials every percent is reported."""
 SLOW_WAKE_US = 50
 _CPUS = "/sys/devices/system/cpu"
 _SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}
@@ -38,7 +38,7 @@ def governor(p: Inventory) -> Iterator[Finding]:
             (host,),
             (
                 Evidence(host, of_all, now),
-                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", p.text(host, "cpu", "scaling_driver") or "not told"),
+                Evidence(host, f"{_CPUS}/cpu0/cpufreq/scaling_driver", p.text(host, "cpu", "scaling_driver") or "not stated"),
             ),
             (CureStep(host, _into_each(of_all, "performance")),),
             (CureStep(host, _into_each(of_all, first)),),
@@ -96,7 +96,7 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
 
 
 def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
-    """The same of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest that is allowed."""
+    """Find slow idle states of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest allowed."""
     for host in p.facts:
         supported = p.text(host, "sysctls", "dev.cpu.0.cx_supported")
         lowest = p.text(host, "sysctls", "dev.cpu.0.cx_lowest") or p.text(host, "sysctls", "hw.acpi.cpu.cx_lowest")
@@ -133,7 +133,7 @@ def clock_source(p: Inventory) -> Iterator[Finding]:
 
 
 def timecounter(p: Inventory) -> Iterator[Finding]:
-    """The same of FreeBSD and OpenBSD (timecounters(4), tc_init(9))."""
+    """Find a slow timecounter of FreeBSD or OpenBSD (timecounters(4), tc_init(9))."""
     for host in p.facts:
         now, choice = p.text(host, "clocksource"), p.text(host, "sysctls", "kern.timecounter.choice")
         if now not in _SLOW_TIMECOUNTERS:
@@ -181,7 +181,7 @@ def stolen(p: Inventory) -> Iterator[Finding]:
                 Price(cores[most], f"core {most}", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
                 (host,),
                 (Evidence(host, CORE_TIMES, ", ".join(f"core {n} {percent:.1f} % stolen" for n, percent in cores.items())),),
-                (CureStep(host, "by hand: bind the guest's virtual processors to cores of their own, or measure without a hypervisor"),),
+                (CureStep(host, "by hand: bind the guest's virtual processors to separate cores, or measure without a hypervisor"),),
                 (CureStep(host, "by hand: remove the binding"),),
             )
 

@@ -13,7 +13,7 @@ _THREADS = next(change for change in CHANGES if change.setting == "streams")
 
 
 def iperf3_versions(p: Inventory) -> Iterator[Finding]:
-    """Which end counts depends on the direction, so that results of two directions or two pairs of hosts differ by the versions too."""
+    """Find versions of iperf3 that count differently. The direction decides which end counts, so directions differ by versions too."""
     found = _found(p)
     measures = {name for change in CHANGES for name in change.measures}
     settings: list[Mapping[str, object]] = [{"protocol": "udp"}, {"omit_s": 1}, *({"streams": load.streams} for load in p.loads)]

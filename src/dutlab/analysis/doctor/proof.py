@@ -14,7 +14,7 @@ from dutlab.analysis.verdict import Verdict
 CURED, NOTHING = "cured", "nothing"
 """The factor, and its level as the hosts were found; the other level is the kind of the finding."""
 _STREAM, _PAIRS = "iperf3", "matrix"
-"""The same load over a path, and between every two hosts of a segment, which has no source and no sink."""
+"""Workloads of one load: over a path, and between every two hosts of a segment, which has no source and no sink."""
 
 
 def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
@@ -61,24 +61,24 @@ class ProofPair:
 
     @property
     def figure(self) -> str:
-        """That was compared."""
+        """Name of the compared figure."""
         return self.comparison.pair.figure
 
     @property
     def words(self) -> str:
-        """What was compared, with both levels."""
+        """Sentence on the comparison, with both levels."""
         first, second = self.comparison.first, self.comparison.second
         levels = f": {first.value:.4g} became {second.value:.4g}" if first and second else ""
         return f"{self.after} instead of {self.before}, {self.place}, {self.figure}{levels}"
 
     @property
     def is_proven(self) -> bool:
-        """Whether chance alone would hardly show such a difference."""
+        """True if chance would hardly show such a difference."""
         return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
 
     @property
     def price(self) -> Price:
-        """What the worse level costs, measured here; None where no difference is proven."""
+        """Cost of the worse level, measured here; None where no difference is proven."""
         ratio, sides = self.comparison.ratio, (self.comparison.first, self.comparison.second)
         repeats = min((side.n for side in sides if side is not None), default=0)
         if ratio is None or not self.is_proven:

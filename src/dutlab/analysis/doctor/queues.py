@@ -1,4 +1,4 @@
-"""How many cores can receive: queues of a card, and threads of FreeBSD's netisr."""
+"""Number of cores that can receive: queues of a card, and threads of FreeBSD's netisr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MORE_FROM_OUTSIDE: Mapping[str, str] = {
     "ena": "choose an instance with more processors: the number of queues follows from them",
     "vif": "raise max_queues of xen_netback on the Xen host and of xen_netfront in the guest",
 }
-"""Driver of a virtual card → what its hypervisor is to be told; `n` is the number of queues."""
+"""Driver of a virtual card → option of its hypervisor; `n` is the number of queues."""
 _DEFERS = ("deferred", "hybrid")
 
 
@@ -40,7 +40,7 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
         computed = Price(
             100 * (1 - 1 / can), f"what {can} cores would receive, at most", f"computed: 1 - 1 / {can}, if the core is the limit"
         )
-        at_most = f"1 queue, at most {most or 'not told'}"
+        at_most = f"1 queue, at most {most or 'not stated'}"
         cure, undo = _more_queues(p, port, card, can if (most or 1) > 1 else cores, possible=(most or 1) > 1)
         yield Finding(
             "one-queue",
@@ -75,14 +75,14 @@ def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
 
 
 def _has_napi(card: Mapping[str, Any]) -> bool:
-    """Of a virtual port, whether a queue is served by one core: a veth(4) with GRO, else whoever sends carries its frames (veth.c)."""
+    """Return whether one core serves a queue of a virtual port: a veth(4) with GRO; else the sender's core carries its frames (veth.c)."""
     offloads = card.get("offloads")
     gro = isinstance(offloads, Mapping) and offloads.get("generic-receive-offload") is True
     return card.get("kind") == "veth" and gro and (_queues(card, "most") or 1) > 1
 
 
 def _queues(card: Mapping[str, Any], which: str) -> int | None:
-    """Of what `ethtool -l` says, now or at most; a card without has as many as its driver says."""
+    """Return the number of queues from `ethtool -l`, now or at most; a card without has as many as its driver says."""
     channels = card.get("channels")
     told = channels.get(which) if isinstance(channels, Mapping) else None
     if isinstance(told, Mapping):

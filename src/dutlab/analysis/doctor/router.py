@@ -1,4 +1,4 @@
-"""What helps a host that ends connections and harms one that forwards packets."""
+"""Settings that help a host that ends connections and harm one that forwards packets."""
 
 from __future__ import annotations
 

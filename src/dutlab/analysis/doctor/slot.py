@@ -1,4 +1,4 @@
-"""Where a card sits: too few lanes, too slow, packets too small, links that sleep."""
+"""Slot of a card: too few lanes, too slow, packets too small, links that sleep."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYT
 from dutlab.physics.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 
 _SMALLEST_PAYLOAD = 128
-"""What every device must take (PCI Express Base Specification 7.5.3.4)."""
+"""Payload that every device must accept (PCI Express Base Specification 7.5.3.4)."""
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
-"""Of a cable's bytes those that cross the bus, with full frames: all but FCS, preamble and gap."""
+"""Share of a cable's bytes that cross the bus, with full frames: all but FCS, preamble and gap."""
 _ROOM = 1.25
-"""How much more than the frames a slot should carry: descriptors and acknowledgements cross it too."""
+"""Factor by which a slot should exceed the frames: descriptors and acknowledgements cross it too."""
 _NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
 _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
@@ -118,7 +118,7 @@ def _bottlenecks(p: Inventory) -> Iterator[tuple[list[InventoryPort], _Device, f
 
 def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: int) -> Price:
     if link is None or speed is None:
-        return unknown_price("the link's generation or the ports' speed is not told")
+        return unknown_price("the link's generation or the ports' speed is not known")
     need = speed / 8 * _FRAME_SHARE
     before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
     shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"
@@ -137,14 +137,14 @@ def _steps(card: Mapping[str, Any]) -> Sequence[_Device]:
 
 
 def _link(step: _Device, speed: str, width: str) -> PcieLink | None:
-    """As ceilings know it; None for what is not a link, or of a generation that they do not know."""
+    """Return the link as ceilings know it; None for a step without a link, or of an unknown generation."""
     generation = next((g for g, of in GENERATIONS.items() if of.gigatransfers == step.get(speed)), None)
     lanes = whole(step.get(width))
     return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None
 
 
 def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
-    """What both ends of a link can do. Of the devices on the way each two share a link: card and port, or a switch in between and port."""
+    """Return what both ends of a link support. Each two devices on the path share a link: card and port, or a switch between and port."""
     at = next((n for n, other in enumerate(way) if other is step), 0)
     ends = (_link(end, "link_gts_most", "link_width_most") for end in (step, *way[at ^ 1 : (at ^ 1) + 1]))
     return min((end for end in ends if end), key=lambda end: end.bytes_per_s, default=None)

@@ -1,4 +1,4 @@
-"""What a system does beside forwarding: rules that nobody asked for, checks for developers, and work after boot."""
+"""Work of a system other than forwarding: rules that no one asked for, checks for developers, jobs after boot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Windows does to frames: its firewall, its adapters' settings and drivers, its power scheme."""
+"""Settings of a Windows that change frames: its firewall, its adapters' settings and drivers, its power scheme."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def windows_firewall(p: Inventory) -> Iterator[Finding]:
             names = ",".join(on)
             yield Finding(
                 "firewall-in-the-way",
-                f"the Windows firewall is on ({', '.join(on)}): it drops what nobody asked for, pings too, and looks at every packet",
+                f"the Windows firewall is on ({', '.join(on)}): it drops unrequested packets, pings too, and looks at every packet",
                 unknown_price("it depends on the rules, and on whether filters of other programs hang behind it"),
                 (host,),
                 (Evidence(host, "Get-NetFirewallProfile", f"Enabled: {', '.join(on)}"),),

@@ -1,4 +1,4 @@
-"""What held a result back: one verdict with its evidence, how sure it is, and the experiment that would settle it."""
+"""Limit of a result: one verdict with its evidence, its confidence, and the experiment that would settle it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 
 class LimitCause(enum.Enum):
-    """What a result can be held back by, in words that go on from "limited by"."""
+    """Causes that can limit a result, in words that follow "limited by"."""
 
     LINE = "line rate"
     GENERATOR = "the generator"
@@ -34,7 +34,7 @@ class LimitCause(enum.Enum):
 
 
 class Confidence(enum.IntEnum):
-    """How sure a verdict is."""
+    """Confidence in a verdict."""
 
     NONE = 0
     POSSIBLE = 1
@@ -42,7 +42,7 @@ class Confidence(enum.IntEnum):
     LIKELY = 2
     """Measured figures fit it and fit nothing else that was looked at."""
     SHOWN = 3
-    """What binds was itself measured at its limit."""
+    """The cause was itself measured at its limit."""
 
     @property
     def word(self) -> str:
@@ -60,11 +60,11 @@ class LimitFinding:
     """Sentences with numbers."""
     next_experiment: str
     detail: str = ""
-    """Which one, in what: `core 1, softirq`."""
+    """Part of the cause: `core 1, softirq`."""
     others: tuple[str, ...] = ()
-    """What else fits, less well."""
+    """Other causes that fit, less well."""
     missing: tuple[str, ...] = ()
-    """What nobody knows of this result, most telling first."""
+    """Open questions about this result, most important first."""
 
     @property
     def cause(self) -> str:

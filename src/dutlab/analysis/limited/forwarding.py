@@ -1,6 +1,6 @@
-"""What limited a box that forwards: rules over what was measured beside the figure. Each rule says what it saw, or nothing.
+"""Find what limited a box that forwards: rules over what was measured with the figure. Each rule returns a finding or None.
 
-Thresholds are of the field's practice, not of a standard; each stands in its rule's evidence with the number that met it.
+Thresholds come from the field's practice, not from a standard. The evidence of each rule gives the threshold and the number that met it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Core:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The same mode with other packets."""
+    """Result of the same mode with other packets."""
 
     name: str
     """`1518 B`, `MTU 9000`."""
@@ -64,7 +64,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one result. None is not known; nothing has to be."""
+    """Facts about one result. None means not known; no fact is required."""
 
     value: float
     unit: str
@@ -72,17 +72,17 @@ class Facts:
     line: float | None = None
     """The link's ceiling for this figure, in the same unit."""
     assumed: str = ""
-    """What `line` rests on that nobody told, in words: `1500 bytes assumed`; empty where all of it is known."""
+    """Assumptions behind `line`, in words: `1500 bytes assumed`; empty where all of it is known."""
     other_lines: Mapping[str, float] = field(default_factory=dict)
-    """What the same link carries if that does not hold: `with MTU 9000` → ceiling."""
+    """Ceilings of the link if the assumption does not hold: `with MTU 9000` → ceiling."""
     most_seen: float | None = None
     """The most that was measured through the same link, in whatever mode."""
     void: tuple[str, ...] = ()
     """Why no limit may be named: doubts that say the figure is not to be relied on, or is of a busy machine."""
     rig: str = ""
-    """That the rig does little more without the DUT, in words; empty where it does, or nobody knows."""
+    """Words that say that the rig does little more without the DUT; empty where it does more, or where that is not known."""
     untested: str = ""
-    """That the DUT was never offered more than it took, in words."""
+    """Words that say that the DUT was never offered more than it took."""
     pps: float | None = None
     """Packets a second of this result."""
     mean_bytes: float | None = None
@@ -102,15 +102,15 @@ class Facts:
     polling: frozenset[int] = frozenset()
     """Those of the DUT's cores that were busy without load: what they are busy with under load says nothing."""
     call_share: float | None = None
-    """Of such a device the frames that it found when it looked, as a share of the most that it takes at once."""
+    """Frames that a polling device found per poll, as a share of the most that it takes at once."""
     cycle_share: float | None = None
-    """Of such a device the share of its cycles in which it had frames."""
+    """Share of cycles in which a polling device had frames."""
     shared_cores: str = ""
     """Why the DUT's cores are not its own, as in an embedded lab."""
     places: Mapping[str, float] = field(default_factory=dict)
-    """Where frames got lost, as shares of all that were lost; names as tools.path_counters has them."""
+    """Places where frames got lost, as shares of all lost frames; names as in tools.path_counters."""
     at_cards: Mapping[str, float] = field(default_factory=dict)
-    """What the drivers of the DUT's cards counted as lost, as shares of all lost frames: what happened, in words → share."""
+    """Losses that the drivers of the DUT's cards counted, as shares of all lost frames: cause, in words → share."""
     over_allowance: float = 0.0
     """Frames that a hypervisor held back or dropped since the DUT had used up its allowance, as a share of all lost ones."""
     table_entries: float | None = None
@@ -126,24 +126,24 @@ class Facts:
     """Ceiling of the card's slot toward the host, bits a second."""
     memory_share: float | None = None
     throttled: str = ""
-    """That heat slowed the DUT's processor meanwhile, in words, as its kernel counted it; empty where it did not, or nobody looked."""
+    """Words on heat that slowed the DUT's processor meanwhile, as its kernel counted it; empty where it did not, or was not read."""
     power_limited: str = ""
-    """That a limit of power did, likewise."""
+    """Words on a limit of power that slowed the DUT's processor meanwhile; empty where none did."""
     frequency_drop: float | None = None
     """Share of its frequency that the DUT's processor lost during the trial."""
     neighbours: Sequence[Neighbour] = ()
     other_modes: Mapping[str, float] = field(default_factory=dict)
-    """The same load through the same rig in other modes, in the same unit."""
+    """Rates of the same load through the same rig in other modes, in the same unit."""
     together: float | None = None
     """Sum over several links driven at once, of which this is one alone; the same unit."""
     imported: bool = False
-    """Another program measured it: losses may be its own, of either host or of a device that nobody named."""
+    """Another program measured it: losses may be of the program, of either host or of an unnamed device."""
     one_testbed: bool = True
     """All results are known to be of one testbed, so that they tell something of its DUT."""
 
     @property
     def polls_are_full(self) -> bool | None:
-        """Whether a core that polls has no time left, as the device itself counts; None where that is not known."""
+        """True if a core that polls has no time left, as the device itself counts; None where that is not known."""
         if self.call_share is None and self.cycle_share is None:
             return None
         return (self.call_share or 0.0) >= FULL_CALLS or (self.cycle_share or 0.0) * 100 >= BUSY
@@ -213,7 +213,7 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
 
 
 def _follows_load(f: Facts, share: float) -> bool:
-    """Whether one load of a set rate was offered and so much of it came through that the figure says what was asked."""
+    """Return whether one load of a set rate was offered and so much of it came through that the figure equals the request."""
     return f.asked is not None and f.loss_ratio is not None and f.unit == "pps" and f.value >= share * f.asked
 
 
@@ -300,7 +300,7 @@ def _allowance(f: Facts) -> LimitFinding | None:
     if f.lossless or f.over_allowance <= MOST:
         return None
     said = f"the hypervisor held back or dropped frames above its allowance, as many as {f.over_allowance:.0%} of the lost ones"
-    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (said,), "use a larger instance, or measure on a machine of your own")
+    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (said,), "use a larger instance, or measure on your own machine")
 
 
 def _card(f: Facts) -> LimitFinding | None:
@@ -328,7 +328,7 @@ def _cores(f: Facts) -> LimitFinding | None:
     detail = f"core {hottest.number}, {hottest.mostly}"
     if f.shared_cores:
         sure = Confidence.POSSIBLE if _pressure(f) else Confidence.LIKELY
-        return LimitFinding(LimitCause.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT cores of its own, or a machine", detail)
+        return LimitFinding(LimitCause.SHARED_CORES, sure, (*why, f.shared_cores), "give the DUT its own cores, or a machine", detail)
     sure = Confidence.SHOWN if _pressure(f) and hottest.busy >= BUSY else Confidence.LIKELY
     if len(f.dut_cores) > 1 and least >= NEARLY_BUSY:
         return LimitFinding(
@@ -340,7 +340,7 @@ def _cores(f: Facts) -> LimitFinding | None:
 
 
 def _polling(f: Facts) -> LimitFinding | None:
-    """A core that polls is always busy; only what it finds when it looks tells whether it keeps up."""
+    """Judge a DUT that polls: its cores are always busy, so only what they find in each poll shows whether they keep up."""
     if not f.polling or not f.polls_are_full:
         return None
     cores = ", ".join(map(str, sorted(f.polling)))
@@ -350,22 +350,22 @@ def _polling(f: Facts) -> LimitFinding | None:
     )
     why = (f"the DUT polls on core {cores}, and {took}", *_pressure(f))
     sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
-    if f.shared_cores:  # its cycles go by while others have the core, too
+    if f.shared_cores:  # its cycles are counted while others have the core, too
         return LimitFinding(
-            LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT cores of its own, or a machine"
+            LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT its own cores, or a machine"
         )
     limit = LimitCause.ONE_CORE if len(f.polling) == 1 else LimitCause.ALL_CORES
     return LimitFinding(limit, sure, why, "give it more cores that poll; the rate should follow", f"core {cores}, polling")
 
 
 def _pressed_dut(f: Facts) -> LimitFinding | None:
-    """Without cores of its own to look at: a DUT that loses or refuses frames which a rig delivers is at its own limit."""
+    """Judge a DUT whose cores are not known: if it loses or refuses frames that the rig delivers, it is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place in _INSIDE)
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
     if f.imported or (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
         return None
     sure = Confidence.LIKELY if f.shared_cores and f.dut_cores and max(c.busy for c in f.dut_cores) >= NEARLY_BUSY else Confidence.POSSIBLE
-    return LimitFinding(LimitCause.PER_PACKET, sure, _pressure(f), "give the DUT cores of its own and watch them")
+    return LimitFinding(LimitCause.PER_PACKET, sure, _pressure(f), "give the DUT its own cores and watch them")
 
 
 def _pressure(f: Facts) -> tuple[str, ...]:
@@ -434,7 +434,7 @@ RULES: tuple[Callable[[Facts], LimitFinding | None], ...] = (
 
 
 def _missing(f: Facts) -> list[str]:
-    """What nobody knows of this result, most telling first."""
+    """Return the open questions about this result, most important first."""
     known = {
         "how full the polls of the DUT's cores are": not f.polling or f.polls_are_full is not None,
         "load of the DUT's cores": bool(f.dut_cores) or bool(f.polling),

@@ -1,4 +1,4 @@
-"""What limited an array of drives: the rungs from data sheet to processor, and which of them binds."""
+"""Limit of an array of drives: the rungs from data sheet to processor, and the one that binds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUSY, COOL = 90.0, 60.0
 
 @dataclass(frozen=True)
 class Subset:
-    """The same load on fewer drives."""
+    """Result of the same load on fewer drives."""
 
     drives: int
     value: float
@@ -26,7 +26,7 @@ class Subset:
 
 @dataclass(frozen=True)
 class ArrayFacts:
-    """What is known of one result of an array. None is not known."""
+    """Facts about one result of an array. None means not known."""
 
     value: float
     unit: str
@@ -35,14 +35,14 @@ class ArrayFacts:
     drive_sum: float
     """The drives' rating added up, in the same unit."""
     arithmetic: float | None = None
-    """What the RAID level leaves of it (physics.ceilings.storage); None for reads, where it leaves all."""
+    """Rate that the RAID level leaves (physics.ceilings.storage); None for reads, where it leaves all."""
     uplinks: float | None = None
-    """What the shared PCIe links pass, in the same unit."""
+    """Rate of the shared PCIe links, in the same unit."""
     cpu_percent: float | None = None
     """Mean over all cores."""
     fewer: Sequence[Subset] = ()
     other_engines: Mapping[str, float] = field(default_factory=dict)
-    """The same load on the same drives under other RAID software."""
+    """Results of the same load on the same drives under other RAID software."""
 
     @property
     def share(self) -> float:

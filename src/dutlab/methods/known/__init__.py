@@ -6,10 +6,10 @@ a policer with a bucket of d frames and r a second passes a trial of T seconds w
 
 from __future__ import annotations
 
-from dutlab.methods.known import counts, rates, times
+from dutlab.methods.known import counts, rates, times, translated
 from dutlab.methods.known.case import Case, FaultyDevice, Known
 
 __all__ = ["CASES", "Case", "FaultyDevice", "Known"]
 
-CASES: tuple[Case, ...] = (*counts.CASES, *times.CASES, *rates.CASES)
+CASES: tuple[Case, ...] = (*counts.CASES, *times.CASES, *rates.CASES, *translated.CASES)
 """Every known device; those that take longest come last."""

@@ -1,4 +1,4 @@
-"""What a known device is, and a figure of it beside its answer."""
+"""A known device, and a figure of it with its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINK = "a"
 
 @dataclass(frozen=True)
 class Known:
-    """A figure beside its answer. `tolerance` is absolute, in the unit that the name of the figure ends with; 0 is exact."""
+    """A figure and its answer. `tolerance` is absolute, in the unit that the name of the figure ends with; 0 is exact."""
 
     device: str
     method: str
@@ -40,7 +40,7 @@ class Known:
 
     @property
     def holds(self) -> bool:
-        """Whether the figure is as near to its answer as it must be."""
+        """True if the figure is as near to its answer as it must be."""
         return self.error is not None and abs(self.error) <= self.tolerance
 
 
@@ -49,6 +49,9 @@ class FaultyDevice(Protocol):
 
     async def wronged(self) -> int:
         """Frames that it dropped, doubled, swapped or damaged so far."""
+
+    async def forget(self) -> None:
+        """Has one that translates forget every connection."""
 
 
 Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]
@@ -67,7 +70,7 @@ class Case:
 
     @property
     def quick(self) -> bool:
-        """Whether it takes a few seconds at most."""
+        """True if it takes a few seconds at most."""
         return self.seconds <= QUICK_S
 
 
@@ -80,7 +83,7 @@ def policer(pps: int, depth: int) -> tuple[str, ...]:
 
 
 def policed(pps: int, depth: int) -> str:
-    """What such a policer is called."""
+    """Return the name of such a policer."""
     return f"polices {pps} pps, bucket {depth}"
 
 
@@ -109,7 +112,7 @@ class Found:
 
 
 async def found_by(measure: Method, bench: Bench, setting: Setting) -> Found:
-    """What a method finds on the link of these cases. Raises ToolFailed, HostError."""
+    """Return the result of a method on the link of these cases. Raises ToolFailed, HostError."""
     try:
         measured = await measure(bench, cell(setting))
     except MeasurementError as e:

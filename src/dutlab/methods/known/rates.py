@@ -25,14 +25,14 @@ from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds
 
 POLICED_PPS, POLICED_DEPTH, POLICED_S = 2000, 200, Seconds(2.0)
 WITHIN = 0.005
-"""Of the rate that is asked for; the search is made to look twice as closely."""
+"""Tolerance, as a share of the asked rate; the search is made twice as precise."""
 _WIDTH = 0.0025
 
 SUITE_SCALE, SUITE_S = 0.02, 60 * 0.02
 BURSTS = 3
 """Repeats, of which the longest counts: a sender that loses its core for a moment then sends faster, which only shortens a burst."""
 SUITE_LINE_PPS = 2 * POLICED_PPS
-"""The line rate that the suite is told: the ramp of the frame loss test is then short, and a burst needs no fast generator."""
+"""Line rate of the suite: low, so that the ramp of the frame loss test is short and a burst needs no fast generator."""
 
 RAMP_TO_PPS, RAMP_S, HOLD_S = 2400, 16.0, 2.0
 

@@ -17,7 +17,7 @@ _HELD = "holds 300 µs"
 
 SOAK_PPS, SOAK_S = 1000.0, 12.5
 SOAK_EVERY = 3300
-"""Of 12 500 frames the 3300th, 6600th and 9900th are lost, more than three seconds apart: three events, whenever a second begins,
+"""Period of lost frames: of 12 500 the 3300th, 6600th and 9900th, more than three seconds apart: three events, whenever a second begins,
 and the last of them long enough before the end to be seen in time."""
 SOAK_EVENTS = int(SOAK_PPS * SOAK_S) // SOAK_EVERY
 
@@ -30,7 +30,7 @@ async def _delay(bench: Bench, _: FaultyDevice) -> list[Known]:
 
 
 async def _latency(bench: Bench, _: FaultyDevice) -> list[Known]:
-    """The same delay at every load."""
+    """Measure a delay that is the same at every load."""
     setting = LatencySetting(
         frame_size=FRAME,
         rate_pps=Pps(HELD_PPS),

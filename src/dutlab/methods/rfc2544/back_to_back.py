@@ -1,14 +1,14 @@
 """Back-to-back frames (RFC 2544 section 26.4) with the corrections of RFC 9004: the longest whole burst at the highest rate.
 
-A repeat is a search of its own: the burst doubles from a short one until frames are lost, then the gap is halved (RFC 9004 section 6.2
+Each repeat is a separate search: the burst doubles from a short one until frames are lost, then the gap is halved (RFC 9004 section 6.2
 asks for a binary search) until it is a hundredth of the burst. Frames that the DUT's port did not take count as lost. A burst that the
-generator did not make in full and that came through tells nothing, so it ends the test.
+generator did not make in full and that came through says nothing, so it ends the test.
 
     implied   = mean burst / highest rate                    (RFC 9004 section 6.4)
     corrected = implied x (1 - throughput / highest rate)    the DUT forwards while the burst fills its buffer
 
 A DUT that forwards at its throughput needs burst / throughput for the whole burst, of which burst / highest rate passes while it is sent.
-The rest is waited for beside the usual wait, however deep the buffer: a frame that is still in it when the trial ends seems lost.
+The rest is waited for in addition to the usual wait, however deep the buffer: a frame that is still in it when the trial ends seems lost.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def buffer_times(burst: float, *, throughput: Pps, maximum: Pps) -> Mapping[str,
 
 
 class _Bursts:
-    """Bursts through one DUT, whose throughput tells how long it needs for each."""
+    """Bursts through one DUT. Its throughput gives the time that it needs for each."""
 
     def __init__(self, stand: SuiteContext, throughput: Pps) -> None:
         self._stand, self._throughput = stand, throughput
@@ -82,7 +82,7 @@ class _Bursts:
         return await bracket(self._whole, first=SHORTEST_FRAMES, most=most, resolution=RESOLUTION)
 
     async def _whole(self, frames: int) -> bool:
-        """Whether a burst of `frames` on each way came out whole. What is lost of a shorter or slower burst is lost of this one too."""
+        """Return whether a burst of `frames` on each way came out whole. Losses of a shorter or slower burst are losses of this one too."""
         maximum = self._stand.maximum
         sending = Seconds(frames / maximum)
         settling = Seconds(frames / self._throughput - sending)
@@ -95,7 +95,7 @@ class _Bursts:
             if _was_made(outcome, frames):
                 return True
         came = min((made([flow]) for flow in outcome.flows), default=0)
-        raise MeasurementError(f"the generator made {came} of the {frames} frames of a burst, so none can be told to be the longest")
+        raise MeasurementError(f"the generator made {came} of the {frames} frames of a burst, so the longest is not known")
 
 
 def _was_made(outcome: Outcome, frames: int) -> bool:

@@ -28,7 +28,7 @@ class InBursts:
     frames: int
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says."""
+        """Offer as methods.ports says."""
         return await self.generator.offer(replace(offer, burst_frames=self.frames))
 
 

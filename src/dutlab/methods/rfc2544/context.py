@@ -1,4 +1,4 @@
-"""What each test of the suite works with: a generator that keeps the waits of RFC 2544 section 23, and what earlier tests have found."""
+"""Context of each test of the suite: a generator that keeps the waits of RFC 2544 section 23, and the results of earlier tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Paced:
-    """A generator whose directions (`a`, `a.back`) can be asked for as links, with the modifiers beside each trial and a rest after it."""
+    """A generator whose directions (`a`, `a.back`) can be asked for as links, with the modifiers during each trial and a rest after it."""
 
     def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep, modifiers: Modifiers | None = None) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
@@ -45,7 +45,7 @@ class Paced:
         """Name → raw output of the last trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says. Raises ToolFailed, HostError."""
+        """Offer as methods.ports says. Raises ToolFailed, HostError."""
         forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
@@ -64,14 +64,14 @@ class Paced:
 
     @property
     def arrivals(self) -> Row:
-        """What section 10 has reported beside the frames that were lost, of all trials together."""
+        """Return what section 10 reports in addition to lost frames, over all trials."""
         counts: Row = {f"{name}_frames": float(count) for name, count in self._wrong.items()}
         known = None if self._unordered else counts.get("reordered_at_least_frames", 0.0)
         return {"trials": self._trials, "trials_order_unknown": self._unordered, "reordered_frames": known, **counts}
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """What was to be said against trials, each kind once."""
+        """Return the doubts of trials, each kind once."""
         return tuple(Doubt(kind, f"in {count} of {self._trials} trials") for kind, count in self._doubted.items())
 
 
@@ -96,9 +96,9 @@ class SuiteContext:
     setting: Rfc2544Setting
     generator: Paced
     maximum: Pps
-    """The highest rate of the medium, or, where its speed is not known, what stands for it."""
+    """The highest rate of the medium, or its replacement where the speed is not known."""
     maximum_is: str
-    """What the highest rate is, in words."""
+    """Words on the highest rate."""
     throughput: Pps | None = None
     device: DutControl | None = None
     power: PowerControl | None = None
@@ -122,7 +122,7 @@ class SuiteContext:
         return await self.generator.offer(self.load(rate, duration, profile=profile, warmup=warmup))
 
     async def offer_in_full(self, offer: Offer) -> tuple[Outcome, str]:
-        """The same, again where the generator did not make the load; the words say by how much if it never did. Raises as a generator."""
+        """Offer again where the generator did not make the load; the words say by how much if it never did. Raises as a generator."""
         for _ in range(STARVED_TRIES):
             outcome = await self.generator.offer(offer)
             if not (short := starved_words(offer, outcome.flows)):
@@ -138,7 +138,7 @@ class SuiteContext:
         warmup: Seconds | None = None,
         settling: Seconds = NO_TIME,
     ) -> Offer:
-        """What such a trial asks of the generator; `settling` is waited for beside what the text has."""
+        """Return the request of such a trial; `settling` is waited for in addition to the RFC's waits."""
         return Offer(
             links=self.directions,
             mix=self.setting.frame_size,
@@ -152,7 +152,7 @@ class SuiteContext:
 
 @dataclass(frozen=True)
 class Rfc2544Result:
-    """What one test found: rows for its table, figures of all directions together, sentences."""
+    """Result of one test: rows for its table, figures of all directions together, sentences."""
 
     rows: Sequence[Row]
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -176,5 +176,5 @@ def starved_words(offer: Offer, flows: Sequence[Flow]) -> str:
 
 
 def made_pps(flows: Sequence[Flow]) -> float:
-    """What the slowest direction's generator had ready in a second."""
+    """Return the rate that the slowest direction's generator had ready."""
     return min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)

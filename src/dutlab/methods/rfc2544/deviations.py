@@ -1,4 +1,4 @@
-"""Where a suite departs from the text of RFC 2544 and its successors, in sentences for the report."""
+"""Departures of a suite from the text of RFC 2544 and its successors, in sentences for the report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def deviations(
     if setting.seconds(RESIDUAL_S) < LEAST_DRAIN_S:
         yield f"§23: residual frames are waited for {LEAST_DRAIN_S:g} s, however short the scale would make it"
     if maximum_is != LINE_RATE:
-        yield f"§20, §26: the medium has no rate of its own; {maximum_is} stands for the highest rate"
+        yield f"§20, §26: the medium has no rate; {maximum_is} replaces the highest rate"
     used = list(addresses)
     yield _addresses(used)
     if setting.directions is Directions.FORWARD:
@@ -64,7 +64,7 @@ def deviations(
 
 
 def _addresses(used: Sequence[IPAddress]) -> str:
-    """Which scheme the addresses are of; said where it is followed too, since readers compare by it."""
+    """Return the scheme of the addresses; reported also where it is followed, since readers compare by it."""
     words = " and ".join(map(str, used))
     if not used:
         return "appendix C.2: the addresses are not known"
@@ -78,13 +78,13 @@ def _of_networks(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Ite
         yield f"§12: the pseudo-random order of destinations repeats: each {setting.networks} frames go to every network once"
         yield "§12, appendix C.2.4: all networks lie behind one router, the tester's own address"
         if any(address.version == 4 for address in addresses):  # noqa: PLR2004 - the version number of the protocol itself
-            yield "§12, appendix C.2.2: the networks are of 25 bits or more, not of 24, of which too few are free beside the ports' own"
+            yield "§12, appendix C.2.2: the networks are of 25 bits or more, not of 24, of which too few are free"
         if Benchmark.BACK_TO_BACK in setting.tests:
             yield f"§12: a burst of fewer than {setting.networks} frames goes to as many networks as it has frames"
     elif setting.networks == max(setting.all_networks):
         yield f"§12: one source and one destination address a way; not done again with destinations over {SECTION_12} networks"
     else:
-        yield "§12: no departure, one source and one destination address a way; the tests with more networks are beside these"
+        yield "§12: no departure, one source and one destination address a way; the tests with more networks are reported with these"
     yield "§12, appendix C.2.6: source and destination port are constant"
 
 
@@ -93,7 +93,7 @@ def _of_modifiers(setting: Rfc2544Setting) -> Iterator[str]:
     yield f"§11: {', '.join(without)}: not mixed in" if without else "§11: every modifier at once, not one after the other"
     yield "§11.4: filters are modes of the DUT (filter-1, filter-25)"
     if Modifier.BROADCAST in setting.modifiers:
-        yield "§11.1: 1 broadcast frame beside each 100 test frames: test frames with that hardware address, of which none is counted"
+        yield "§11.1: 1 broadcast frame for each 100 test frames: test frames with that hardware address, of which none is counted"
         yield "§11.1: loads without a set rate have no broadcast frames"
     if Modifier.MANAGEMENT in setting.modifiers:
         yield "§11.2: queries follow one another by a second and come from the source's own stack, not as the first frame of each second"
@@ -113,7 +113,7 @@ def _of_ipv6(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Iterato
     if Benchmark.BACK_TO_BACK in setting.tests:
         yield "RFC 5180 §7.4: back-to-back frames are measured, which is not recommended there"
     if len(versions) == 1:
-        yield "RFC 5180: IPv6 alone, without IPv4 beside it"
+        yield "RFC 5180: IPv6 alone, without IPv4"
 
 
 def _of_headers(setting: Rfc2544Setting) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _of_headers(setting: Rfc2544Setting) -> Iterator[str]:
         yield "RFC 5180 §5.3: of extension headers there are hop-by-hop, destination options, routing and fragment; no AH, ESP, mobility"
         yield "RFC 5180 §5.3: options are padding, the routing header is of type 2 with no segments left, the fragment is a whole packet"
     if setting.extension_headers == HOP_BY_HOP:
-        yield "RFC 5180 §5.3: the DUT's resources are those in the trial's samples, as far as its family tells them"
+        yield "RFC 5180 §5.3: the DUT's resources are those in the trial's samples, as far as its family reports them"
 
 
 def _of_tests(setting: Rfc2544Setting) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _of_outages(setting: Rfc2544Setting) -> Iterator[str]:
             yield f"§26.5: the overload lasts {LEAST_S:g} s, however short the scale would make it"
         if setting.recovery_repeats == 1:
             yield "§26.5: measured once, not repeated and averaged"
-        yield "§26.5: the last lost frame is known to within one reading of the generator's counters, as stated beside the figure"
+        yield "§26.5: the last lost frame is known to within one reading of the generator's counters, as stated with the figure"
 
 
 def _of_resets(setting: Rfc2544Setting, *, power_is_cut: bool) -> Iterator[str]:

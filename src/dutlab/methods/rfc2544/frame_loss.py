@@ -30,7 +30,7 @@ async def measure(stand: SuiteContext) -> Rfc2544Result:
 
 
 async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tuple[Row, str]:
-    """What became of frames offered at a share of the highest rate; a rate that was not made has no loss, and words. Raises as measure."""
+    """Return the loss at a share of the highest rate; a rate that was not made has no loss, and words. Raises as measure."""
     rate = Pps(stand.maximum * share)
     outcome, short = await stand.offer_in_full(stand.load(rate, duration))
     lost, offered = failed(outcome.flows), made(outcome.flows)
@@ -46,7 +46,7 @@ async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tupl
 
 
 async def hop_by_hop(stand: SuiteContext) -> Rfc2544Result:
-    """What becomes of frames with a hop-by-hop options header at shares of the highest rate (RFC 5180 section 5.3), one row a share.
+    """Measure frames with a hop-by-hop options header at shares of the highest rate (RFC 5180 section 5.3), one row a share.
 
     Each router looks into this header, so the section wants no throughput of such frames: it wants to know what they cost the DUT. That is
     in the samples of the trial (`watch: [cpu]`); each row says when its frames began. Raises ToolFailed, HostError.

@@ -1,4 +1,4 @@
-"""What goes on beside the test frames, if it is asked for (RFC 2544 section 11): broadcast frames, management queries, routing updates."""
+"""Modifiers of a test (RFC 2544 section 11): broadcast frames, management queries, routing updates during the test frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dutlab.spec.workloads.rfc2544 import Modifier
 BROADCAST_RATIO = 0.01  # RFC 2544 section 11.1
 QUERY_S = 1.0  # RFC 2544 section 11.2
 ROUTING_S = 30.0
-"""As often as RIP says what it knows (RFC 1058 section 3.3)."""
+"""Interval of RIP's updates (RFC 1058 section 3.3)."""
 LEAST_PERIOD_S = 0.5
 """However short a scaled period would be: a command takes its time."""
 
@@ -30,7 +30,7 @@ class Modifiers:
     broadcast: bool = False
     scale: float = 1.0
     missing: Sequence[Modifier] = ()
-    """Asked for, and this testbed has nobody who could."""
+    """Asked for, and this testbed cannot do it."""
     outcomes: Counter[tuple[Modifier, str]] = field(default_factory=Counter)
     _numbers: Counter[Modifier] = field(default_factory=Counter)
 
@@ -55,12 +55,12 @@ class Modifiers:
         return [{"modifier": kind.value, "outcome": what, "count": float(count)} for (kind, what), count in found]
 
     def notes(self) -> Iterator[str]:
-        """What came of them, in sentences."""
+        """Yield sentences on their results."""
         for kind, words in ((Modifier.MANAGEMENT, "management queries to the DUT's own address"), (Modifier.ROUTING, "routing updates")):
             if said := [f"{count} {what}" for (of, what), count in self.outcomes.items() if of is kind]:
                 yield f"{words}: {', '.join(said)}"
         for kind in self.missing:
-            yield f"{kind.value}: left out, nobody on this testbed can do it"
+            yield f"{kind.value}: left out, this testbed cannot do it"
 
     async def _go_on(self, kind: Modifier, step: Beside, begun: asyncio.Event) -> None:
         await begun.wait()

@@ -1,9 +1,9 @@
 """Destinations over 256 networks (RFC 2544 section 12): which they are, their routes in the DUT, and the traffic that goes to them.
 
 The section has the tests done with one source and one destination address first, and then again with destinations that are random and
-uniformly distributed over 256 networks. Each direction has 256 of its own: behind the sink in the upper half of 198.19.0.0/16, behind the
+uniformly distributed over 256 networks. Each direction has 256 others: behind the sink in the upper half of 198.19.0.0/16, behind the
 source in 198.18.0.0/16's, since the lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256 networks of 24 bits do not
-fit into 198.18.0.0/15 beside those, so one link's have 25 bits. Links that are driven at once share a half evenly.
+fit into 198.18.0.0/15 with those, so one link's have 25 bits. Links that are driven at once share a half evenly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BEHIND: Mapping[int, Mapping[LinkEnd, IPNetwork]] = {
 
 @dataclass(frozen=True)
 class Networks:
-    """What the destinations of a suite are. With a single network there is nothing to say."""
+    """Destinations of a suite. With a single network there is nothing to say."""
 
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
     """Flow name → traffic."""
@@ -63,7 +63,7 @@ async def networks_of(bench: Bench, links: Sequence[str], setting: Rfc2544Settin
             "prefix_bits": spread.length,
         }
         if bench.routes is None:
-            notes.append(f"nobody can load routes into this DUT: it must have its own to {spread.network} by way of the {end.value}")
+            notes.append(f"routes cannot be loaded into this DUT: it must have its own to {spread.network} by way of the {end.value}")
             rows.append({**row, "routes_loaded": None, "routes_checked": None})
             continue
         loaded = await load_checked(bench.routes, link, spread, end)

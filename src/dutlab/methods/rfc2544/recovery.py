@@ -43,7 +43,7 @@ class Recovered:
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
-    """One row a repeat. Raises MeasurementError when the generator told too little in time."""
+    """One row a repeat. Raises MeasurementError when the generator reported too little in time."""
     rows, notes = list[Row](), list[str]()
     for repeat in range(1, stand.setting.recovery_repeats + 1):
         row, note = await _one(stand, throughput)
@@ -84,7 +84,7 @@ def recovered(readings: Sequence[ToolReading], *, high: Pps, low: Pps) -> Recove
     for reading in readings:
         by_link[reading.link][reading.at_s][reading.name] = reading.value
     if not by_link:
-        raise MeasurementError("the generator told nothing in time, so there is no recovery to be read")
+        raise MeasurementError("the generator reported nothing in time, so the recovery is not known")
     found = [_of_link(sorted(times.items()), high, low) for times in by_link.values()]
     return max(found, key=lambda one: (one.ongoing, one.seconds))
 

@@ -34,7 +34,7 @@ class _Reset:
     kind: str
     act: Callable[[], Awaitable[tuple[float, float]]]
     after: Seconds
-    """How long the load goes on from the reset's beginning."""
+    """Duration of the load from the reset's beginning."""
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
@@ -73,7 +73,7 @@ async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float]:
 
 
 def _words(first: PowerCut) -> str:
-    mode = f", {first.mode_s:.1f} s of that for its mode, which is set anew" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- as shown
+    mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- as shown
     return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after it was given{mode}"
 
 

@@ -16,7 +16,7 @@ from dutlab.spec.workloads.search import AgainAtEnd
 from dutlab.units import Pps, Seconds, l1_rate
 
 REACH_S = 5.0
-"""How long the generator is asked for all it can, where the medium's rate is not known."""
+"""Time for which the generator is asked for all it can, where the medium's rate is not known."""
 SHORTEST_S = 0.2
 
 
@@ -26,7 +26,7 @@ LINE_RATE = "the line rate"
 
 
 async def reach(stand: SuiteContext) -> tuple[Pps, str]:
-    """What stands for the highest rate of a medium without one, of each direction, in words too. Raises MeasurementError."""
+    """Return the replacement for the highest rate of a medium without one, of each direction, with words. Raises MeasurementError."""
     outcome = await stand.offer(None, Seconds(max(stand.setting.seconds(REACH_S), SHORTEST_S)))
     rate, sent = made_pps(outcome.flows), sum(flow.sent_frames for flow in outcome.flows)
     if rate <= 0 or not sent:
@@ -44,7 +44,7 @@ def goal_of(stand: SuiteContext) -> Goal:
 
 
 async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
-    """Of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
+    """Return the bounds of the highest rate of `generator` at which nothing is lost. Raises as measure()."""
     return (await _search(stand, generator, AgainAtEnd.UPPER)).results[goal_of(stand).name]
 
 
@@ -64,7 +64,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
 
 
 async def measure(stand: SuiteContext) -> Rfc2544Result:
-    """The lower bound is the throughput. Raises MeasurementError when no trial told anything, InputError."""
+    """The lower bound is the throughput. Raises MeasurementError when no trial had a result, InputError."""
     setting, goal = stand.setting, goal_of(stand)
     found = await _search(stand, stand.generator, AgainAtEnd.BOTH)
     result = found.results[goal.name]

@@ -1,4 +1,4 @@
-"""What a record says of a search: figures, tables, doubts and notes."""
+"""Parts of a record about a search: figures, tables, doubts and notes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _of_result(found: SearchResult, result: GoalResult, figure: str) -> list[Dou
 
 
 def notes(search: Search, found: SearchResult) -> tuple[str, ...]:
-    """What a reader must know, in sentences."""
+    """Return what a reader must know, in sentences."""
     saved = f"stopping lost trials early saved {found.saved_s:.0f} s of {found.sent_s + found.saved_s:.0f} s"
     searched = f"searched from {si(found.lowest_pps, 'pps')} to {si(found.highest_pps, 'pps')}, {found.highest_is}"
     waits = f"waits of {search.drain:g} s after a trial, where RFC 2544 section 23 has 2 s and 5 s"

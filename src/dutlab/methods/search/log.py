@@ -30,7 +30,7 @@ HELD_BACK_MARGIN = 2.0
 
 
 _OF_FLOWS = frozenset({DoubtKind.DUPLICATES, DoubtKind.FOREIGN_FRAMES})
-"""What a trial's frames say beside its loss; what else can be said against it is among its marks."""
+"""Doubts from a trial's frames, except loss; other doubts are among its marks."""
 
 
 class Ended(Exception):
@@ -40,7 +40,7 @@ class Ended(Exception):
 class SearchLog:
     """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile.
 
-    `clock` tells seconds: what is around trials counts too, since somebody waits for it.
+    `clock` returns seconds: time around trials counts too, since a person waits for it.
     """
 
     def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic, tell: Tell = nobody) -> None:
@@ -59,7 +59,7 @@ class SearchLog:
         return {f"{name}.gz": gzip.compress(said, mtime=0) for name, said in self.raw.items()}
 
     def _bounds(self, load: Pps) -> dict[str, float]:
-        """Of each goal, the highest load so far that met it and the lowest that did not, as whoever looks on sees them."""
+        """Return, for each goal, the highest load so far that met it and the lowest that did not, for observers."""
         found = {"intended_pps": float(load)}
         told = [(t.load_pps, t.loss_ratio) for t in self.trials if t.counts and t.load_pps is not None]
         for goal in self.search.goals:
@@ -72,7 +72,7 @@ class SearchLog:
         return found
 
     async def reach(self) -> tuple[Pps, str]:
-        """How far to search, by a short trial at full speed, and what sets that, in words. Raises MeasurementError when nothing is sent."""
+        """Return how far to search, by a short trial at full speed, and its cause in words. Raises MeasurementError if nothing is sent."""
         trial = await self._offer(Role.REACH, None, Seconds(max(goal.initial_s for goal in self.search.goals)))
         if trial.made_pps <= 0:
             raise MeasurementError(f"the generator sent nothing: {trial.detail}", raw=self.packed)
@@ -83,7 +83,7 @@ class SearchLog:
         return Pps(trial.made_pps * REACH_MARGIN), "a quarter above what the generator reached at full speed"
 
     async def answer(self, ask: NextTrial) -> SearchTrial:
-        """The trial that the search asks for, as far as it tells something. Raises Ended, and whatever the generator raises first."""
+        """Run the trial that the search asks for, until it can be decided. Raises Ended, and whatever the generator raises first."""
         if self._spent >= self._budget:
             raise Ended(f"{self._spent:.0f} s are spent, and it was given {self._budget:.0f} s")
         counted = sum(t.counts for t in self.trials)
@@ -100,7 +100,7 @@ class SearchLog:
         return trial
 
     async def again(self, load: Pps, goal: Goal) -> SearchTrial | None:
-        """A full trial at a bound of `goal`, which the search is not told of; None if no time is left. Raises as `answer`."""
+        """Run a full trial at a bound of `goal`, without the search's knowledge; None if no time is left. Raises as `answer`."""
         if self._spent >= self._budget:
             return None
         allowed = None

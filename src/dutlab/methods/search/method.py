@@ -38,7 +38,7 @@ from dutlab.units import Pps, si
 
 
 class Side(enum.Enum):
-    """Which of two bounds."""
+    """One of two bounds."""
 
     LOWER = "lower"
     UPPER = "upper"
@@ -46,7 +46,7 @@ class Side(enum.Enum):
 
 @dataclass(frozen=True)
 class Searched(Measured):
-    """What `measure` returns: the figures, and the whole search."""
+    """Result of `measure`: the figures, and the whole search."""
 
     found: SearchResult | None = None
 
@@ -54,14 +54,14 @@ class Searched(Measured):
 async def measure(bench: Bench, cell: Cell) -> Searched:
     """Searches as the cell says (see search_of_setting); a link of unknown speed is searched as far as the generator reaches.
 
-    Raises InputError, HostError, and MeasurementError when not one trial told anything.
+    Raises InputError, HostError, and MeasurementError when no trial had a result.
     """
     setting = cell.setting_as(SearchSetting)
     return await searched(carrying(bench, setting.traffic), search_of_setting(cell.links, setting, bench.speeds))
 
 
 async def searched(bench: Bench, search: Search) -> Searched:
-    """The same of any search."""
+    """Run any search."""
     log = SearchLog(bench.generator, search, tell=bench.tell)
     found = await _find(log)
     by_link = {link: figures(found, search.mix, 1) for link in search.links}
@@ -89,7 +89,7 @@ def _at_limit(generator: Generator, search: Search, found: SearchResult) -> AtLi
 
 
 async def find(generator: Generator, search: Search, tell: Tell = nobody) -> SearchResult:
-    """The same without a cell; `tell` takes the bounds as they move. Raises as `measure`."""
+    """Run a search without a cell; `tell` is called with the bounds as they move. Raises as `measure`."""
     return await _find(SearchLog(generator, search, tell=tell))
 
 
@@ -122,7 +122,7 @@ async def _find(log: SearchLog) -> SearchResult:
 
 
 async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
-    """Whether the bounds of a goal that allows no bad trial hold in a full trial more: of a DUT with memory they need not.
+    """Try the bounds of a goal that allows no bad trial in a full trial more: with a DUT that has memory they need not hold.
 
     Of an upper bound short trials may say that it is one, before the DUT was warm. A lower bound was one before the DUT was hot.
     """
@@ -141,7 +141,7 @@ async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
 
 
 async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
-    """What a full trial at a bound says against it, in words; nothing if it bears the bound out."""
+    """Return in words what a full trial at a bound says against it; empty if it confirms the bound."""
     bound = f"the {side.value} bound, {si(load, 'pps', 5)},"
     try:
         trial = await log.again(load, goal)
@@ -160,6 +160,6 @@ async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
 
 
 def _generators(result: GoalResult) -> GoalResult:
-    """Where the highest rate was the generator's own, a missing upper bound is the generator's too."""
+    """Mark a missing upper bound as the generator's where the highest rate was the generator's own."""
     why = tuple(Irregular.GENERATOR if w is Irregular.NO_UPPER else w for w in result.irregular)
     return replace(result, irregular=why)

@@ -36,24 +36,24 @@ class NextTrial:
 
 @dataclass(frozen=True)
 class LoadOutcome:
-    """What the library is told of a trial. Frames of all links together."""
+    """A trial as the library gets it. Frames of all links together."""
 
     ask: NextTrial
     intended_frames: int
-    """What the loss ratio counts as wanted: frames that were not sent count as lost."""
+    """Frames that the loss ratio counts as intended: frames that were not sent count as lost."""
     sent_frames: int
     lost_frames: int
 
     @property
     def loss_ratio(self) -> float:
-        """As the library will compute it (MLRsearch 1.2.1, MeasurementResult.loss_ratio)."""
+        """Loss ratio as the library will compute it (MLRsearch 1.2.1, MeasurementResult.loss_ratio)."""
         overall = max(self.intended_frames, self.sent_frames)
         return (self.lost_frames + abs(self.intended_frames - self.sent_frames)) / overall if overall else 0.0
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the library found for one goal; None where there is no such bound."""
+    """Bounds that the library found for one goal; None where there is no such bound."""
 
     lower: Pps | None
     upper: Pps | None
@@ -90,7 +90,7 @@ class Library:
         return await self._next
 
     async def tell(self, told: LoadOutcome) -> NextTrial | dict[Goal, Bounds]:
-        """What became of the trial that was asked for last; returns the next one, or the bounds of every goal.
+        """Pass the result of the last asked trial; return the next one, or the bounds of every goal.
 
         Raises MeasurementError when the library gives up.
         """

@@ -1,4 +1,4 @@
-"""What a search is asked for: goals, range of rates, waits."""
+"""Request of a search: goals, range of rates, waits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEWEST_PPS = Pps(10.0)
 
 @dataclass(frozen=True)
 class Search:
-    """What is to be found. Rates in frames a second of each link."""
+    """Request of a search. Rates in frames a second of each link."""
 
     links: tuple[str, ...]
     mix: Mix
@@ -34,9 +34,9 @@ class Search:
     drain: Seconds = DRAIN
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
-    """Which bounds are tried again at the end, for goals that allow no bad trial."""
+    """Bounds that are tried again at the end, for goals that allow no bad trial."""
     begins: Seconds = NO_TIME
-    """What its generator takes before the first frame of each trial: no time of the budget."""
+    """Time of its generator before the first frame of each trial; it does not count in the budget."""
     budget: Seconds | None = None
     """Trials are not begun any more after so many seconds; None: many times what the goals need."""
 
@@ -94,7 +94,7 @@ def search_of(
 
 
 def search_of_setting(links: tuple[str, ...], setting: SearchSetting, speeds: Mapping[str, BpsL1 | None]) -> Search:
-    """As the workload `search` asks. Raises as search_of()."""
+    """Return the search that the workload `search` asks for. Raises as search_of()."""
     return search_of(
         links,
         setting.frame_size,

@@ -1,4 +1,4 @@
-"""What a search found: for every goal both bounds and the conditional throughput, or what is irregular about it (RFC 9971, goal result)."""
+"""Result of a search: for every goal both bounds and the conditional throughput, or what is irregular about it (RFC 9971, goal result)."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ class GoalResult:
 
     @property
     def width(self) -> float | None:
-        """How far the bounds are apart, as a share of the upper one; None without both."""
+        """Distance of the bounds, as a share of the upper one; None without both."""
         return None if self.lower_pps is None or self.upper_pps is None else (self.upper_pps - self.lower_pps) / self.upper_pps
 
     @property
     def regular(self) -> bool:
-        """Whether nothing is to be said against it."""
+        """True if there is nothing against it."""
         return not self.irregular
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search leaves behind: the results by name of the goal, and every trial."""
+    """Result of a search: the results by name of the goal, and every trial."""
 
     results: Mapping[str, GoalResult]
     trials: tuple[SearchTrial, ...]
     lowest_pps: Pps
     highest_pps: Pps
     highest_is: str
-    """What set the highest rate, in words."""
+    """Cause of the highest rate, in words."""
     ended: str = ""
     """Why the search ended before it was done; empty when it was done."""
     tolerance: float = 0.0
@@ -99,7 +99,7 @@ class SearchResult:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know, in words."""
+        """Notes for a reader, in words."""
         notes = [f"{name}: {why.value}" for name, result in self.results.items() for why in result.irregular]
         notes += [f"{name}: {what}" for name, result in self.results.items() for what in result.disagreements]
         notes += [f"the search ended early: {self.ended}"] if self.ended else []
@@ -112,7 +112,7 @@ class SearchResult:
 
     @property
     def reach(self) -> str:
-        """How far the generator got, in words, if it set the limit of any goal."""
+        """Highest rate of the generator, in words, if it set the limit of any goal."""
         if not any(Irregular.GENERATOR in r.irregular for r in self.results.values()):
             return ""
         reach = max(t.made_pps for t in self.trials if Mark.STARVED in t.marks or t.role is Role.REACH)
@@ -155,5 +155,5 @@ def _irregular(found: RescoredBounds, bounds: Bounds, counted: Sequence[SearchTr
 
 
 def seconds_of(goals: Sequence[Goal]) -> Seconds:
-    """What a search for these goals is given before it is ended: many times what it needs."""
+    """Return the time that a search for these goals gets before it is ended: many times what it needs."""
     return Seconds(600.0 + 40.0 * sum(g.sum_s for g in goals))

@@ -13,15 +13,15 @@ from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
 from dutlab.stats.rescore import NO, YES, TrialPoint
 
 NEXT_TO_NOTHING = 0.001
-"""Of the frames made: so few come back of what was on its way when a DUT died, or by mistake."""
+"""Share of the frames made: so few come back of what was on its way when a DUT died, or by mistake."""
 
 
 class Role(enum.Enum):
-    """What a trial was for."""
+    """Purpose of a trial."""
 
     SEARCH = "search"
     REACH = "reach"
-    """As fast as the generator can, to know where to begin."""
+    """Trial at full speed, to know where to begin."""
     CONTROL = "control"
     """At a rate that had come through before: is the DUT still there?"""
     AGAIN = "again"
@@ -29,12 +29,12 @@ class Role(enum.Enum):
 
 
 class Mark(enum.Enum):
-    """What is to be known of a trial before its numbers are used."""
+    """Mark of a trial that must be known before its numbers are used."""
 
     STARVED = "the generator did not reach the rate"
     CONTRADICTORY = "the counters contradict one another"
     SILENT = "next to nothing came back on a link"
-    REPEATED = "offered once more because the trial before it told nothing"
+    REPEATED = "offered once more because the trial before it had no result"
     NO_ACCOUNT = "the generator gave no account"
     DISTURBED = "other work on the testbed disturbed it, or a link went down, so it was offered again"
     IDLE = "the generator sent nothing on a link"
@@ -51,13 +51,13 @@ class SearchTrial:
     """From 1, in the order of the search."""
     role: Role
     load_pps: float
-    """As asked for; of a trial at full speed, as reached."""
+    """Asked load; of a trial at full speed, the reached one."""
     duration_s: float
-    """As asked for."""
+    """Asked duration."""
     sent_s: float
-    """How long was sent; of several links the longest."""
+    """Time of sending; of several links the longest."""
     made_pps: float
-    """What the generator had ready in time on the slowest link: sent, or not taken by the next port."""
+    """Rate that the generator had ready in time on the slowest link: sent, or not taken by the next port."""
     intended_frames: int
     """Frames of the whole duration, even if the trial was stopped early."""
     sent_frames: int
@@ -70,23 +70,23 @@ class SearchTrial:
     stopped_early_s: float | None
     """The instant at which it was stopped, from its first frame; None: it ran to its end."""
     counts: bool
-    """Whether the search was told of it."""
+    """True if the search knows of it."""
     marks: tuple[Mark, ...] = ()
     detail: str = ""
 
     @property
     def tells(self) -> bool:
-        """Whether its numbers can be used at all."""
+        """True if its numbers can be used at all."""
         return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT, Mark.IDLE, Mark.DISTURBED} & set(self.marks)
 
     @property
     def made_frames(self) -> int:
-        """What the DUT was offered: sent, or not taken by its port."""
+        """Frames offered to the DUT: sent, or not taken by its port."""
         return self.sent_frames + self.backpressure_frames
 
     @property
     def failed_frames(self) -> int:
-        """What the DUT did not forward of it."""
+        """Frames of these that the DUT did not forward."""
         return self.lost_frames + self.backpressure_frames
 
     @property
@@ -96,11 +96,11 @@ class SearchTrial:
 
     @property
     def saved_s(self) -> float:
-        """What stopping early saved."""
+        """Time that stopping early saved."""
         return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
 
     def told(self, ask: NextTrial, tolerance: float) -> LoadOutcome:
-        """What the search is told: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
+        """Return what the search gets: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
         if self.stopped_early_s is not None:
             frames = most_frames(self.intended_frames, tolerance)
             return LoadOutcome(ask, frames, frames, min(self.failed_frames, frames))
@@ -173,7 +173,7 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
 
 
 def _contradictions(flow: Flow) -> list[str]:
-    """What one link's counters cannot all be."""
+    """Return contradictions among one link's counters."""
     faults = []
     if flow.lost_frames < 0:
         faults.append(f"link {flow.link}: {-flow.lost_frames} frames more came back than were sent")

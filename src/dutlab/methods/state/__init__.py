@@ -1,1 +1,1 @@
-"""What a DUT can remember of flows: how fast it takes new ones (`rate`), how many it knows at once (`concurrent`). `suite` does both."""
+"""Memory of a DUT for flows: how fast it takes new ones (`rate`), how many it knows at once (`concurrent`). `suite` does both."""

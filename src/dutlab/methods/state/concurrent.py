@@ -41,7 +41,7 @@ class _Nothing(Exception):
 
 @dataclass(frozen=True)
 class Concurrent:
-    """What was found. `cut`: why the search ended before it was done."""
+    """Result. `cut`: why the search ended before it was done."""
 
     bracket: Bracket
     rows: Sequence[Row]
@@ -68,7 +68,7 @@ class _Filling:
     spent_s: float = 0.0
 
     async def holds(self, flows: int) -> bool:
-        """Whether so many are known at once; what fails is tried more slowly, for frames may have been lost to the rate. Raises _Cut."""
+        """Return whether so many are known at once; a failure is tried more slowly, for the rate may have lost frames. Raises _Cut."""
         usual = self.fill
         for _ in range(TRIES):
             row = await self._sound(flows)
@@ -171,7 +171,7 @@ def _silence(first: Row) -> str:
 
 
 def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
-    """What ended the search, in sentences, and what there is to doubt."""
+    """Return the end of the search, in sentences, and its doubts."""
     setting, rows, notes = filling.setting, filling.rows, list[str]()
     if not any(row.get("tracked_flows") for row in rows):
         notes.append("concurrent flows: the DUT tracked none in any trial: what passes here needs no state")
@@ -190,7 +190,7 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
 
 
 def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
-    """What the DUT's own counters say of the smallest number that it did not hold, as `row` has it."""
+    """Return what the DUT's counters say about the smallest number that it did not hold, as in `row`."""
     counts = ", ".join(f"{name} {number}" for name, number in risen(row).items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:
         return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
@@ -199,7 +199,7 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
 
 
 def turned_away(row: Row) -> bool:
-    """Whether the DUT itself counted flows that it dropped, or forgot for others: then it was not the rate."""
+    """Return whether the DUT itself counted flows that it dropped, or forgot for others: then it was not the rate."""
     return not {"insert_failed", "drop", "early_drop"}.isdisjoint(risen(row))
 
 

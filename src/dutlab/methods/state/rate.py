@@ -37,16 +37,16 @@ SLACK = 1.01
 
 @dataclass
 class FreshFlows:
-    """A generator each of whose trials has flows of its own, before which the DUT forgets all others."""
+    """A generator whose trials each have new flows; before each the DUT forgets all others."""
 
     generator: Generator
     states: StateTable
     setting: StateSetting
     rows: list[Row] = field(default_factory=list)
-    """What the DUT counted in each trial."""
+    """Counters of the DUT in each trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says; there is no warm-up, whose flows would be in the table."""
+        """Offer as methods.ports says; there is no warm-up, whose flows would be in the table."""
         await self.states.forget()
         frames = (
             self.setting.most_flows
@@ -63,7 +63,7 @@ class FreshFlows:
 
 @dataclass(frozen=True)
 class Rate:
-    """What was found, and how the DUT's counters went meanwhile, trial for trial."""
+    """Result, and the DUT's counters of each trial."""
 
     found: SearchResult
     counters: Sequence[Row]
@@ -102,7 +102,7 @@ class Rate:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know, in sentences."""
+        """Return what a reader must know, in sentences."""
         notes = [note.replace(f"{GOAL}: ", "new flows a second: ", 1) for note in self.found.notes]
         tracked = [row.get("tracked_flows") for row in self.counters if row]
         if tracked and not any(tracked):
@@ -113,7 +113,7 @@ class Rate:
 async def measure(
     generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = nobody
 ) -> Rate:
-    """`room`: so many flows a trial may begin. Raises MeasurementError when no trial told anything, HostError, InputError."""
+    """`room`: so many flows a trial may begin. Raises MeasurementError when no trial had a result, HostError, InputError."""
     goal = Goal(
         GOAL,
         setting.loss_ratio,

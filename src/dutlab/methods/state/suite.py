@@ -58,7 +58,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
-    """What a test found; where it found nothing, the reason goes into `failed`. Raises MachineTooBusy, which concerns every test."""
+    """Return a test's result; where it has none, the reason goes into `failed`. Raises MachineTooBusy, which concerns every test."""
     try:
         return await test
     except MachineTooBusy:
@@ -90,7 +90,7 @@ async def _limited(states: StateTable, setting: StateSetting) -> None:
 
 
 async def _room(states: StateTable, setting: StateSetting) -> int:
-    """Flows that a trial may begin: what can be told apart, and does not fill the table, nor the ports that it is limited to."""
+    """Flows that a trial may begin: as many as can be distinguished, and fill neither the table nor the ports that it is limited to."""
     await states.forget()
     most = (await states.counts()).most
     room = setting.most_flows if most is None else min(setting.most_flows, int(most * rate.ROOM))

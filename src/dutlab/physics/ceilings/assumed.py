@@ -1,4 +1,4 @@
-"""What to make of figures above a ceiling: either the ceiling rests on something that was assumed, or the figure is wrong."""
+"""Figures above a ceiling: either the ceiling rests on an assumption, or the figure is wrong."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ COUNTED = {f"{of}_{kind}": f"received_{kind}" for of in ("sent", "received", "ma
 COUNTED["goodput_bps"] = "goodput_bps"
 """Figures of frames that were counted, and goodput → the ceiling that they have."""
 OFFERED = {f"{of}{kind}": f"received_{kind}" for of in ("offered_", "rate_", "") for kind in ("pps", "bps_l1", "bps_l2")}
-"""The same of figures that a generator may tell of a ring that is not yet sent, so that its own records have another doubt."""
+"""Figures that a generator may report of a ring that is not yet sent; they have another doubt."""
 
 
 def exceeds(value: float, line: float, unit: str) -> bool:
-    """Whether a figure in `pps` or `b/s` is more than its ceiling by more than how it was counted explains."""
+    """Return whether a figure in `pps` or `b/s` exceeds its ceiling by more than the way of counting explains."""
     return value > line * (ABOVE_FRAMES if unit == "pps" else ABOVE_BITS)
 
 
 def other_goodputs(line: float, *, mtu: int | None, ip: Ip = Ip.V4) -> dict[str, float]:
-    """What TCP reaches on a link where `line` is its ceiling with timestamps, if something else holds: words → bits a second.
+    """Return what TCP reaches on a link where `line` is its ceiling with timestamps, if something else holds: words → bits a second.
 
     An `mtu` that is None was assumed to be 1500: then a larger one is possible too.
     """
@@ -61,7 +61,7 @@ def above_line(
 
 
 def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Of a link that has none of its own (`a+a.back`), the sum of its directions'."""
+    """Return the line rate of a link; of a link that has none (`a+a.back`) the sum of its directions."""
     if (own := ceilings.get(link, {}).get(figure)) is not None:
         return own
     of_directions = [ceilings.get(place, {}).get(figure) for place in subject_of(link).place_of_flows]

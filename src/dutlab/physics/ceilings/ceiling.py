@@ -15,7 +15,7 @@ class Ceiling:
     name: str
     """For programs; the unit is its last part, as in `frames_pps`."""
     about: str
-    """Which of several, in words: `64 B`, `AES-GCM over IPv4`; empty where there is only one."""
+    """Subject among several, in words: `64 B`, `AES-GCM over IPv4`; empty where there is only one."""
     what: str
     """In words: `frames a second`."""
     value: float
@@ -24,7 +24,7 @@ class Ceiling:
     formula: str
     """With the numbers in it."""
     source: str
-    """Where the formula was read."""
+    """Source of the formula."""
 
     @property
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""What an Ethernet link can carry at most.
+"""Ceilings of an Ethernet link.
 
 A frame of n bytes with FCS takes n + 20 bytes of the wire: preamble, start delimiter and gap (RFC 5180 appendix A). Of a packet of
 MTU bytes, the frame around it takes 18 more (header 14, FCS 4) and each VLAN tag 4.
@@ -19,7 +19,7 @@ TCP_HEADER_BYTES = 20
 TCP_TIMESTAMP_BYTES = 12  # RFC 7323 section 3.2: 10 bytes, padded to 12; on by default in Linux and the BSDs
 UDP_HEADER_BYTES = 8
 AROUND_PACKET_BYTES = ETH_HEADER_BYTES + FCS_BYTES + ETH_L1_OVERHEAD_BYTES
-"""What the wire carries beside each IP packet of an untagged frame: 38."""
+"""Bytes on the wire around each IP packet of an untagged frame: 38."""
 
 _FRAMES = "RFC 5180 appendix A; 20 bytes of preamble, start delimiter and gap (IEEE 802.3)"
 _GOODPUT = "RFC 6349 section 4.1.1; 38 = Ethernet header 14, FCS 4, preamble and gap 20"
@@ -39,7 +39,7 @@ class Ip(enum.Enum):
 
 @dataclass(frozen=True)
 class FrameCeiling:
-    """What a link carries of one frame size."""
+    """Ceiling of one frame size."""
 
     pps: Pps
     bps_l1: BpsL1
@@ -115,7 +115,7 @@ def _packet_ceilings(speed: BpsL1, mtu: int, headers: int, vlan_tags: int, *, ab
 
 
 def _goodput(speed: BpsL1, mtu: int, headers: int, vlan_tags: int) -> Bps:
-    no_room = "" if mtu > headers else f"an MTU of {mtu} bytes leaves no room beside {headers} bytes of headers"
+    no_room = "" if mtu > headers else f"an MTU of {mtu} bytes leaves no room after {headers} bytes of headers"
     insist([positive(speed, "the speed"), _tags_fault(vlan_tags), no_room])
     return Bps(speed * (mtu - headers) / (mtu + AROUND_PACKET_BYTES + VLAN_TAG_BYTES * vlan_tags))
 

@@ -9,7 +9,7 @@ from dutlab.physics.ceilings.path import BlockLoad, DataPath, Path, Rung
 from dutlab.physics.ceilings.storage import Array, DriveRating, memory_ceilings
 
 ARITHMETIC = "RAID arithmetic"
-"""What the array's rung is called."""
+"""Name of the array's rung."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Ladder:
 
 
 def rated_iops(drive: DriveRating, load: Load) -> float | None:
-    """Of one drive: each request takes the time that its kind takes alone; None where a rating that it needs is not known.
+    """Return the rated IOPS of one drive: each request takes the time of its kind alone; None where a needed rating is not known.
 
     A request is not faster than the drive's bytes a second allow.
     """

@@ -1,7 +1,7 @@
-"""What all data of drives go through: their own PCI Express links, those that they share, and memory.
+"""Path of the data of drives: their own PCI Express links, those that they share, and memory.
 
-The links follow from the way of each drive to the processor, as its host tells it: a device that several ways have is shared by them. Both
-ends of a link tell it, so of devices with the same drives behind them the narrowest counts.
+The links follow from the path of each drive to the processor, as its host reports it: a device on several paths is shared by them. Both
+ends of a link report it, so of devices with the same drives behind them the narrowest counts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dutlab.physics.ceilings.ceiling import number
 from dutlab.physics.ceilings.pcie import FLIT_GENERATION, GENERATIONS, PAYLOADS, WIDTHS, PcieLink, pcie_ceilings
 
 OWN, SHARED = "the drives' own links", "uplinks"
-"""What their rungs are called."""
+"""Names of their rungs."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """What one part allows, in requests a second."""
+    """Rate that one part allows, in requests a second."""
 
     name: str
     iops: float
@@ -38,7 +38,7 @@ class BlockLoad:
 
 
 class DataPath(Protocol):
-    """What data go through beside drives and array."""
+    """Path of data between processor and drives."""
 
     @property
     def memory(self) -> tuple[float, int] | None:
@@ -74,7 +74,7 @@ class TrainedLink:
     drives: frozenset[str]
 
     def oversubscription(self, own: Mapping[str, TrainedLink]) -> float | None:
-        """How many times the own links of its drives exceed it; None where one of them is not known."""
+        """Return how many times the own links of its drives exceed it; None where one of them is not known."""
         if not all(name in own for name in self.drives):
             return None
         return sum(own[name].link.bytes_per_s for name in self.drives) / self.link.bytes_per_s
@@ -82,7 +82,7 @@ class TrainedLink:
 
 @dataclass(frozen=True)
 class Topology:
-    """All links between drives and processor, as far as the host tells them."""
+    """All links between drives and processor that the host reports."""
 
     links: tuple[TrainedLink, ...]
     memory: tuple[float, int] | None = None
@@ -109,7 +109,7 @@ class Topology:
         return [*found, Rung(SHARED, sum(passes), " + ".join(number(one) for one in passes))]
 
     def _passes(self, at: TrainedLink, most: Callable[[TrainedLink], float]) -> float:
-        """What reaches the processor over `at`: no more than it carries, nor than comes to it."""
+        """Return what reaches the processor over `at`: no more than it carries, nor than arrives at it."""
         below = [link for link in self.links if link.drives < at.drives]
         nearest = [link for link in below if not any(link.drives < other.drives for other in below)]
         known = frozenset().union(*(link.drives for link in nearest)) == at.drives
@@ -154,7 +154,7 @@ def _sum(name: str, links: Sequence[tuple[PcieLink, int | None]], traffic: Block
 
 
 def _link(step: Mapping[str, Any]) -> PcieLink | None:
-    """None for a step whose link is not told, or is none."""
+    """Return the link of a step; None where it is not reported, or is none."""
     generation = next((number for number, of in GENERATIONS.items() if of.gigatransfers == step.get("link_gts")), None)
     width = step.get("link_width")
     return PcieLink(generation, width) if generation is not None and width in WIDTHS else None

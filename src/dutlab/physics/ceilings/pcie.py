@@ -1,4 +1,4 @@
-"""What a PCI Express link carries at most, per direction. Upper bounds: flow control, acknowledgements and skips take some more."""
+"""Ceiling of a PCI Express link, per direction. An upper bound: flow control, acknowledgements and skips take some more."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def pcie_ceilings(link: PcieLink, *, payload: int | None = None) -> tuple[Ceilin
 
 
 def oversubscription(devices: PcieLink, count: int, uplink: PcieLink, uplinks: int) -> float:
-    """How many times the devices' links together exceed the uplinks that they share."""
+    """Return how many times the devices' links together exceed the uplinks that they share."""
     return devices.bytes_per_s * count / (uplink.bytes_per_s * uplinks)
 
 

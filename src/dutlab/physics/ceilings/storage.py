@@ -1,4 +1,4 @@
-"""What drives, their cables, arrays of them and the memory behind them give at most."""
+"""Ceilings of drives, their cables, arrays of them and the memory behind them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def memory_ceilings(megatransfers: float, channels: int) -> tuple[Ceiling, ...]:
 
 @dataclass(frozen=True)
 class DriveRating:
-    """What one drive is rated for; None is not known. IOPS are of small random requests, rates of long sequential ones."""
+    """Ratings of one drive; None is not known. IOPS are of small random requests, rates of long sequential ones."""
 
     read_iops: float | None = None
     write_iops: float | None = None
@@ -110,7 +110,7 @@ class Array:
 
     @property
     def copies(self) -> int:
-        """How often each byte is kept without parity: all drives of RAID 1, two of RAID 10."""
+        """Number of copies of each byte without parity: all drives of RAID 1, two of RAID 10."""
         return {1: self.drives, 10: 2}.get(self.level, 1)
 
     @property
@@ -120,12 +120,12 @@ class Array:
 
     @property
     def md_write_cost(self) -> int:
-        """Of Linux md, which reads the rest of the stripe instead where that is less: min(2(1 + m), N)."""
+        """I/Os of a small write by Linux md, which reads the rest of the stripe instead where that is less: min(2(1 + m), N)."""
         return min(self.write_cost, self.group) if self.parity else self.write_cost
 
     @property
     def md_write_reads(self) -> int:
-        """Of these, reads: 1 + m to modify, N - m - 1 to reconstruct; the others write."""
+        """Reads among these: 1 + m to modify, N - m - 1 to reconstruct; the others write."""
         return min(1 + self.parity, self.group - self.parity - 1)
 
     @property
@@ -284,7 +284,7 @@ def _fewer_copies(array: Array, rate: float) -> tuple[float, str, str]:
 
 
 def _of_all(array: Array, one: Ceiling) -> Ceiling:
-    """Of all groups, from that of the one that lost a drive."""
+    """Return the ceiling of all groups, from that of the group that lost a drive."""
     if array.group_count == 1:
         return one
     said = f"{one.source}; requests go evenly to all groups, so the one that lost a drive sets their pace"

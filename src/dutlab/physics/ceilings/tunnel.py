@@ -1,4 +1,4 @@
-"""What a tunnel leaves of a link: the largest packet that fits inside, and the goodput of TCP through it.
+"""Ceiling inside a tunnel: the largest packet that fits, and the goodput of TCP through it.
 
 `outer` is the IP version between the tunnel's ends, MTU is that of the underlay. Goodputs are of TCP over IPv4 inside, with timestamps
 unless they are left out, as those of `ethernet`.
@@ -26,21 +26,21 @@ _USUAL_MTU = 1500
 
 
 class TunnelWrapping(Protocol):
-    """How a tunnel wraps packets."""
+    """Layout of a tunnel's packets."""
 
     @property
     def name(self) -> str:
-        """As users write it."""
+        """Name that users write."""
 
     @property
     def source(self) -> str:
-        """Where its layout was read."""
+        """Source of its layout."""
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
         """IP length of an inner packet of `inner` bytes on an underlay of that MTU."""
 
     def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
-        """The same with its terms written out."""
+        """Return the formula with its terms written out."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
     Vxlan(),
     Plain("gre", 4, "RFC 2784 section 2: outer IP, GRE 4 without checksum"),
     Plain("ipip", 0, "RFC 2003 section 3: outer IP and nothing else"),
+    Plain("openvpn", 32, "OpenVPN 2.6 (ssl.h, crypto.h): UDP 8, opcode and peer 4, packet number 4, tag 16 of an AEAD cipher"),
 )
 
 

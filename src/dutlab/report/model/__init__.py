@@ -1,1 +1,1 @@
-"""What a report says, as data, and how trials become it: no HTML, no file."""
+"""Reports as data, and how trials become them: no HTML, no file."""

@@ -27,7 +27,7 @@ from dutlab.workloads import main_figures
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """What a comparison asks for."""
+    """Options of a comparison."""
 
     figures: Sequence[str] = ()
     """Others than the main one of each cell."""
@@ -39,7 +39,7 @@ class CompareRequest:
     """Figure → which side of it is better, where its name does not tell; the empty name is every figure."""
 
     def side_of(self, figure: str) -> Better:
-        """Which side of a figure is better; empty where it is not known. Raises InputError where `better` contradicts what is known."""
+        """Return the better side of a figure; empty where not known. Raises InputError where `better` contradicts the declared side."""
         try:
             return side_of(figure, self.better)
         except ValueError as error:
@@ -47,7 +47,7 @@ class CompareRequest:
 
 
 OwnWords = Mapping[CellKey, str]
-"""Cell → what tells it from others like it."""
+"""Cell → words that distinguish it from similar ones."""
 CellsOfRun = Mapping[CellKey, CellFigures]
 Place = tuple[object, ...]
 """A cell without its mode and levels."""
@@ -60,7 +60,7 @@ class PlacedContest:
     contest: Contest
     place: Place
     name: str
-    """Of what the figure is: the links together, or one of them."""
+    """Subject of the figure: the links together, or one of them."""
     keys: tuple[CellKey, ...]
     """The cell of each entrant."""
 
@@ -78,7 +78,7 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
     stretches = _stretches(list(alike.values())) if len(runs) == 1 else frozenset()
     found = []
     for place, same in alike.items():
-        varied = _varied(same)
+        varied = varied_factors(same)
         for name, figure in compared_by(same, asked.figures):
             entrants = [_entrant(runs, c, varied, name, figure) for c in same]
             if sum(any(e.runs) for e in entrants) > 1:
@@ -98,7 +98,7 @@ def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tu
 def between_modes(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, first: str, second: str
 ) -> tuple[Comparison, ...]:
-    """What the rule says of each cell of the second mode against that of the first with the same levels."""
+    """Return the rule's verdict on each cell of the second mode against that of the first with the same levels."""
     out = []
     for placed, standing in found:
         of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
@@ -112,7 +112,7 @@ def between_modes(
 def overall_of(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
 ) -> dict[tuple[str, str], Together]:
-    """What all cells of every two modes say at once, the second against the first, by the names of both in either order."""
+    """Return the statement of all cells on every two modes, the second against the first, by the names of both in either order."""
     made = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
     return made | {(b, a): of.turned for (a, b), of in made.items()}
 
@@ -127,7 +127,7 @@ def entrant_label(cell: Cell, varied: Iterable[str]) -> str:
     return " · ".join([cell.mode, *_levels(cell, varied)])
 
 
-def _varied(cells: Sequence[CellFigures]) -> set[str]:
+def varied_factors(cells: Sequence[CellFigures]) -> set[str]:
     """The factors, the mode apart, of which the cells have different levels."""
     return {name for c in cells for name in c.cell.factors if len({of.cell.factors.get(name) for of in cells}) > 1} - {"mode"}
 
@@ -167,7 +167,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
     """Pairs of labels that did not take turns in time, over all cells that both have."""
     moments: dict[tuple[str, str], list[tuple[list[datetime], list[datetime]]]] = defaultdict(list)
     for same in alike:
-        varied = _varied(same)
+        varied = varied_factors(same)
         for a, b in combinations(same, 2):
             at = [r.started for r in a.records], [r.started for r in b.records]
             moments[entrant_label(a.cell, varied), entrant_label(b.cell, varied)].append(at)
@@ -175,7 +175,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
 
 
 def contest_label(cell: Cell, name: str, own: str) -> str:
-    """`sweep 64 · link a`, with what tells the cell from others like it."""
+    """Return `sweep 64 · link a`, with words that distinguish the cell from similar ones."""
     size = cell.setting.size
     words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own)))
@@ -192,7 +192,7 @@ def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tu
 
 
 def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
-    """Raises DirectionUnknown where nothing tells which side of a figure is better."""
+    """Raises DirectionUnknown where it is not declared which side of a figure is better."""
     if unknown := dict.fromkeys(of.figure for of in judged if not of.better):
         raise DirectionUnknown(tuple(unknown))
 
@@ -201,7 +201,7 @@ _ENDS = ("client", "server")
 
 
 def own_words(cells: Iterable[Cell]) -> OwnWords:
-    """What tells cells of one workload, frame size and links apart beside their mode: the two hosts of a pair, streams, a depth."""
+    """Return what distinguishes cells of one workload, frame size and links, except their mode: the hosts of a pair, streams, a depth."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
         alike[cell.workload, cell.links, cell.setting.size].append(cell)

@@ -1,4 +1,4 @@
-"""How a run was carried out, with what, and what happened meanwhile."""
+"""Course of a run: how it was carried out, with what, and what happened meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dutlab.report.model.table import Table
 
 @dataclass(frozen=True)
 class CheckLine:
-    """What verify found of a mode, over all its applications."""
+    """Result of verifying a mode, over all its applications."""
 
     mode: str
     what: str
@@ -18,7 +18,7 @@ class CheckLine:
     total: int
     found: str
     by_ping: bool = False
-    """Whether pings showed it, where an end of the link does not run the engine."""
+    """True if pings showed it, where an end of the link does not run the engine."""
 
     @property
     def broken(self) -> bool:
@@ -38,7 +38,7 @@ class FactRow:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What was measured, and with what."""
+    """Conditions of the measurement: device, tools, machine."""
 
     checks: tuple[CheckLine, ...]
     hosts: tuple[str, ...]
@@ -49,7 +49,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class RunCourse:
-    """How the run was carried out, and how to do it again."""
+    """Course of the run, and how to repeat it."""
 
     started: str
     ended: str
@@ -65,10 +65,10 @@ class RunCourse:
 
 @dataclass(frozen=True)
 class RunWatch:
-    """What happened meanwhile on the path and on the hosts."""
+    """Events on the path and on the hosts during the run."""
 
     losses: tuple[Table, ...]
-    """Where frames got lost; none where no counter could tell."""
+    """Places where frames got lost; empty where no counter shows it."""
     cpus: tuple[Cpu, ...]
     counters: tuple[Table, ...]
     """Those that grew."""

@@ -44,17 +44,17 @@ class Cpu:
 
 @dataclass(frozen=True)
 class ModeCost:
-    """What a frame costs in one mode."""
+    """Cost of a frame in one mode."""
 
     mode: str
     times: float
-    """Of the cost in the cheapest mode, over all cells."""
+    """Multiple of the cost in the cheapest mode, over all cells."""
     proven: bool
-    """That it costs more than in the cheapest mode."""
+    """True if it is proven to cost more than the cheapest mode."""
     ns_per_frame: float | None
-    """Of the cells whose figure is in frames, the geometric mean of their medians; None without such a cell."""
+    """Geometric mean of the medians of cells whose figure is in frames; None without such a cell."""
     instructions_per_frame: float | None = None
-    """Of the same cells; None where the machine does not count them."""
+    """Instructions per frame of the same cells; None where the machine does not count them."""
 
 
 @dataclass(frozen=True)

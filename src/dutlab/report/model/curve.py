@@ -15,7 +15,7 @@ class Line:
     label: str
     points: tuple[tuple[float, float], ...]
     role: Literal["found", "asked"] = "found"
-    """What was measured, or what it is measured against: that is drawn faint and broken."""
+    """A measured line, or a reference line, which is drawn faint and broken."""
     gap: float | None = None
     """Points further apart than this along the x axis are not joined: nothing was read between them. None joins all."""
 
@@ -43,13 +43,15 @@ class Curve:
     """Horizontal lines, with their words."""
     moments: tuple[Moment, ...] = ()
     scale: Literal["linear", "log"] = "linear"
-    """Of the upright axis; a logarithmic one leaves out what is not above 0."""
+    """Scale of the vertical axis; a logarithmic one leaves out values that are not above 0."""
     x_scale: Literal["linear", "log"] = "linear"
     note: str = ""
     x_span: tuple[float, float] | None = None
-    """The ends of the axis where a standard prescribes them; None follows the points. Likewise `y_span`."""
+    """The ends of the axis where a standard prescribes them; None follows the points. `y_span` is the same for the other axis."""
     y_span: tuple[float, float] | None = None
     y_unit: Unit | None = None
-    """Of a figure whose name does not say it."""
+    """Unit of a figure whose name does not have it."""
     x_ticks: tuple[tuple[float, str], ...] = ()
-    """Where the level axis is marked, and in which words; empty for round values."""
+    """Marks of the horizontal axis, with their words; empty for round values."""
+    below: Curve | None = None
+    """Another curve over the same level axis, drawn below this one; its level axis and its moments count for both."""

@@ -41,7 +41,7 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
 
 
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
-    """The same of what `of` makes of each record; it has the doubts of `figure`."""
+    """Return the value that `of` computes from each record; it has the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
@@ -69,15 +69,15 @@ def figure_of(values: Mapping[int, float], planned: int) -> Figure:
 
 
 def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
-    """The unit in which the answer's table prints `figure` of these cells, for the sentences beside it."""
+    """The unit in which the answer's table prints `figure` of these cells, for the sentences about it."""
     found = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
     return unit_for(figure, [value for value in found if value is not None])
 
 
 def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:
     """A dash in place of a figure that a measured cell cannot have, such as a percentile that too few samples lie beyond."""
-    found = value_of(group, link or group.cell.link_label, figure, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
+    value = value_of(group, link or group.cell.link_label, figure, book)
+    return "–" if isinstance(value, Missing) and group.measured else value
 
 
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:

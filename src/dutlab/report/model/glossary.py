@@ -1,4 +1,4 @@
-"""What the column heads of reports mean: the terms of docs/glossary.md, as scripts/docs writes them into glossary.json."""
+"""Meanings of the column heads of reports: the terms of docs/glossary.md, as scripts/docs writes them into glossary.json."""
 
 from __future__ import annotations
 

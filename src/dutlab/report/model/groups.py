@@ -26,7 +26,7 @@ class Group:
 
     label: str
     cell: Cell
-    """That of the first of them; its repeat means nothing here."""
+    """Cell of the first record; its repeat has no meaning here."""
     planned: list[int] = field(default_factory=list)
     records: list[TrialRecord] = field(default_factory=list)
     _medians: dict[tuple[str, str], float | None] = field(default_factory=dict, repr=False, compare=False)
@@ -49,7 +49,7 @@ class Group:
         return (there[0], link) if there else ("", link)
 
     def median(self, link: str, figure: str) -> float | None:
-        """Of the records that have the figure; None where none has. To be asked for once all records are there."""
+        """Median over the records that have the figure; None where none has. Ask for it once all records are there."""
         if (link, figure) not in self._medians:
             values = [of[figure] for r in self.measured if figure in (of := r.figures.get(link, {}))]
             self._medians[link, figure] = median(values) if values else None
@@ -57,14 +57,14 @@ class Group:
 
     @property
     def size(self) -> str:
-        """The frame size, or its mix; of an imported table of goodput, the MTU that it tells."""
+        """The frame size, or its mix; of an imported table of goodput, the MTU that it gives."""
         setting = self.cell.setting
         mtu = setting.mtu if isinstance(setting, ImportedSetting) else None
         return setting.size or ("" if mtu is None else f"MTU {mtu}")
 
     @cached_property
     def asked(self) -> str:
-        """What its workload asked for, in words."""
+        """Return what its workload asked for, in words."""
         return asked_words(self.cell.setting, self.cell.tool)
 
     @property

@@ -34,7 +34,7 @@ class DoubtNote:
     text: str
     remedy: str
     details: tuple[str, ...]
-    """What single trials said of it, each once."""
+    """Details from single trials, each once."""
     trials: tuple[int, ...]
 
 
@@ -81,15 +81,15 @@ class NoteBook:
         return tuple(sorted({number for number, _ in self._marks.get(trial, ())}))
 
     def severe(self, marks: Iterable[int]) -> bool:
-        """Whether any of them is of the highest grade."""
+        """True if any of them is of the highest grade."""
         return not self._severe.isdisjoint(marks)
 
     def disturbed(self, marks: Iterable[int]) -> bool:
-        """Whether any of them says that other work disturbed a trial."""
+        """True if any of them says that other work disturbed a trial."""
         return not self._disturbed.isdisjoint(marks)
 
     def common(self, of_figures: Sequence[Iterable[int]]) -> tuple[int, ...]:
-        """Notes that touch every figure of a table, to be said once beside its title; severe ones are never taken out of the cells."""
+        """Notes that touch every figure of a table, to be said once next to its title; severe ones stay in the cells."""
         if not of_figures:
             return ()
         shared = set.intersection(*(set(marks) for marks in of_figures))
@@ -109,7 +109,7 @@ def _key(doubt: DoubtRecord) -> _Key:
 
 
 def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
-    """What a doubt is about; empty where that is everything, or something that we do not know."""
+    """Return the subject of a doubt; empty where it is everything, or unknown."""
     about = doubt.about
     links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)} if about else set()
     is_known = about in links or about in map(back_of, links) or any(about in of for of in record.figures.values())
@@ -129,7 +129,7 @@ def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
 
 
 def _joint_doubts(group: Group) -> list[DoubtRecord]:
-    """What the number of repeats gives reason to doubt."""
+    """Return the doubts about the number of repeats."""
     n, out = len(group.measured), []
     few = DoubtKind.FEW_REPEATS
     if n < FIRST_INTERVAL_N and not any(r.doubted(few) for r in group.records):

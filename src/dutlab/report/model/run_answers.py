@@ -1,4 +1,4 @@
-"""What the one rule for answers says of a run's cells, for the sections of its report."""
+"""Answers of the one rule on a run's cells, for the sections of its report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunAnswers:
 
     @cached_property
     def overall(self) -> Mapping[tuple[str, str], Together]:
-        """What all cells of every two modes say at once, by what they are judged by; nothing where that is one cell."""
+        """Statements of all cells on every two modes, by main figures; empty where there is one cell."""
         modes = list(dict.fromkeys(of.cell.mode for of in self._cells.values()))
         return overall_of(self._standings(()), self._cells, modes)
 
@@ -50,7 +50,7 @@ class RunAnswers:
         return cells_of(self._records.values())
 
     def _standings(self, figures: tuple[str, ...]) -> Sequence[tuple[PlacedContest, ContestResult]]:
-        """By what cells are judged by, or by these figures; those of which it is not known which side is better are left out."""
+        """Return the standings by main figures, or by these; figures without a known better side are left out."""
         if figures not in self._of_figures:
             asked = CompareRequest(figures)
             self._of_figures[figures] = decided([of for of in contests_of([self._cells], asked) if of.contest.better], asked)

@@ -1,4 +1,4 @@
-"""What a report says, as data: HTML, Markdown, CSV and JSON are four ways to write this down.
+"""A report as data: HTML, Markdown, CSV and JSON are four ways to write it.
 
 A figure is a median over repeats with its spread; a place without one says why. Rates are bits or frames a second, latencies nanoseconds;
 only the writers turn them into the unit that reads best.
@@ -44,27 +44,27 @@ class ReadRun:
     """plan.json without its trials, which `planned` has."""
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
-    """What was watched is taken out of them, and times of threads."""
+    """Records without watched values and times of threads."""
     means: SampleMeans
     aside: list[TrialRecord]
-    """Of attempts that do not count."""
+    """Records of attempts that do not count."""
     lost: list[TrialRecord]
-    """Of those the ones that lost a host."""
+    """Records of attempts that lost a host."""
     facts: Mapping[str, Mapping[str, Any]]
-    """Of hosts."""
+    """Facts of hosts."""
     findings: tuple[Finding, ...]
-    """Of every time that the testbed was examined; the same finding once. Runs of other tools, and older ones, have none."""
+    """Findings of each examination of the testbed, each once. Runs of other tools, and older ones, have none."""
     groups: Sequence[Group]
     labels: tuple[str, ...]
     """In their order."""
     book: NoteBook
     faults: list[str]
-    """What could not be read."""
+    """Parts that could not be read."""
 
 
 @dataclass(frozen=True)
 class NextStep:
-    """What to do next."""
+    """Suggested next step."""
 
     words: str
     """A sentence."""
@@ -77,11 +77,11 @@ class Answer:
     """Sentences, each whole by itself, and the tables behind them."""
 
     fast: tuple[str, ...]
-    """How fast, one sentence for each question; where there is no result, why."""
+    """Answers, one sentence for each question; where there is no result, the reason."""
     sure: tuple[str, ...]
-    """How well repeats agree, how many trials have no result, and every severe doubt."""
+    """Agreement of repeats, number of trials without a result, and every severe doubt."""
     limited: str
-    """What limited the results; empty where nothing is known of that, as of latencies."""
+    """Limit of the results; empty where nothing is known of it, as for latencies."""
     next: tuple[NextStep, ...]
     """The first of them is the most useful."""
     tables: tuple[Table, ...]
@@ -102,13 +102,13 @@ class DrawnTable:
 
 @dataclass(frozen=True)
 class Section:
-    """What one workload's method has to say: the plug through which a method gets into every form of the report."""
+    """Part of the report about one workload. Every form of the report shows it."""
 
     slug: str
     workload: str
     title: str
     lead: str
-    """How to read it, in a few sentences."""
+    """Introduction: a few sentences on how to read it."""
     tables: tuple[Table, ...]
     drawings: tuple[DrawnTable, ...] = ()
     curves: tuple[Curve, ...] = ()
@@ -116,12 +116,12 @@ class Section:
     words: tuple[str, ...] = ()
     """Findings in sentences."""
     unknown: tuple[str, ...] = ()
-    """What could not be found out, in phrases."""
+    """Open questions, in phrases."""
     headlines: tuple[Headline, ...] = ()
     answer: tuple[str, ...] = ()
     """Findings that the answer of the run begins with, in sentences."""
     deviations: tuple[str, ...] = ()
-    """Where it departs from the standard that it follows."""
+    """Departures from the standard that it follows."""
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,13 @@ class TrialLine:
 
     @property
     def what(self) -> str:
-        """What was asked for, and on which links or drives."""
+        """Request of the workload, and its links or drives."""
         return f"{self.asked}, {plug_of(self.workload).place} {self.links}" if self.links else self.asked
 
 
 @dataclass(frozen=True)
 class HeadlineFigure:
-    """Where a figure of a headline comes from: the median over `trials` of what their records have under `link` and `figure`."""
+    """Source of a headline's figure: the median over `trials` of the records' values under `link` and `figure`."""
 
     label: str
     link: str
@@ -177,27 +177,27 @@ class Headline:
     slowest_value: str
     """Empty where no single one is proven worse than every other one."""
     ratio: float | None
-    """Of the furthest apart by their medians, the worse over the better, with its 95 % interval where there is one."""
+    """Ratio of the two furthest apart by their medians, the worse over the better, with its 95 % interval where there is one."""
     ratio_low: float | None
     ratio_high: float | None
     p: float | None
-    """Of their difference, adjusted for all pairs of the run."""
+    """p of their difference, adjusted for all pairs of the run."""
     sentence: str
     figures: tuple[HeadlineFigure, ...] = ()
-    """Of the furthest apart by their medians, the better first."""
+    """Figures of the two furthest apart by their medians, the better first."""
     severe: bool = False
     limits: tuple[str, ...] = ()
-    """What limited both, where it is known: `router: limited by line rate (shown)`."""
+    """Limits of both, where they are known: `router: limited by line rate (shown)`."""
 
     @property
     def trials(self) -> tuple[int, ...]:
-        """Of both."""
+        """Trials of both."""
         return tuple(sorted({trial for of in self.figures for trial in of.trials}))
 
 
 @dataclass(frozen=True)
 class LimitRow:
-    """What limited one cell."""
+    """Limit of one cell."""
 
     label: str
     workload: str
@@ -213,11 +213,11 @@ class LimitRow:
     """`shown`, `likely`, `possible`; empty where it is not known."""
     evidence: tuple[str, ...]
     others: tuple[str, ...]
-    """What else fits, less well."""
+    """Other causes that fit, less well."""
     next_experiment: str
     trials: tuple[int, ...]
     missing: tuple[str, ...] = ()
-    """What nobody knows of it, most telling first."""
+    """Open questions about it, most important first."""
 
     @classmethod
     def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
@@ -247,7 +247,7 @@ class LimitRow:
 
 @dataclass(frozen=True)
 class ShownAddition:
-    """What a person added to the run after it was measured."""
+    """Addition of a person to the run after it was measured."""
 
     text: str
     """A note, or the caption of the file."""
@@ -259,7 +259,7 @@ class ShownAddition:
     sha256: str = ""
     size_bytes: int = 0
     picture: str = ""
-    """Of a picture its data, as an address; empty for other files, and for pictures that are too large for a page."""
+    """Data of a picture, as an address; empty for other files, and for pictures that are too large for a page."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class RunReport:
     headlines: tuple[Headline, ...]
     sections: tuple[Section, ...]
     findings: tuple[Finding, ...]
-    """What distorts results on the testbed, as it was examined before the trials; largest impact first."""
+    """Findings that distort results, from the examination before the trials; largest impact first."""
     limits: tuple[LimitRow, ...]
     watched: RunWatch
     conditions: Conditions
@@ -291,15 +291,15 @@ class RunReport:
     notes: tuple[DoubtNote, ...]
     deviations: tuple[str, ...]
     busy: str = ""
-    """That other work left nearly nothing to be measured, in a sentence; it comes before every answer."""
+    """Sentence that other work left nearly nothing to be measured; it comes before every answer."""
     repeated: str = ""
-    """How many trials other work disturbed or lost a host, in sentences."""
+    """Number of trials that other work disturbed or that lost a host, in sentences."""
     cpu_cost: CpuCost | None = None
     """Then the modes by processor time per frame, over all attempts; None where they cannot be compared."""
     spread: str = ""
-    """How well repeats agree, in a sentence."""
+    """Agreement of repeats, in a sentence."""
     faults: tuple[str, ...] = field(default=())
-    """What could not be read while the report was made."""
+    """Parts that could not be read while the report was made."""
     answer: Answer = field(default=Answer((), (), "", (), ()))
     additions: tuple[ShownAddition, ...] = ()
     simulated: tuple[str, ...] = ()
@@ -334,12 +334,12 @@ class RunReport:
 
     @property
     def answered(self) -> bool:
-        """Whether modes can be compared although trials were disturbed: by rates, or by processor time per frame."""
+        """True if modes can be compared although trials were disturbed: by rates, or by processor time per frame."""
         if not any(t.status == "disturbed" for t in self.trials):
             return True
         return self.cpu_cost is not None and not self.cpu_cost.unplaced
 
     @property
     def severe(self) -> tuple[DoubtNote, ...]:
-        """Doubts that nobody may miss."""
+        """Doubts that every reader must see."""
         return tuple(n for n in self.notes if n.grade == "severe")

@@ -1,4 +1,4 @@
-"""What limited results, what verification found, facts of hosts and trials without a result, as tables for every writer."""
+"""Tables for every writer: limits, results of verification, facts of hosts, trials without a result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _limit(row: LimitRow, unit: Unit) -> Row:
 
 
 def check_tables(checks: Sequence[CheckLine]) -> tuple[Table, ...]:
-    """What was looked at in each mode before its trials, and how often it held; those that did not always hold are marked."""
+    """Return the checks of each mode before its trials, and how often each held; those that did not always hold are marked."""
     broken = sum(check.broken for check in checks)
     title = f"{plural(len(checks), 'check')}, {f'{broken} did not hold' if broken else 'all held'}"
     columns = (Column("what was looked at"), Column("held", align="right"), Column("found"))

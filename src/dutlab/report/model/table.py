@@ -33,7 +33,7 @@ class Figure:
     """Numbers of the notes that touch it."""
     severe: bool = False
     published: str = ""
-    """Of a figure that was imported once: its digits, as they were printed in a unit of so many base units."""
+    """Digits of a figure that was imported once, as printed in a unit of so many base units."""
     published_scale: float = 0.0
     link: str = ""
     """The link under which the records of its trials have it; empty for what is worked out from several."""
@@ -66,7 +66,7 @@ class Missing:
     why: str
     trials: tuple[int, ...] = ()
     greyed: Figure | None = None
-    """Of trials that other work disturbed: shown with less weight, and part of no median or verdict."""
+    """Figure of trials that other work disturbed: shown with less weight, and part of no median or verdict."""
 
 
 Value = Figure | Missing
@@ -105,21 +105,21 @@ class Column:
     group: str = ""
     """A head above this column and its neighbours of the same group."""
     align: Literal["left", "right"] = "left"
-    """Of words: those that are numbers go to the right, as figures do."""
+    """Alignment of words; numbers are aligned right, as figures are."""
     spread: bool = True
     """The spread of repeats is printed."""
     shown: bool = True
     """In print; otherwise only in CSV, JSON and plots."""
     links: tuple[str, ...] = ()
-    """What its figures are about, where the rows do not say it: the links that were driven at once, …"""
+    """Subject of its figures, where the rows do not say it: the links that were driven at once, …"""
     link: str = ""
     """… the one of them, or their sum `a+b`, …"""
     size: str = ""
     """… and the frame size."""
     coded: bool = False
-    """Its words are few and have colours of their own."""
+    """Its words are few, and each has a colour."""
     better: Better = ""
-    """Which figures are the better ones; as the figure's name says where nothing is given."""
+    """Better direction; empty: as declared for the figure."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "better", self.better or better_of(self.figure))
@@ -147,7 +147,7 @@ class Row:
     size: str = ""
     """Frame size, or the name of a mix."""
     ceilings: tuple[float | None, ...] = ()
-    """Of each cell, or none at all."""
+    """Ceiling of each cell; empty without ceilings."""
     head: str = ""
     """Said in the place of the label where there is none."""
     broken: bool = False
@@ -183,7 +183,7 @@ class Table:
     common_marks: tuple[int, ...] = ()
     """Notes that touch every figure here."""
     asked: str = ""
-    """What was asked for, in words: `4 streams, 30 s`."""
+    """Request, in words: `4 streams, 30 s`."""
     notes: tuple[str, ...] = ()
     """Said below it."""
     first: str = "mode"
@@ -193,7 +193,7 @@ class Table:
     darkest: float | None = None
     """The figure that is shaded most, where it is in another table."""
     marked: Literal["figures", "rows"] = "figures"
-    """Where the numbers of doubts are printed: beside each figure, or once a row."""
+    """Place of the numbers of doubts: next to each figure, or once a row."""
     again: bool = False
     """It shows once more what another table of the run holds, which programs read."""
     judged: bool = False
@@ -203,7 +203,7 @@ class Table:
 
     @cached_property
     def units(self) -> list[Unit]:
-        """Of each column. Bit rates of one column share theirs, and those of columns of one figure too if it is all that there is."""
+        """Units of the columns. Bit rates of one column share a unit, and so do columns of one figure if there is no other."""
         numbers = [[row.cells[i] for row in self.rows] for i in range(len(self.columns))]
         if self.same_figure:
             numbers = [[cell for of in numbers for cell in of]] * len(self.columns)
@@ -249,7 +249,7 @@ class Table:
         return first if len(rest) == 1 else None
 
     def shade_percent(self, cell: Cell) -> int:
-        """How strongly a field is shaded; 0 where it is not."""
+        """Return how strongly a field is shaded, in percent; 0 where it is not."""
         if not self.shaded or not isinstance(cell, Figure):
             return 0
         most = self.darkest or max(c.median for row in self.rows for c in row.cells if isinstance(c, Figure))
@@ -257,7 +257,7 @@ class Table:
 
 
 def without_empty(table: Table) -> Table:
-    """Columns of figures that no row has, beside others that have some, are named below the table instead."""
+    """Remove columns without any figure, where others have some, and name them below the table."""
     cells = [[row.cells[i] for row in table.rows] for i in range(len(table.columns))]
     why = {i: {c.why if isinstance(c, Missing) else "" for c in of} for i, of in enumerate(cells) if table.columns[i].shown}
     empty = {i: words for i, reasons in why.items() if len(reasons) == 1 and (words := next(iter(reasons)))}
@@ -308,7 +308,7 @@ def _in_its_digits(cell: Figure, value: float, unit: Unit) -> str:
 
 
 def _to_spread(cell: Figure, unit: Unit) -> Unit:
-    """With the digits that the spread of repeats leaves: two of its own where its half begins with 1, else one."""
+    """Return the unit with the digits that the spread of repeats leaves: two of the spread's where its half begins with 1, else one."""
     half = (cell.high - cell.low) / 2 / unit.scale
     if cell.n == 1 or half <= 0:
         return unit

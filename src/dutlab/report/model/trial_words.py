@@ -38,7 +38,7 @@ LIVE_RATES = (
 
 
 def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
-    """What became of a trial, in a line: its main figures, and the severe doubts in `severe`."""
+    """Return the result of a trial in a line: its main figures, and the severe doubts in `severe`."""
     if ended.status != "measured":
         return f"{ended.status}: {ended.why}"
     figures = ended.figures.get(ended.main, {})
@@ -56,7 +56,7 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
         found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
     if "loss_ratio" in figures:
-        if held := ended.backpressure_ratio:  # beside it a loss of nothing says little
+        if held := ended.backpressure_ratio:  # with backpressure, a loss of nothing says little
             found.append(f"backpressure {held:.1%}")
         found.append(f"loss {figures['loss_ratio']:.3%}")
     return ", ".join([*found, *severe]) or "measured"

@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # a table of words, which every command may print, needs no s
     from dutlab.spec.workloads.setting import Setting, Value
 
 SIZES = ("frame_size", "frame_mix")
-"""What varies inside one table of frame sizes."""
+"""Settings that vary inside one table of frame sizes."""
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How one figure is printed: value / scale with `digits` decimals, then `name`."""
+    """Format of a figure: value / scale with `digits` decimals, then `name`."""
 
     name: str
     scale: float
@@ -56,7 +56,7 @@ PER_SECOND = Unit("/s", 1.0, 0)
 IOPS = Unit("IOPS", 1.0, 0)
 BYTE_RATE = Unit("MB/s", 1e6, 1)
 _GBPS = Unit("Gb/s", 1e9, 2)
-_MILLISECONDS = Unit("ms", 1e6, 2)
+MILLISECONDS = Unit("ms", 1e6, 2)
 _CAPACITIES = (Unit("TB", 1e12, 1), Unit("GB", 1e9, 1), Unit("MB", 1e6, 1))
 _WATTS = Unit("W", 1.0, 1)
 _PRINTED = {
@@ -73,6 +73,7 @@ _PRINTED = {
     MeasureUnit.PPS: KPPS,
     MeasureUnit.IOPS: IOPS,
     MeasureUnit.PER_S: PER_SECOND,
+    MeasureUnit.PER_MIN: Unit("/min", 1.0, 0),
     MeasureUnit.PERCENT: PERCENT_WHOLE,
     MeasureUnit.RATIO: PERCENT,
     MeasureUnit.NS: MICROSECONDS,
@@ -87,6 +88,8 @@ _PRINTED = {
 }
 
 _KILO = 1e3
+_MANY_NS = 10e6
+"""From 10 ms on, times are printed in milliseconds."""
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _LONG = 10_000
 _MOST_RUNS = 40
@@ -143,6 +146,8 @@ def unit_for(figure: str, values: Iterable[float]) -> Unit:
             return frame_rate_unit(values)
         case MeasureUnit.PPS_PER_W:
             return unit_of(figure) if max(values, default=0.0) >= _KILO else Unit("pps/W", 1.0, 1)
+        case MeasureUnit.NS if max(values, default=0.0) >= _MANY_NS:
+            return MILLISECONDS
         case unit:
             return bit_rate_unit(values) if unit in BIT_RATES else unit_of(figure)
 
@@ -151,7 +156,7 @@ _SPACED = str.maketrans("_/", "  ")
 
 
 def name_words(figure: str) -> str:
-    """`read clat mean` of `clat_mean_ns.read`: its name without the unit, which is printed beside it. Part and way come before it."""
+    """Return `read clat mean` for `clat_mean_ns.read`: the name without the unit, which is printed next to it, after part and way."""
     (part, measure, way), unit = figure_name(figure), measure_unit(figure)
     is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
     bare = measure.removesuffix(f"_{unit.ending}") if is_printed else measure
@@ -175,7 +180,7 @@ def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -
 
 
 def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
-    """The same without the tool: what tells a setting from others that are alike in all of `without`."""
+    """Return the words of a setting without its tool and without `without`: they distinguish it from settings that share `without`."""
     return asked_words(setting, "", without=without).removeprefix(", ").strip()
 
 
@@ -266,7 +271,7 @@ def duration_words(seconds: float) -> str:
 
 def latency_text(ns: float) -> str:
     """In microseconds, or milliseconds when there are many."""
-    return _MILLISECONDS.text(ns) if ns >= 10e6 else MICROSECONDS.text(ns)  # noqa: PLR2004 - from 10 ms on
+    return (MILLISECONDS if ns >= _MANY_NS else MICROSECONDS).text(ns)
 
 
 def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:

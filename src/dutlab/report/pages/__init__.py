@@ -1,1 +1,1 @@
-"""What writes a report down: HTML, Markdown, CSV, JSON, and the tables in the form that reviews print."""
+"""Writers of reports: HTML, Markdown, CSV, JSON, and the tables in the form that reviews print."""

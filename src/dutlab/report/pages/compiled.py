@@ -1,7 +1,7 @@
-"""Compiled templates, kept in the user's cache: to compile the page takes longer than all else that a small report takes.
+"""Compiled templates, kept in the user's cache: compiling the page takes longer than the rest of a small report.
 
-They are not beside the templates, where no installer would know of them: pip leaves the folders that they are in. A compiled template is
-code. So one is read only if its file is this user's own and nobody else may write it: sudo may keep the HOME of another user. Nothing is
+They are not kept next to the templates: no installer would know of them, and pip would leave their folders behind. A compiled template is
+code. So one is read only if this user owns its file and no other user may write it: sudo may keep the HOME of another user. Nothing is
 kept under `-B`, and a folder that cannot be written means compiling each time, as for a module (PEP 3147).
 """
 

@@ -36,16 +36,16 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class SitePlace:
-    """Where a page lies in a published site. Addresses are relative to the page, or whole where the site's own is known."""
+    """Place of a page in a published site. Addresses are relative to the page, or absolute where the site's address is known."""
 
     crumbs: tuple[tuple[str, str], ...]
-    """Words and address of the pages above it and beside it."""
+    """Words and address of the pages above it and of its neighbours."""
     described: str
     """A sentence for who shows a link to the page."""
     picture: str = ""
     """Address of a PNG file for the same; empty without one."""
     trials: Mapping[int, str] = field(default_factory=dict)
-    """Trial that stands for its cell → the page that lists it; empty where the page lists all trials itself."""
+    """Trial that represents its cell → the page that lists it; empty where the page lists all trials itself."""
 
 
 def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]] | None = None, site: SitePlace | None = None) -> str:
@@ -56,7 +56,7 @@ def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]] | None =
 
 
 def page_words(runs: Sequence[RunReport], site: SitePlace | None = None) -> dict[str, Any]:
-    """What templates that show tables and doubts of `runs` call by name."""
+    """Return the names that templates use to show tables and doubts of `runs`."""
     place = {r.name: n for n, r in enumerate(runs, 1)}
 
     def prefix(r: RunReport) -> str:
@@ -97,7 +97,7 @@ def switch_rules(r: RunReport, around: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """Where templates are rendered: everything from outside is escaped. Nothing in it is of one page, so a template is compiled once."""
+    """Return the environment that renders templates: everything from outside is escaped. All pages share it: templates compile once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
 
     from dutlab.report.pages.compiled import KeptTemplates  # noqa: PLC0415 - as above
@@ -137,7 +137,7 @@ def environment() -> Environment:
 
 
 def _breakable(text: str) -> Markup:
-    """May be broken after each `+`, so that a long list of links leaves room for the figures beside it."""
+    """May be broken after each `+`, so that a long list of links leaves room for the figures."""
     from markupsafe import escape  # noqa: PLC0415 - comes with jinja2
 
     return escape(text).replace("+", "+" + _ours("<wbr>"))
@@ -167,7 +167,7 @@ def _code(text: str) -> Markup:
 
 @cache
 def script() -> str:
-    """What makes figures of a page answer the reader. It comes whole with each page, which then works from a folder too."""
+    """Return the script of a page's interactive figures. Each page contains it whole, so the page works from a folder too."""
     return (TEMPLATES / "figures.js").read_text(encoding="utf-8")
 
 

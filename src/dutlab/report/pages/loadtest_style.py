@@ -1,4 +1,4 @@
-"""As the APU6 review prints its ramps: product × load, most frames and bits of all directions together, share of line rate, saturation."""
+"""Ramps as in the APU6 review: product × load, most frames and bits of all directions together, share of line rate, saturation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 
 def _together(group: Group) -> str:
-    """What all directions together are called in the records; a table of published figures has its own name for them."""
+    """Return the name of all directions together in the records; a table of published figures has its own name for them."""
     return group.main[1]
 
 

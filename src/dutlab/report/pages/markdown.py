@@ -16,7 +16,7 @@ _SPECIAL = re.compile(
     r"(?P<mark>\[\d+\](?![(\[:]))|(?P<inside>(?<=\w)_(?=\w))|(?P<code>`(?! )[\w ./:=,-]+(?<! )`)"
     r"|[\\`*_\[\]|~]|^[#+\-=](?=[ #=\-])|(?<=^\d)[.)](?= )|(?<=\])\("
 )
-"""What Markdown would read as markup. The number of a doubt and an underscore inside a word are text as they are; so are
+"""Characters that Markdown would read as markup. The number of a doubt and an underscore inside a word are text as they are; so are
 words between backticks, which hold no markup."""
 
 

@@ -1,4 +1,4 @@
-"""As articles about home networks print: every pair of hosts with its goodput and retries, before and after a change, and a heat map."""
+"""Tables as in articles about home networks: every pair of hosts with goodput and retries, before and after a change, and a heat map."""
 
 from __future__ import annotations
 

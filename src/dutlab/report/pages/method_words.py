@@ -1,4 +1,4 @@
-"""How a run was measured, in sentences made from what was really done: for the section that a paper calls its method."""
+"""Method of a run in sentences, made from what was really done: for the method section of a paper."""
 
 from __future__ import annotations
 

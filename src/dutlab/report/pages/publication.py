@@ -19,7 +19,7 @@ from dutlab.report.plots.plot import Plot
 
 @dataclass(frozen=True)
 class Contents:
-    """What a style found: answers in sentences, tables, and the plots that are below the table of a slug."""
+    """Contents of a style: answers in sentences, tables, and the plots that are below the table of a slug."""
 
     answers: tuple[str, ...]
     tables: tuple[Table, ...]
@@ -34,9 +34,9 @@ class Publication:
     title: str
     contents: Contents
     certainty: tuple[str, ...]
-    """How sure the figures are, a sentence or two a run."""
+    """Confidence in the figures, a sentence or two for each run."""
     limits: tuple[str, ...]
-    """What limited them, where it is known."""
+    """Limits of the figures, where they are known."""
     methods: tuple[tuple[str, tuple[str, ...]], ...]
     """Run → how it was measured, in sentences."""
     runs: tuple[RunReport, ...]

@@ -11,24 +11,24 @@ from dutlab.report.pages.markdown import table_markdown, text
 from dutlab.report.pages.publication import Publication
 
 
-def publication_html(found: Publication) -> str:
+def publication_html(publication: Publication) -> str:
     """One page, with what a reader asks first on its first screen."""
     made = environment()
-    return made.get_template("publication.html.j2").render(p=found, style=style_sheet())
+    return made.get_template("publication.html.j2").render(p=publication, style=style_sheet())
 
 
-def publication_markdown(found: Publication) -> str:
-    """The same without plots."""
-    parts = [f"# {text(found.title)}", "\n".join(f"- {text(a)}" for a in found.contents.answers)]
-    parts += [text(words) for words in (*found.certainty, *found.limits)]
-    for table in found.contents.tables:
+def publication_markdown(publication: Publication) -> str:
+    """Return the publication in Markdown, without plots."""
+    parts = [f"# {text(publication.title)}", "\n".join(f"- {text(a)}" for a in publication.contents.answers)]
+    parts += [text(words) for words in (*publication.certainty, *publication.limits)]
+    for table in publication.contents.tables:
         parts += [f"{text(table.caption)}.", table_markdown(table)]
     parts.append("## How it was measured")
-    parts += [f"{text(name)}: {text(' '.join(words))}" for name, words in found.methods]
+    parts += [f"{text(name)}: {text(' '.join(words))}" for name, words in publication.methods]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def publication_json(found: Publication) -> str:
+def publication_json(publication: Publication) -> str:
     """For programs: every figure whole, in base units."""
     tables = [
         {
@@ -37,8 +37,13 @@ def publication_json(found: Publication) -> str:
             "columns": [c.name or c.figure or c.head for c in t.columns],
             "rows": [[asdict(c) if isinstance(c, Figure | Missing) else c for c in row.cells] for row in t.rows],
         }
-        for t in found.contents.tables
+        for t in publication.contents.tables
     ]
-    said = {"answers": found.contents.answers, "certainty": found.certainty, "limits": found.limits, "methods": dict(found.methods)}
-    runs = [{"name": r.name, "manifest": r.manifest} for r in found.runs]
-    return json.dumps({"schema_version": 1, "style": found.style, "runs": runs, "tables": tables, **said}, indent=1) + "\n"
+    said = {
+        "answers": publication.contents.answers,
+        "certainty": publication.certainty,
+        "limits": publication.limits,
+        "methods": dict(publication.methods),
+    }
+    runs = [{"name": r.name, "manifest": r.manifest} for r in publication.runs]
+    return json.dumps({"schema_version": 1, "style": publication.style, "runs": runs, "tables": tables, **said}, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""As reviews of firewall appliances print: modes × links of goodput, shares of the barest mode, frame rates by size, watts by state."""
+"""Tables as in reviews of firewall appliances: modes × links of goodput, shares of the barest mode, frame rates by size, watts by state."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     return Contents(tuple(f"{h.about}: {h.sentence}" for r in reports for h in r.headlines), tuple(tables), plots)
 
 
-def _goodput(prefix: str, found: Table) -> Table:
-    unit, places = found.units[0], _single(found)
-    rows = [Row("", (row.label, *(row.cells[n] for n in places))) for row in found.rows if row.label]
-    columns = [_column(found.columns[n], unit, found.columns[n].figure) for n in places]
-    return Table(f"{prefix}{found.slug}", found.title, (Column("mode"), *columns), tuple(rows), asked=found.asked, first="")
+def _goodput(prefix: str, table: Table) -> Table:
+    unit, places = table.units[0], _single(table)
+    rows = [Row("", (row.label, *(row.cells[n] for n in places))) for row in table.rows if row.label]
+    columns = [_column(table.columns[n], unit, table.columns[n].figure) for n in places]
+    return Table(f"{prefix}{table.slug}", table.title, (Column("mode"), *columns), tuple(rows), asked=table.asked, first="")
 
 
-def _shares(prefix: str, found: Table) -> tuple[Table, ...]:
-    """What each further mode leaves of the first, which is the barest."""
-    barest, *others = [row for row in found.rows if row.label]
+def _shares(prefix: str, table: Table) -> tuple[Table, ...]:
+    """Return the share that each further mode leaves of the first, the barest."""
+    barest, *others = [row for row in table.rows if row.label]
     if not others:
         return ()
-    places = _single(found)
+    places = _single(table)
     rows = [Row("", (row.label, *(_share(row.cells[n], barest.cells[n]) for n in places))) for row in others]
-    columns = (Column("mode"), *(_column(found.columns[n], PERCENT) for n in places))
-    return (Table(f"{prefix}{found.slug}-share", f"The same in % of {barest.label}", columns, tuple(rows), first=""),)
+    columns = (Column("mode"), *(_column(table.columns[n], PERCENT) for n in places))
+    return (Table(f"{prefix}{table.slug}-share", f"The same in % of {barest.label}", columns, tuple(rows), first=""),)
 
 
 def _share(value: Cell, base: Cell) -> str:
@@ -58,9 +58,9 @@ def _share(value: Cell, base: Cell) -> str:
     return f"{value.median / base.median:.1%}".rstrip("%") if both else ""  # type: ignore[union-attr]
 
 
-def _single(found: Table) -> list[int]:
+def _single(table: Table) -> list[int]:
     """Sums are left to the full report: reviews print the links."""
-    return [n for n, c in enumerate(found.columns) if not c.sum]
+    return [n for n, c in enumerate(table.columns) if not c.sum]
 
 
 def _column(c: Column, unit: Unit, figure: str = "") -> Column:
@@ -70,28 +70,28 @@ def _column(c: Column, unit: Unit, figure: str = "") -> Column:
     return Column(column_words(c.links, c.link), figure, unit if figure else None, name, align="right")
 
 
-def _sizes(prefix: str, found: Table) -> Table:
-    at = next(n for n, c in enumerate(found.columns) if c.figure == RATE)
-    of = {(row.label, row.size): row for row in found.rows}
+def _sizes(prefix: str, table: Table) -> Table:
+    at = next(n for n, c in enumerate(table.columns) if c.figure == RATE)
+    of = {(row.label, row.size): row for row in table.rows}
     modes, sizes = (list(dict.fromkeys(key[n] for key in of)) for n in (0, 1))
-    limits = {row.size: limit for row in found.rows if (limit := row.ceilings[at]) is not None}
+    limits = {row.size: limit for row in table.rows if (limit := row.ceilings[at]) is not None}
     columns = [Column("frame size", name="frame_size"), *(Column(m, RATE, KPPS, f"{m}_kpps") for m in modes)]
     columns += [Column("ceiling of the link, kpps", name="ceiling_kpps", align="right")] if limits else []
     rows = []
     for size in sizes:
         ceiling = (KPPS.number(limits[size]) if size in limits else "",) if limits else ()
         rows.append(Row("", (size, *(of[m, size].cells[at] for m in modes), *ceiling)))
-    title = f"{rate_words(found)}, link {found.rows[0].links}"
-    return Table(f"{prefix}{found.slug}-sizes", title, tuple(columns), tuple(rows), asked=f"{found.asked}. Sizes with FCS", first="")
+    title = f"{rate_words(table)}, link {table.rows[0].links}"
+    return Table(f"{prefix}{table.slug}-sizes", title, tuple(columns), tuple(rows), asked=f"{table.asked}. Sizes with FCS", first="")
 
 
-def _states(prefix: str, found: Table) -> Table:
-    """The watts of each state, in the digits that the meter tells."""
-    at, error = (next(n for n, c in enumerate(found.columns) if c.head == head) for head in (POWER, ERROR))
-    steps = [float(str(row.cells[error]).removeprefix("± ")) for row in found.rows if row.cells[error]]
+def _states(prefix: str, table: Table) -> Table:
+    """The watts of each state, in the digits of the meter."""
+    at, error = (next(n for n, c in enumerate(table.columns) if c.head == head) for head in (POWER, ERROR))
+    steps = [float(str(row.cells[error]).removeprefix("± ")) for row in table.rows if row.cells[error]]
     digits = max(0, -math.floor(math.log10(min(steps)))) if steps else 1
-    several = len({row.label for row in found.rows}) > 1
-    rows = [Row("", (*([row.label] if several else []), row.cells[0], row.cells[at])) for row in found.rows]
-    watts = Column("watts", found.columns[at].figure, Unit("W", 1.0, digits), "watts")
+    several = len({row.label for row in table.rows}) > 1
+    rows = [Row("", (*([row.label] if several else []), row.cells[0], row.cells[at])) for row in table.rows]
+    watts = Column("watts", table.columns[at].figure, Unit("W", 1.0, digits), "watts")
     columns = (*([Column("mode")] if several else []), Column("state"), watts)
-    return Table(f"{prefix}{found.slug}", found.title, columns, tuple(rows), asked=found.asked, first="")
+    return Table(f"{prefix}{table.slug}", table.title, columns, tuple(rows), asked=table.asked, first="")

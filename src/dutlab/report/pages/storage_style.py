@@ -1,4 +1,4 @@
-"""As tests of storage print: arrays side by side with a row a parameter, and a row a workload with its drives, value and latency.
+"""Tables as in tests of storage: arrays side by side with a row for each parameter, and a row a workload: drives, value and latency.
 
 A parameter's unit is its row's own, so cells are text: the digits that were published, or the figure in the unit of its name.
 """
@@ -31,11 +31,11 @@ _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
 """Latencies to show next to a rate, in order of preference."""
 _TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_bytes", "fio_cpu_cores", "host_cpu_cores"}
-"""What else such tests print."""
+"""Further figures that such tests print."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """Of each run the arrays that were asked the same beside one another, or, where each was asked something else, a row each."""
+    """Return tables of each run: arrays with the same settings side by side; arrays with different settings in a row each."""
     tables, fast = list[Table](), list[str]()
     for read, report in zip(reads, reports, strict=True):
         prefix = f"{read.run.name}-" if len(reads) > 1 else ""
@@ -77,7 +77,7 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
 
 
 def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
-    """A row a rate of the same drives, with its latency beside it."""
+    """Return a row for each rate of the same drives, with its latency."""
     common = alike_names(g.cell.setting for g in groups) if len(groups) > 1 else set[str]()
     asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
     several = len({g.cell.links for g in groups}) > 1
@@ -108,7 +108,7 @@ def _later(rate: str, texts: Mapping[str, _Text]) -> _Text:
 
 
 def _asked(group: Group, groups: Sequence[Group]) -> str:
-    """What was asked of it and not of all."""
+    """Return the request of this group that not all groups share."""
     words = setting_words(group.cell.setting, without=alike_names(g.cell.setting for g in groups))
     return ", ".join(w for w in (words, group.cell.link_label if len({g.cell.links for g in groups}) > 1 else "") if w)
 

@@ -1,4 +1,4 @@
-"""As data sheets and factor tables print: a row a combination of what was asked, a column a figure, in the units that were published."""
+"""Tables as in data sheets and factor tables: a row for each combination of settings, a column for each figure, in the published units."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 GAP = 2
 _INDENT = 12
-"""Of what follows `Limited by`, the longest head of the answer."""
+"""Indent of the text after `Limited by`, the longest head of the answer."""
 MOST_LINES = 40
 """A longer table is cut: the answer is to stay on the screen."""
 LONGEST_WORD = 24
-"""A longer one is broken, so that no path or address makes a table of its own."""
+"""A longer one is broken, so that no path or address widens the table."""
 _SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
 """Colours of the field, of 256: weak, middle, strong. Of figures of which less is better, red."""
 
@@ -93,7 +93,7 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
 
 
 def _reasons(table: Table) -> Iterator[str]:
-    """Why figures are missing: those that differ in their numbers only are told once."""
+    """Yield why figures are missing: reasons that differ only in their numbers appear once."""
     alike: dict[str, list[str]] = {}
     greyed = {cell.why for row in table.rows for cell in row.cells if isinstance(cell, Missing) and cell.greyed is not None}
     for cell in (cell for row in table.rows for cell in row.cells):
@@ -143,7 +143,7 @@ def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int
 
 
 def _widths(of_columns: Sequence[Sequence[_Place]], width: int) -> list[int]:
-    """As wide as each column needs; the widest ones give way where all together need too much."""
+    """Return widths as each column needs; the widest columns get less where all together need too much."""
     widths = [max(1, *(p.natural for p in of)) for of in of_columns]
     least = [max(1, *(p.least for p in of)) for of in of_columns]
     while sum(widths) + GAP * (len(widths) - 1) > width and widths != least:

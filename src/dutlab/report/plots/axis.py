@@ -12,7 +12,7 @@ from dutlab.report.plots.palette import FAINT, GRID, QUIET
 from dutlab.report.plots.svg import SvgDrawing, text_width
 
 TICK_SIZE = 13.0
-"""Of all words at axes, in pixels; a plot shrinks to three quarters on a phone."""
+"""Size of all words at axes, in pixels; a plot shrinks to three quarters on a phone."""
 TICK_GAP, TICK_ROW = 6.0, 16.0
 """Between words at an axis, and from a line of them to the next."""
 
@@ -38,7 +38,7 @@ class Scale:
 
 
 def tick_words(value: float) -> str:
-    """As short as it is exact: 0.5, 20, 12 000."""
+    """Return the shortest exact text: 0.5, 20, 12 000."""
     return f"{value:,.10g}".replace(",", NARROW_SPACE)
 
 

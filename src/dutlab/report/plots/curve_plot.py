@@ -15,12 +15,14 @@ from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 
 WIDTH, HEIGHT = 340.0, 210.0
+STACKED, BETWEEN = 125.0, 26.0
+"""How high each of two curves over one level axis is, and the room between them."""
 LEFT = 74.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5
 MOST_MARKS = 40
 """A line with more points than this is drawn without a mark on each."""
 ABOVE = 1.08
-"""How far the upright axis goes beyond the largest value."""
+"""Top of the vertical axis, as a multiple of the largest value."""
 MOMENT_ROOM = 20.0
 """Above the plot, for the words of a moment."""
 
@@ -33,7 +35,7 @@ class _Drawn:
     place: int
     points: tuple[tuple[float, float], ...]
     gap: float | None
-    """Of the line, in the units of the axis."""
+    """Gap of the line, in the units of the axis."""
 
     @property
     def colour(self) -> str:
@@ -42,6 +44,8 @@ class _Drawn:
 
 def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     """None without any point. A line has the colour of its place among the run's `labels`, or the next free one."""
+    if curve.below is not None:
+        return _stacked_plot(curve, curve.below)
     across, up = unit_of(curve.x), curve.y_unit or unit_of(curve.y)
     drawn = _drawn(curve, labels, across, up)
     if not drawn:
@@ -80,6 +84,42 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
             ticks=[*words.items()],
             moments=[(moment.x / across.scale, moment.words) for moment in curve.moments],
         ),
+    )
+
+
+def _stacked_plot(upper: Curve, lower: Curve) -> Plot | None:
+    """Both over one level axis; a line has the same colour in both. None without any point in one of them."""
+    labels = list(dict.fromkeys(line.label for curve in (lower, upper) for line in curve.lines))
+    across = unit_of(lower.x)
+    panels = [(curve, up, _drawn(curve, labels, across, up)) for curve in (upper, lower) for up in [curve.y_unit or unit_of(curve.y)]]
+    if not all(drawn for _, _, drawn in panels):
+        return None
+    xs = [px for _, _, drawn in panels for line in drawn for px, _ in line.points]
+    x = _spanned(lower.x_span, across, Scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, 0.0, WIDTH))
+    d, left, right, top = SvgDrawing(), LEFT, 0.0, 0.0
+    for curve, up, drawn in panels:
+        bottom = top + STACKED
+        ys = [py for line in drawn for _, py in line.points]
+        y = replace(_log_scale(ys) if curve.scale == "log" else _linear_scale(ys), at_low=bottom, at_high=top)
+        left = max(left, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
+        if curve is lower:
+            below = draw_x_axis(d, x, top=0.0, bottom=bottom, title=_titled(lower.x_title, across.name), ticks=apart(x, x.ticks()))
+        _draw_limits(d, y, curve, up)
+        for line in drawn:
+            _draw_line(d, x, y, line)
+        right = max(right, _draw_labels(d, x, y, drawn, top=top, bottom=bottom))
+        top = bottom + BETWEEN
+    bottom = top - BETWEEN
+    _draw_moments(d, x, lower, across, bottom=bottom)
+    above = 14.0 + MOMENT_ROOM
+    return Plot(
+        name=upper.slug,
+        title=upper.title,
+        described=f"{upper.title}: {upper.y_title} above, {lower.y_title} below, over {lower.x_title}"
+        f"{''.join(f'; {m.words}' for m in lower.moments if m.words)}",
+        drawing=d,
+        box=(-left, -above, left + WIDTH + right, bottom + above + below),
+        note=upper.note,
     )
 
 
@@ -148,14 +188,14 @@ def _told(drawn: _Drawn) -> list[Point]:
     return [*first, *(point for (x, y), *more in others for point in ((x, y, y, y, 0.0), *more))]
 
 
-def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit) -> None:
+def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit, *, bottom: float = HEIGHT) -> None:
     """Upright lines; their words stand above the plot, on the side where there is room, and are left out where they would touch others."""
     taken: list[tuple[float, float]] = []
     for moment in curve.moments:
         at = moment.x / across.scale
         if x.low <= at <= x.high:
             right_half = x(at) > WIDTH / 2
-            d.line(x(at), -6, x(at), HEIGHT, colour=INK, width=1.25, dash="3 3")
+            d.line(x(at), -6, x(at), bottom, colour=INK, width=1.25, dash="3 3")
             place = x(at) + (5 if right_half else -5)
             wide = text_width(moment.words, 12.5) * 1.1
             room = (place - wide, place) if right_half else (place, place + wide)
@@ -164,10 +204,10 @@ def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit) -> None:
                 d.text(place, -14, moment.words, size=12.5, colour=INK, anchor="end" if right_half else "start", bold=True)
 
 
-def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn]) -> float:
+def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn], *, top: float = 0.0, bottom: float = HEIGHT) -> float:
     """Words to the right of each line's end, pushed apart where they would touch. Returns the room they take."""
     ends = sorted(drawn, key=lambda line: y(line.points[-1][1]))
-    places = spread([y(line.points[-1][1]) for line in ends], LABEL_GAP, HEIGHT)
+    places = [top + place for place in spread([y(line.points[-1][1]) - top for line in ends], LABEL_GAP, bottom - top)]
     for line, at in zip(ends, places, strict=True):
         px, py = line.points[-1]
         d.line(x(px) + 5, y(py), WIDTH + 12, at, colour=FAINT, width=0.75)

@@ -49,11 +49,11 @@ class Explored:
     lines: Sequence[ExploredLine]
     views: Sequence[View]
     ticks: Sequence[tuple[float, str]] = ()
-    """Where the level axis is marked, and in which words; empty for round values."""
+    """Marks of the horizontal axis, with their words; empty for round values."""
     moments: Sequence[tuple[float, str]] = ()
     """Upright lines, with their words."""
     fixed: bool = False
-    """The places on the level axis are categories: it has no logarithm of its own."""
+    """The places on the level axis are categories: it has no logarithm."""
 
     def text(self) -> str:
         """JSON that can be put into a script element. Empty for a figure of too many points."""

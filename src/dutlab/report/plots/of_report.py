@@ -24,7 +24,7 @@ def plots_of(report: RunReport) -> list[Plot]:
 
 
 def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list[Plot]:
-    """Of one table, as it is to be drawn."""
+    """Return the plots of one table, as `drawing` says."""
     if drawing.kind == "links":
         found = [link_plot(table, report.labels)]
     else:

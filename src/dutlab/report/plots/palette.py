@@ -40,7 +40,7 @@ def dark_rules(prefix: str) -> str:
 
 
 def series_colour(place: int) -> str:
-    """Of the label at `place`; more than there are begin again with another shape."""
+    """Return the colour of the label at `place`; after the last one, colours begin again with another shape."""
     return SERIES[place % len(SERIES)]
 
 

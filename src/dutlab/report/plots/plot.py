@@ -1,4 +1,4 @@
-"""What a plot is to the page and to files."""
+"""A plot, for the page and for files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.report.plots.svg import SvgDrawing, text_width
 PNG_SCALE = 2.0
 TITLE_SIZE, SOURCE_SIZE = 15.0, 11.5
 BOLDER = 1.12
-"""How much wider bold letters are."""
+"""Width of bold letters, as a multiple of normal ones."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Plot:
     below: str = ""
     """Slug of the table that it is below; empty for the end of its section."""
     source: str = ""
-    """Run and date, for a picture of its own."""
+    """Run and date, for a separate picture."""
     explored: Explored | None = None
     """Its numbers, for the page's script; None for a drawing that stays as it is."""
 

@@ -1,4 +1,4 @@
-"""One figure against frame size: a line a mode, the range of repeats on each point, mixes in columns of their own."""
+"""One figure against frame size: a line for each mode, the range of repeats on each point, mixes in separate columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIX_ROOM = 0.8
 
 @dataclass(frozen=True)
 class SizePlot:
-    """Which figure, and in which words."""
+    """A figure, and its words."""
 
     figure: str
     slug: str
@@ -50,9 +50,9 @@ SIZE_PLOTS = (
 )
 
 _RATES = ("received_pps", "received_bps_l1", "received_bps_l2")
-"""The same frames in three units."""
+"""Rates of the same frames in three units."""
 _OF_INTEREST = {"loss_ratio", BACKPRESSURE}
-"""Of a run in which nothing was lost, or nothing refused, there is nothing to draw."""
+"""Figures without a plot where all are 0: nothing was lost, or nothing refused."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _explored(table: Table, wanted: SizePlot, places: Mapping[str, float], x: Sc
 
 
 def _views(table: Table, wanted: SizePlot, places: Mapping[str, float], modes: Mapping[str, int]) -> list[View]:
-    """Of one figure: none without any point, and the share of the ceiling for the rate of frames."""
+    """Return views of one figure: none without any point, and the share of the ceiling for the rate of frames."""
     unit = unit_of(wanted.figure)
     lines = [_points(table, label, wanted, unit, places) for label in modes]
     if not any(lines):
@@ -179,7 +179,7 @@ def _points(table: Table, label: str, wanted: SizePlot, unit: Unit, places: Mapp
 
 
 def _cells(table: Table, figure: str) -> Iterator[tuple[Row, Cell]]:
-    """Of the column of a figure; nothing where there is none."""
+    """Yield the column of a figure; nothing where there is none."""
     for i, column in enumerate(table.columns):
         if column.figure == figure and figure:
             yield from ((row, row.cells[i]) for row in table.rows)
@@ -197,7 +197,7 @@ def _at(value: float, size: str, unit: Unit, places: Mapping[str, float]) -> _Po
 
 
 def _reach(table: Table, figure: str, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
-    """What the generator itself sent, at each size the most of any mode: its reach while the DUT took its share of the machine."""
+    """Return what the generator sent, at each size the most of any mode: its reach while the DUT took its share of the machine."""
     out = []
     for size in places:
         sent = [cell.median for row, cell in _cells(table, figure) if row.size == size and isinstance(cell, Figure)]

@@ -34,7 +34,7 @@ class SvgDrawing:
         self._elements: list[str] = []
 
     def copy(self) -> SvgDrawing:
-        """The same, to be drawn on."""
+        """Return a copy, to be drawn on."""
         made = SvgDrawing()
         made._elements = [*self._elements]
         return made
@@ -94,7 +94,7 @@ class SvgDrawing:
         return f'<svg role="img" aria-label="{escape(described)}" {_view(box)} font-family="{FONT}">{"".join(self._elements)}</svg>'
 
     def file(self, box: tuple[float, float, float, float], title: str, described: str) -> str:
-        """A picture of its own, in the colours of the reader's scheme."""
+        """Return a separate picture, in the colours of the reader's scheme."""
         x, y, width, height = box
         dark = f"@media (prefers-color-scheme:dark){{{dark_rules('svg')}}}"
         paper = f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{PAPER}"/>'
@@ -107,7 +107,7 @@ class SvgDrawing:
 
 
 def corners(shape: str) -> Sequence[tuple[float, float]]:
-    """Of a mark of size 1 around 0, 0; a circle has none."""
+    """Return the corners of a mark of size 1 around 0, 0; a circle has none."""
     return _CORNERS.get(shape, ())
 
 

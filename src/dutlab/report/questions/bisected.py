@@ -1,4 +1,4 @@
-"""What runs of a bisection say: the figures of one version, the changes between two, and the steps in words."""
+"""Results of a bisection's runs: the figures of one version, the changes between two, and the steps in words."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class BisectStep:
     asked: int
     """Runs that it took."""
     value: float | None
-    """Of counts."""
+    """Value of a count."""
     change: float | None
     """Against the first version, as a share."""
     side: VersionSide
     runs: tuple[str, ...]
     why: str = ""
-    """Why it cannot be told."""
+    """Why the side is not known."""
 
 
 @dataclass(frozen=True)
 class BisectFound:
-    """Where a figure changed."""
+    """Place where a figure changed."""
 
     figure: str
     label: str
     change: float | None
-    """Of the last version against the first, as a share; None where there is none, or none can be proven."""
+    """Change of the last version against the first, as a share; None where there is none, or none can be proven."""
     step_change: float | None
-    """Of the culprit against the version before it."""
+    """Change of the culprit against the version before it."""
     culprits: tuple[str, ...]
     """One where it is found; several of which one is it; none without a change."""
     before: str
@@ -55,10 +55,10 @@ class BisectFound:
     steps: tuple[BisectStep, ...]
     contradicts: bool = False
     subjects: Mapping[str, str] | None = None
-    """What commits are about."""
+    """Subjects of commits."""
     why: str = ""
     functions: tuple[FunctionChange, ...] = ()
-    """Of the culprit against the version before it, by instructions: those that take more or fewer."""
+    """Functions of the culprit that take more or fewer instructions than in the version before it."""
     profiles: tuple[str, ...] = ()
     """The runs that say so."""
 
@@ -84,7 +84,7 @@ class BisectFound:
         if self.contradicts:
             return f"CANNOT TELL: {whole}; a later version is as the first again, so there is more than one change"
         if len(self.culprits) > 1:
-            return f"CANNOT TELL: {whole}; it is one of {', '.join(map(self._named, self.culprits))}: what lies between cannot be told"
+            return f"CANNOT TELL: {whole}; it is one of {', '.join(map(self._named, self.culprits))}: those between cannot be separated"
         own = "" if self.step_change is None else f", {_percent(self.step_change)} by itself"
         asked = f"{whole}; {len(self.steps)} versions asked"
         own += f" (functions: {words_of(self.functions)})" if self.functions else ""
@@ -158,7 +158,7 @@ def why_nothing(run: ComparedRun) -> str:
 
 
 def as_share(change: float) -> float:
-    """Of a logarithm."""
+    """Convert a logarithm into a share."""
     return exp(change) - 1
 
 

@@ -15,7 +15,7 @@ from dutlab.analysis.comparison import Comparison
 from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
 from dutlab.bounds import TABLE
 from dutlab.errors import InputError
-from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
+from dutlab.report.model.contests import CompareRequest, contests_of, decided, entrant_label, overall_of, varied_factors
 from dutlab.report.model.words import plural
 from dutlab.report.questions.sides import ComparedRun, mode_order
 from dutlab.stats.summary import median
@@ -28,7 +28,7 @@ MOST = "max_received_pps"
 COUNTED = ("exact_instructions_per_frame", "instructions_per_frame")
 
 DIRECTION = "direction"
-"""The factor that tells the directions of a link apart, where both were driven."""
+"""The factor that distinguishes the directions of a link, where both were driven."""
 
 
 def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Analysis:
@@ -122,7 +122,7 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """(frame size, link and direction in words) → mode → packets a second of each repeat; of a ramp, of its best second.
+    """(frame size, link and direction) → mode and levels that vary → packets a second of each repeat; of a ramp, of its best second.
 
     Raises InputError when none were measured.
     """
@@ -133,21 +133,25 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
         raise InputError(
             f"{run.name} has no rate of packets, so no cost per packet", remedy="measure one: dutlab measure sweep, or loadtest"
         )
-    for of in _with(run, rate):
+    cells = _with(run, rate)
+    varied = varied_factors(cells)
+    for of in cells:
         for name in of.names:
             if readings := of.readings(name, rate):
                 place = of.cell.setting.size, name_words(name, of.cell.links, of.cell.workload)
-                found[place][of.cell.mode] += [r.value for r in readings]
+                found[place][entrant_label(of.cell, varied)] += [r.value for r in readings]
     return found
 
 
 def instructions_by_mode(run: ComparedRun) -> dict[tuple[str, str], float]:
-    """(mode, frame size) → instructions a frame, counted in a guest or by the processor: the median of the first cell that has them."""
+    """(mode and levels that vary, frame size) → instructions a frame, of a guest or of the processor: of the first cell, the median."""
     found = dict[tuple[str, str], float]()
-    for of in cells_of(run.records).values():
+    cells = list(cells_of(run.records).values())
+    varied = varied_factors(cells)
+    for of in cells:
         for name, figure in product(of.names, COUNTED):
             if of.cell.setting.size and (readings := of.readings(name, figure)):
-                found.setdefault((of.cell.mode, of.cell.setting.size), median([r.value for r in readings]))
+                found.setdefault((entrant_label(of.cell, varied), of.cell.setting.size), median([r.value for r in readings]))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Whether runs pass against their baselines, in one sentence; a baseline may be claim cards instead of runs.
+"""Verdict whether runs pass against their baselines, in one sentence; a baseline may be claim cards instead of runs.
 
 A check that could not have seen a change as small as the user allows has no verdict: it neither passes nor fails, it cannot tell.
 """
@@ -45,7 +45,7 @@ class Checked:
 
     @property
     def kind(self) -> CheckKind:
-        """What CI is told."""
+        """The verdict for CI."""
         if self.failed:
             return CheckKind.FAIL
         if self.unconfirmed:
@@ -95,7 +95,7 @@ class Checked:
 
     @property
     def failed(self) -> bool:
-        """Whether CI stops here."""
+        """True if CI stops here."""
         return bool(self.worse or self.pair.only_first or self.all_worse)
 
     @property
@@ -139,14 +139,14 @@ class Checked:
         return f"{self.seen_words}: {why}; repeat more often, check several runs{medians}"
 
     def fails(self, c: Comparison) -> bool:
-        """Whether this result alone fails the check."""
+        """Return whether this result alone fails the check."""
         return (c.verdict is Verdict.MISSING and c.second is None) or (self._seems_worse(c) and self._second(c) is CheckKind.FAIL)
 
     def _seems_worse(self, c: Comparison) -> bool:
         return c.verdict is Verdict.WORSE or self._is_beyond(c)
 
     def _second(self, c: Comparison) -> CheckKind:
-        """What the second measurement says; without one it is as the first."""
+        """Return the verdict of the second measurement; without one, that of the first."""
         return CheckKind.FAIL if self.again is None else self.again.get((c.pair.label, c.pair.figure), CheckKind.CANNOT_TELL)
 
     def words(self, c: Comparison) -> str:
@@ -234,7 +234,7 @@ def _label(cell: ClaimedCell) -> str:
 
 
 def worse_by(c: Comparison) -> float | None:
-    """How much worse the second is, as a share of the first; None without a ratio."""
+    """Return how much worse the second is, as a share of the first; None without a ratio."""
     if c.ratio is None:
         return None
     return c.ratio.ratio - 1 if c.pair.better == "lower" else 1 - c.ratio.ratio

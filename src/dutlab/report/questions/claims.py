@@ -52,17 +52,17 @@ class ClaimedCell(BaseModel):
 
     @property
     def size(self) -> str:
-        """Of its frames; empty of what has none."""
+        """Frame size; empty where there is none."""
         return str(self.params.get("frame_size") or "")
 
     @property
     def key(self) -> CellKey:
-        """As dutlab.store.cell_figures.key_of() has it of a cell."""
+        """Key as dutlab.store.cell_figures.key_of() makes it of a cell."""
         return (self.workload, self.mode, self.links, tuple(sorted(self.factors.items())), identity_of(self.params))
 
 
 class ClaimCard(BaseModel):
-    """What is claimed, and all that is needed to check it."""
+    """A claim, and all that is needed to check it."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
@@ -83,7 +83,7 @@ class ClaimCard(BaseModel):
 
 
 class Claimed(NamedTuple):
-    """What a card is made of."""
+    """Source of a card."""
 
     about: str
     sentence: str
@@ -109,25 +109,25 @@ def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
     return kept
 
 
-def cards_of(run: RunFolder, found: RunReport, folder: Path) -> dict[str, ClaimCard]:
-    """The same of a finished run whose report is made already; none of one without a figure. Raises StoreError."""
-    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, found, h, folder) for n, h in enumerate(_headlines(found), 1)}
+def cards_of(run: RunFolder, report: RunReport, folder: Path) -> dict[str, ClaimCard]:
+    """Return the cards of a finished run from its report; empty for one without a figure. Raises StoreError."""
+    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, report, h, folder) for n, h in enumerate(_headlines(report), 1)}
     return {name: card for name, card in made.items() if card.cells}
 
 
-def _headlines(found: RunReport) -> tuple[Claimed, ...]:
+def _headlines(report: RunReport) -> tuple[Claimed, ...]:
     """Comparisons of modes; where nothing is compared, the answer with every figure of its tables."""
-    if found.headlines or found.busy:
-        return tuple(Claimed(h.about, f"{h.about}: {h.sentence}", h.figures, h.limits) for h in found.headlines)
+    if report.headlines or report.busy:
+        return tuple(Claimed(h.about, f"{h.about}: {h.sentence}", h.figures, h.limits) for h in report.headlines)
     figures = [
         HeadlineFigure(row.label, cell.link, column.figure, cell.trials)
-        for table in found.answer.tables
+        for table in report.answer.tables
         for row in table.rows
         for column, cell in zip(table.columns, row.cells, strict=True)
         if isinstance(cell, Figure) and cell.link
     ]
-    limits = tuple(filter(None, [found.answer.limited]))
-    return (Claimed(found.experiment, " ".join(found.answer.fast), tuple(figures), limits),) if figures else ()
+    limits = tuple(filter(None, [report.answer.limited]))
+    return (Claimed(report.experiment, " ".join(report.answer.fast), tuple(figures), limits),) if figures else ()
 
 
 def read_card(path: Path) -> ClaimCard:
@@ -140,12 +140,12 @@ def read_card(path: Path) -> ClaimCard:
 
 
 def as_text(card: ClaimCard) -> str:
-    """As its file holds it."""
+    """Return the text of the card's file."""
     return json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
 
 def summary_of(cell: ClaimedCell, values: Sequence[float]) -> list[str]:
-    """Where the claimed figures differ from those of `values`, in sentences."""
+    """Return sentences on claimed figures that differ from those of `values`."""
     found = _numbers(summarise(values))
     said = {"median": cell.median, "low": cell.low, "high": cell.high}
     return [
@@ -166,7 +166,7 @@ def manifest_hash(run: RunFolder) -> str:
         raise StoreError(f"{run.path / MANIFEST}: cannot be read: {error.strerror}") from error
 
 
-def _card(run: RunFolder, found: RunReport, headline: Claimed, folder: Path) -> ClaimCard:
+def _card(run: RunFolder, report: RunReport, headline: Claimed, folder: Path) -> ClaimCard:
     cells = []
     for of in headline.figures:
         kept: list[TrialRecord] = [r for r in map(run.record, of.trials) if of.figure in r.figures.get(of.link, ())]
@@ -183,17 +183,17 @@ def _card(run: RunFolder, found: RunReport, headline: Claimed, folder: Path) -> 
             )
         )  # fmt: skip
     return ClaimCard(
-        claim=headline.sentence, about=headline.about, run=found.name, folder=os.path.relpath(run.path, folder),
-        manifest_sha256=str(found.manifest), cells=tuple(cells), limited_by=headline.limits, deviations=found.deviations,
-        doubts=tuple(f"{n.grade}: {n.text}" for n in found.notes),
-        conditions=conditions_of(found),
+        claim=headline.sentence, about=headline.about, run=report.name, folder=os.path.relpath(run.path, folder),
+        manifest_sha256=str(report.manifest), cells=tuple(cells), limited_by=headline.limits, deviations=report.deviations,
+        doubts=tuple(f"{n.grade}: {n.text}" for n in report.notes),
+        conditions=conditions_of(report),
     )  # fmt: skip
 
 
-def conditions_of(found: RunReport) -> dict[str, dict[str, str]]:
+def conditions_of(report: RunReport) -> dict[str, dict[str, str]]:
     """Host → the facts that a reader looks for first."""
     return {
-        host: {f.name: f.by_host[host] for f in found.conditions.facts if f.key and host in f.by_host} for host in found.conditions.hosts
+        host: {f.name: f.by_host[host] for f in report.conditions.facts if f.key and host in f.by_host} for host in report.conditions.hosts
     }
 
 

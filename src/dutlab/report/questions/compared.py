@@ -36,7 +36,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.subject import figure_name
 
 FEWEST_RUNS = 4
-"""In all, from which on runs are the unit; below that the newest of a side stands for it."""
+"""From this total on, runs are the unit; below it the newest run of a side represents the side."""
 
 _MOST_REASONS = 5
 
@@ -51,7 +51,7 @@ class ComparedPair:
     design: RunOrder
     comparisons: tuple[Comparison, ...]
     together: Together | None
-    """What all cells say at once; None where there is one cell only."""
+    """Statement of all cells; None where there is one cell only."""
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     """Cells that the other side has not."""
@@ -64,7 +64,7 @@ class ComparedPair:
 
     @property
     def not_known(self) -> tuple[NotKnown, ...]:
-        """What the design leaves open; modes of one run share its set-up."""
+        """Questions that the design leaves open; modes of one run share its set-up."""
         return self.design.not_known if any(self.runs) else ()
 
 
@@ -75,7 +75,7 @@ def compare_runs(
     *,
     names: Sequence[str] = (),
 ) -> ComparedPair:
-    """The same cells of two sides, each of one or more runs, the oldest first; `names` are the sides' instead of side_names().
+    """Compare the same cells of two sides, each of one or more runs, the oldest first; `names` replace side_names().
 
     With four runs or more in all, each run counts once, by the median of its repeats; with fewer the newest of each side is compared.
     Raises InputError when no cell is in both, when cells have no figure to be compared by, and for a figure that neither has.
@@ -135,7 +135,7 @@ def compare_runs(
 
 
 def keys_by_label(runs: Sequence[ComparedRun]) -> dict[str, tuple[CellKey, str]]:
-    """What compare_runs() calls each cell of two runs under each of its names → the cell and the name."""
+    """Return label of compare_runs() → cell and name, for each cell of two runs."""
     cells = {key: cell for run in runs for key, cell in _cells(run).items()}
     own = own_words(cell.cell for cell in cells.values())
     return {_label(cell.cell, name, own): (key, name) for key, cell in cells.items() for name in (*cell.names, cell.cell.link_label)}
@@ -158,9 +158,9 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
     cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     every = _cells(run)
-    found = decided(contests_of([every], asked, base=base), asked)
-    of_mode = {m: between_modes(found, every, base, m) for m in others}
-    whole = overall_of(found, every, [base, *others])
+    answer = decided(contests_of([every], asked, base=base), asked)
+    of_mode = {m: between_modes(answer, every, base, m) for m in others}
+    whole = overall_of(answer, every, [base, *others])
     _insist_on_pairs([c.pair for of in of_mode.values() for c in of], run.name, list(every.values()))
     own = own_words(cell.cell for of in cells.values() for cell in of.values())
     return tuple(
@@ -188,7 +188,7 @@ def _count_changes(
 
 
 def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
-    """Of all modes where none is named."""
+    """Return the records of one mode; of all modes where none is named."""
     return [r for run in side for r in run.records if mode in ("", r.cell.mode)]
 
 
@@ -196,9 +196,9 @@ def _versions(records: Sequence[TrialRecord]) -> set[str]:
     return {of for r in records if (of := r.tool_facts.get("iperf3_version") or r.tool_facts.get("iperf3"))}
 
 
-def _design_of(found: Sequence[Comparison]) -> RunOrder:
+def _design_of(comparisons: Sequence[Comparison]) -> RunOrder:
     """The weakest of them."""
-    return max((c.pair.design for c in found), key=lambda design: design.least, default=RunOrder.IN_TURN)
+    return max((c.pair.design for c in comparisons), key=lambda design: design.least, default=RunOrder.IN_TURN)
 
 
 _Cells = dict[CellKey, CellFigures]
@@ -224,7 +224,7 @@ def _design(turns: RunOrder, cells: Sequence[tuple[CellFigures, CellFigures]]) -
 
 
 def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
-    """Whether chance drew the order in which two runs took turns, and most of what they measured was measured so."""
+    """Return whether two runs took turns in a random order, and most of their values were measured so."""
     turns, others = Turns.of(first.facts), Turns.of(second.facts)
     if turns is None or others is None or not turns.is_beside(others):
         return False
@@ -278,7 +278,7 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: Com
 def _pairs_of_runs(
     key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], asked: CompareRequest, own: OwnWords
 ) -> list[Pair]:
-    """The same, a run being one value: the median of its repeats."""
+    """Return pairs in which a run is one value: the median of its repeats."""
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
     cells = [cell for side in have for cell, _ in side]
     out = []
@@ -305,7 +305,7 @@ def _where(ours: Sequence[Mapping[CellKey, CellFigures]], theirs: Sequence[Mappi
     names = [name for name in dict.fromkeys(chain.from_iterable(chain(*asked))) if name != "mode"]
     values = {name: [list(dict.fromkeys(_plain(of[name]) for of in side if name in of)) for side in asked] for name in names}
     apart = [(name, a, b) for name, (a, b) in values.items() if not set(a) & set(b)]
-    return "; ".join(f"{name}: {', '.join(a) or 'not told'} and {', '.join(b) or 'not told'}" for name, a, b in apart[:_MOST_REASONS])
+    return "; ".join(f"{name}: {', '.join(a) or 'not stated'} and {', '.join(b) or 'not stated'}" for name, a, b in apart[:_MOST_REASONS])
 
 
 def _plain(value: object) -> str:

@@ -34,7 +34,7 @@ def compared_rows(pair: ComparedPair) -> tuple[list[str], list[list[str]]]:
 
 
 def compared_words(pair: ComparedPair) -> Iterator[str]:
-    """What a comparison's verdicts rest on, in sentences."""
+    """Yield the reasons of a comparison's verdicts, in sentences."""
     yield from _reasons(pair.comparisons, _repeats(pair))
     if (all_of := pair.together) is not None:
         yield _together(all_of, pair.design)
@@ -88,15 +88,15 @@ def _together(of: Together, design: RunOrder) -> str:
     )
 
 
-def _reasons(found: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
-    """What the verdicts rest on, each once, and what these repeats could have proven."""
+def _reasons(comparisons: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
+    """Yield the reasons of the verdicts, each once, and what these repeats could have proven."""
     if len(repeats) == 1:
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
     said: dict[str, None] = {}
-    for c in found:
+    for c in comparisons:
         said.setdefault(f"{'p' if c.by_p else c.words}: {'; '.join(c.grounds)}")
     yield from said
-    shares = [c.provable * 100 for c in found if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
+    shares = [c.provable * 100 for c in comparisons if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
     if shares:
         ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))
         yield f"{_UNPROVEN}: {' to '.join(ends)} {WOULD_HAVE}"

@@ -1,4 +1,4 @@
-"""Which functions take more or fewer instructions a frame in a newer run, of cells that both have with a profile."""
+"""Functions that take more or fewer instructions per frame in a newer run, of cells that both have with a profile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dutlab.store.run_folder import RunFolder
 
 
 def function_changes(older: Path, newer: Path) -> Mapping[CellKey, tuple[FunctionChange, ...]]:
-    """By cell as of any kernel; the largest first. Raises StoreError, InputError."""
+    """Return the changes by cell, for any kernel; the largest first. Raises StoreError, InputError."""
     first, second = _costs(older), _costs(newer)
     return {key: changes(of, second[key]) for key, of in first.items() if key in second}
 

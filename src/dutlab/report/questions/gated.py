@@ -35,7 +35,7 @@ class GatePart:
     runs: tuple[str, ...] = ()
     """Folders, in the order in which they were made."""
     functions: tuple[tuple[str, tuple[FunctionChange, ...]], ...] = ()
-    """Of what is worse by instructions: its label, and the functions that take more."""
+    """Functions that take more instructions, by label of a cell that is worse."""
 
     @property
     def kind(self) -> CheckKind:
@@ -62,7 +62,7 @@ class GateResult:
 
     @property
     def kind(self) -> CheckKind:
-        """That of its parts together."""
+        """Verdict of its parts together."""
         kinds = {part.kind for part in self.parts}
         return next((kind for kind in (CheckKind.FAIL, CheckKind.CANNOT_TELL) if kind in kinds), CheckKind.PASS)
 

@@ -38,7 +38,7 @@ class NightAlarm:
     """The newest of these."""
     newest: str
     worse: float
-    """By this share of what they have."""
+    """Share by which they are worse."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CellHistory:
     figure: str
     found: History
     better: Better
-    """Which values are the better ones; empty where that is not known."""
+    """Better direction; empty where it is not known."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class CellHistory:
             said.append(f"{what} {s.ratio:.2g} times as far, from {s.after} on ({p_words(s.p)})")
         for run in self.found.apart:
             newest = run == self.found.points[-1].run
-            tail = "the runs before it; one more run will tell whether that stays" if newest else "the runs beside it"
+            tail = "the runs before it; one more run will show whether that stays" if newest else "the runs around it"
             said.append(f"{run} differs from {tail}")
         if self.found.changes and not self.better:
             said.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")
@@ -72,7 +72,7 @@ class CellHistory:
 
     @property
     def alarm(self) -> NightAlarm | None:
-        """Where the newest run is apart and worse, or shows a step for the worse that is not known without it; None elsewhere."""
+        """Alarm where the newest run is apart and worse, or shows a step for the worse that is not there without it; else None."""
         of = self.found
         if not of.points or not of.levels:
             return None
@@ -88,7 +88,7 @@ class CellHistory:
 
 
 def _worse(ratio: float | None, better: Better) -> float:
-    """By which share; not above 0 where it is not, and where that is not known."""
+    """Return the share by which it is worse; not above 0 where it is not, or where that is not known."""
     if ratio is None or not better:
         return 0.0
     return 1 - ratio if better == "higher" else ratio - 1
@@ -125,7 +125,7 @@ _Values = dict[str, dict[str, list[float]]]
 
 
 def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
-    """The runs of a figure, each with the rate of the rig that its headroom tells; the rig says nothing of figures other than rates."""
+    """Return the runs of a figure, each with the rig's rate from its headroom; the rig says nothing about figures other than rates."""
     rates = next((names for names in _HELD_AGAINST_THE_RIG if any(n in of_cell for n in names)), ())
     is_rate = measure_unit(name) is MeasureUnit.PPS
     for run, values in of_cell[name].items():
@@ -162,7 +162,7 @@ def _level(of: CellHistory) -> str:
 
 
 def _next(of: CellHistory) -> str:
-    """Where the next run will lie."""
+    """Return a sentence on the range of the next run."""
     inside = of.found.next_run
     return "not known" if inside is None else f"{_figure(of.figure, inside.low)} to {_figure(of.figure, inside.high)}"
 

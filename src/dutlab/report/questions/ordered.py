@@ -26,10 +26,10 @@ def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) ->
     """
     asked = asked or CompareRequest()
     insist_on_figures(asked.figures, runs)
-    found = decided(contests_of([cells_of(run.records) for run in runs], asked), asked)
-    if not found:
+    answer = decided(contests_of([cells_of(run.records) for run in runs], asked), asked)
+    if not answer:
         raise InputError(f"{', '.join(run.name for run in runs)}: no two modes or levels were measured alike", remedy="an order needs two")
-    return tuple(standing for _, standing in found)
+    return tuple(standing for _, standing in answer)
 
 
 def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:
@@ -48,14 +48,14 @@ def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:
 
 
 def order_words(order: ContestResult) -> Iterator[str]:
-    """What may be said of the order, in sentences; the first is the answer."""
+    """Yield sentences on the order; the first is the answer."""
     runs = len(order.places[0].medians)
     told, pairs = len(order.proven), len(order.pairs)
     where = {1: "in this run", 2: "in both runs"}.get(runs, f"in all {runs} runs")
     if not told:
         yield "No two of them are proven to differ, so they have no order."
     elif order.exceptions:
-        turned = f"of {told} pairs that are told apart, {len(order.exceptions)} lie the other way round in a run"
+        turned = f"of {told} pairs that differ, {len(order.exceptions)} have the other order in a run"
         yield f"The order is not the same {where}: {turned}."
     elif runs == 1:
         yield f"The order of one run: {_pair_count(told, pairs)}. More runs show whether it stays."
@@ -75,7 +75,7 @@ def order_words(order: ContestResult) -> Iterator[str]:
 
 
 def method_words(orders: Sequence[ContestResult]) -> str:
-    """How the orders of one question were found, in sentences; empty where nothing was compared."""
+    """Return sentences on how the orders of one question were found; empty where nothing was compared."""
     said, kinds = list[str](), dict[Procedure, list[ContestResult]]()
     for order in orders:
         for kind in dict.fromkeys(pair.comparison.kind for pair in order.pairs):
@@ -106,8 +106,8 @@ def _tie_order(pair: RankedPair) -> str:
 
 def _pair_count(told: int, pairs: int) -> str:
     if pairs == told == 1:
-        return "the pair is told apart"
-    return f"all {pairs} pairs are told apart" if told == pairs else f"{told} of {pairs} pairs are told apart"
+        return "the pair differs"
+    return f"all {pairs} pairs differ" if told == pairs else f"{told} of {pairs} pairs differ"
 
 
 def _numbers(runs: Sequence[int]) -> str:

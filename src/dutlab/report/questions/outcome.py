@@ -27,14 +27,14 @@ class OutcomeCase:
     first: float | None = None
     second: float | None = None
     worse: float | None = None
-    """By so much, as a share of the first."""
+    """Share of the first by which it is worse."""
     functions: tuple[FunctionChange, ...] = ()
     """Those that take more instructions."""
 
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """Everything that CI is told."""
+    """Everything that is reported to CI."""
 
     command: str
     """`dutlab check`."""
@@ -44,9 +44,9 @@ class CheckOutcome:
     second: str
     cases: tuple[OutcomeCase, ...]
     warnings: tuple[tuple[str, str], ...] = ()
-    """Where, and what looks odd there."""
+    """Warnings: place, and the oddity there."""
     lines: tuple[str, ...] = ()
-    """What a terminal shows."""
+    """Lines for a terminal."""
     suite: str = "gate"
     testbed: str = ""
     ended: datetime = field(default_factory=lambda: datetime.now(UTC))

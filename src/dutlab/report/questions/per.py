@@ -18,7 +18,7 @@ CORE, WATT = "core", "watt"
 
 @dataclass(frozen=True)
 class Per:
-    """What each run's figures are divided by."""
+    """Divisor of each run's figures."""
 
     word: str
     """`watt`, `core`, `euro`."""
@@ -45,7 +45,7 @@ def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
 
 
 def divided(run: ComparedRun, amount: float, said: Mapping[str, Better] | None = None) -> ComparedRun:
-    """The same run with every figure of which more is better divided by `amount`; `said` has directions that names do not tell."""
+    """Divide every figure of which more is better by `amount`; `said` has directions of undeclared figures."""
     records = []
     for record in run.records:
         figures = {

@@ -1,4 +1,4 @@
-"""What a run of two levels says of the finding that it was made for."""
+"""Result of a run of two levels for the finding that it was made for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _pair(label: str, figure: str, first: Sequence[CellFigure], second: Sequence
 
 
 def _in_order(levels: dict[str, CellFigures], order: Sequence[str]) -> dict[str, CellFigures]:
-    """As the proof names them, not as they were measured."""
+    """Return the levels in the order of the proof, not of the measurement."""
     named = {level: levels[level] for level in order if level in levels}
     return {**named, **levels}
 

@@ -1,4 +1,4 @@
-"""What is compared: a run as far as comparisons go, what its side is called, and its modes by the names of the other side."""
+"""Sides of a comparison: runs, the names of their sides, and their modes by the names of the other side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ComparedRun:
     facts: Mapping[str, Any]
     """Experiment, testbed, hosts and tools, for what differs."""
     faults: tuple[str, ...] = ()
-    """What could not be read."""
+    """Parts that could not be read."""
 
     def named(self, part: str) -> str:
         """The name of its `experiment` or `testbed`; empty where the run does not say."""
@@ -68,7 +68,7 @@ def insist_different(runs: Sequence[Path]) -> None:
 
 
 def side_names(sides: Sequence[Sequence[ComparedRun]]) -> list[str]:
-    """What tells the sides apart: the names of their experiments, else of their testbeds, else of their folders."""
+    """Return names that distinguish the sides: of their experiments, else of their testbeds, else of their folders."""
     for part in ("experiment", "testbed"):
         names = [{run.named(part) for run in side} for side in sides]
         found = [name for of in names for name in of if name]

@@ -1,1 +1,1 @@
-"""What fills a report: one file a workload that has a section, and those of what every run has."""
+"""Sections of a report: a file for each workload that has one, and those of every run."""

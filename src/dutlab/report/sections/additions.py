@@ -1,4 +1,4 @@
-"""What people added to a run: their notes, and pictures and files with the hash of each."""
+"""Additions of people to a run: their notes, and pictures and files with the hash of each."""
 
 from __future__ import annotations
 

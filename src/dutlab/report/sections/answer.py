@@ -29,7 +29,7 @@ MOST_ROWS = 8
 _BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
 """Figures that say little alone → those shown with them."""
 MOST_SENTENCES = 4
-"""More comparisons are counted, not told one by one; the table has them all."""
+"""More comparisons than this are counted, not listed; the table has them all."""
 REPEATS = 5
 """Repeats to ask for where there was one: the spread of fewer says little."""
 _PLACE = (*SIZES, "mtu", "client", "server")
@@ -44,7 +44,7 @@ _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
 _COUNTED = "Instructions are counted: the same guest gives the same figures, so one trial is enough."
 _GOODPUT = "goodput_bps"
 _OF_WHICH, _WAYS = "of which", {Way.FORWARD: "forward", Way.BACK: "backward"}
-"""What is above the columns of single directions, and their heads."""
+"""Head above the columns of single directions, and their heads."""
 _TAKE_REPEATS = ("test", "measure", *settable())
 
 
@@ -81,7 +81,7 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
 
 
 def _judged_by(group: Group) -> list[str]:
-    """Of a cell without the usual figures, the first three that have a direction."""
+    """Return the main figures of a cell; without the usual ones the first three with a direction."""
     link = group.main[1]
     names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
     found = (
@@ -93,13 +93,13 @@ def _judged_by(group: Group) -> list[str]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where and with what a cell was measured, whatever its mode."""
+    """Place and settings of a measurement, without its mode."""
 
     links: tuple[str, ...]
     size: str
     """The frame size or its mix, an MTU, or the two hosts of a pair."""
     asked: str
-    """What else was asked of it and not of all."""
+    """Settings that not all cells share."""
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -112,7 +112,7 @@ class _Cells:
 
     by_place: Mapping[tuple[str, _Place], Group]
     asked: str
-    """What was asked of all of them."""
+    """Settings that all cells share."""
 
     @classmethod
     def of(cls, groups: Sequence[Group]) -> Self:
@@ -136,7 +136,7 @@ class _Cells:
 
     @cached_property
     def heads(self) -> dict[str, Callable[[_Place], str]]:
-        """What tells the places from one another: heads of columns → their words."""
+        """Columns that distinguish the places: head → words of a place."""
         places = self.places
         several = len({p.links for p in places}) > 1
         alone = all(len(p.links) == 1 for p in places)
@@ -185,8 +185,8 @@ class _Cells:
             each = (value_of(group, flow, figures[0], book) if (flow := _flow(group, way)) else "" for way in ways)
             limit = next((limits[label, r.trial].verdict for r in group.measured if (label, r.trial) in limits), "")
             rows.append(Row(label, (*words, *cells, *each, limit), links=joined(place.links), link=group.main[1], size=place.size))
-        told = {row.verdict for row in report.limits}  # of a single one the sentence below tells
-        known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(told | {row.cells[-1] for row in rows}) > 1)
+        verdicts = {row.verdict for row in report.limits}  # a single one is in the sentence below
+        known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(verdicts | {row.cells[-1] for row in rows}) > 1)
         parts = [Column(_WAYS[way], figures[0], group=_OF_WHICH) for way in ways]
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), *parts, known], rows
 
@@ -274,13 +274,13 @@ def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[st
 
 
 def _is_of_load(figure: str) -> bool:
-    """Whether it is a latency at some share of the rate, up to the whole."""
+    """Return whether it is a latency at some share of the rate, up to the whole."""
     part, measure, _ = figure_name(figure)
     return measure == "tl_ns" and (share_of(part) or 0.0) <= 100  # noqa: PLR2004 -- percent
 
 
 def _ranges(table: Table) -> Iterator[str]:
-    """Of the table's first figure; of latencies over the load, without load and at the full one."""
+    """Yield ranges of the table's first figure; for latencies over the load, without load and at the full one."""
     places = [i for i, c in enumerate(table.columns) if c.figure and (c.group != _OF_WHICH or len(table.rows) == 1)]
     loads = [i for i in places if _is_of_load(table.columns[i].figure)]
     if len(loads) > 1 and len(table.rows) > 1:
@@ -315,7 +315,7 @@ def _range(table: Table, places: Sequence[int]) -> str:
 
 
 def _knees(table: Table) -> Iterator[str]:
-    """Of each set of drives and mix what they give at the knee, and at most: sums and single drives, or two mixes, have no common range."""
+    """Yield the values of each set of drives and mix at the knee, and at most. Sums and single drives, or two mixes, share no range."""
     for row in table.rows:
         of = {c.figure: _with_unit(table, i, cell) for i, c in enumerate(table.columns) if isinstance(cell := row.cells[i], Figure)}
         if not {"peak/iops", "peak/depth", "knee/iops", "knee/depth"} <= of.keys():
@@ -372,7 +372,7 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
 
 
 def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
-    """As in `Limited by line rate (shown): 4 of 6 results; not known: 2`. Results that nothing judges count too."""
+    """Return the limits, as in `Limited by line rate (shown): 4 of 6 results; not known: 2`. Results without a verdict count too."""
     counted = Counter(row.verdict for row in limits)
     if not counted:
         return ""
@@ -394,7 +394,7 @@ def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
 
 
 def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
-    """What is missing first; then what tells more."""
+    """Yield next steps: first for what is missing, then for what would show more."""
     run, rest = shlex.quote(report.name), Counter(t.status for t in report.trials)
     measured = [v for v in values if isinstance(v, Figure)]
     if rest["not done"]:
@@ -408,16 +408,16 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
         yield NextStep(f"Compare the modes{', each with its interval' if intervals else ''}.", f"dutlab compare {run}")
     told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
     yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
-    yield NextStep("Read every table and doubt.", f"dutlab report {run} --print")
+    yield NextStep("Read every table and doubt.", f"dutlab report {run} --print --verbose")
 
 
 def _waiting(command: str) -> str:
-    """The same command, which waits for a quiet machine."""
+    """Return the command with the option that waits for a quiet machine."""
     return command if "--wait-quiet" in command or not command.startswith("dutlab ") else f"{command} --wait-quiet 10min"
 
 
 def with_repeats(command: str) -> str:
-    """The same command with repeats, where it takes them."""
+    """Return the command with repeats, where it takes them."""
     words = shlex.split(command)
     if len(words) < 3 or words[0] != "dutlab" or any(w.startswith(("--repeats", "repeats=")) for w in words):  # noqa: PLR2004 -- dutlab, what, of what
         return ""
@@ -427,7 +427,7 @@ def with_repeats(command: str) -> str:
 
 
 def _calmer(report: RunReport) -> Iterator[NextStep]:
-    """What makes the attempts count that do not."""
+    """Yield steps that give a result to trials without one."""
     kinds = {note.kind for note in report.notes}
     if unsteady := DoubtKind.LINK_WENT_DOWN.name in kinds:
         yield NextStep("Find out why a link goes down: its cable, its transceivers, its ports. Then measure again.", report.course.command)

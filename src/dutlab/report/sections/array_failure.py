@@ -70,7 +70,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 
 
 def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
-    """Each line is drawn as a share of its own largest value, which its label tells: they have no unit in common."""
+    """Each line is drawn as a share of its largest value, which its label gives: the lines have no common unit."""
     record = next((r for r in group.measured if r.tables.get("film")), None)
     if record is None:
         return
@@ -105,7 +105,7 @@ def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _points(record: TrialRecord, name: str) -> tuple[tuple[float, float], ...]:
-    """Of seconds that have the value; without the others a line of the rebuild would lie at 0 before it."""
+    """Return the seconds that have the value; with the others a line of the rebuild would be at 0 before it."""
     rows = record.tables["film"]
     return tuple((float(row["at_s"] or 0), float(value)) for row in rows if isinstance(value := row.get(name), int | float))
 

@@ -41,7 +41,7 @@ def both_directions_slower(groups: Sequence[Group]) -> tuple[Finding, ...]:
 
 
 def _pairs(same: Sequence[CellFigures]) -> Iterator[tuple[CellFigures, str, Pair]]:
-    """Of each cell of both directions, each direction alone and in it."""
+    """Yield each direction of each cell of both directions, with the same direction alone."""
     for both in same:
         for place in both.names if subject_of(both.names[0]).way is Way.BOTH else ():
             if subject_of(place).way is Way.BOTH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.methods.dut_tables import counter_of
@@ -11,7 +12,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
-from dutlab.report.sections.state_trials import Head, notes_of, trials_table
+from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
 from dutlab.spec.workloads.connections import ConnectionsSetting
 
 _RESULTS = (
@@ -21,6 +22,9 @@ _RESULTS = (
     ("goodput (RFC 9411 section 7.3)", "goodput_bps"),
     ("first byte, median (RFC 9411 section 7.4)", "first_byte_p50_ns"),
     ("99 %", "first_byte_p99_ns"),
+    ("TLS handshakes (RFC 9411 section 7.6)", "tls_handshakes_per_s"),
+    ("resumed", "tls_resumed_ratio"),
+    ("TLS handshake, median", "tls_handshake_p50_ns"),
     ("at once (RFC 9411 section 7.5)", "concurrent_connections"),
     ("no longer", "concurrent_upper_connections"),
 )
@@ -35,28 +39,39 @@ _OF_RISEN = {
     "refused_connections": "refused",
     "unreachable_connections": "unreachable",
     "no_handshake_connections": "no answer to SYN",
+    "tls_failed_connections": "no TLS",
     "reset_connections": "reset",
     "closed_early_connections": "closed early",
     "no_answer_connections": "no answer",
     "malformed_connections": "malformed",
+    "error_status_connections": "other status",
     "reset_by_sink_count": "RST of the sink",
     "reset_by_path_count": "RST of the DUT",
     "retransmits": "sent again",
+    "server_connections": "at the server",
+    "server_answers_count": "answered there",
+    "server_bytes": "bytes from there",
+    "server_closed_count": "closed by the proxy",
+    "server_closes_count": "closed by the server",
+    "server_reset_count": "reset by the proxy",
     "tracked_flows": "tracked by the DUT",
 }
-LEAD = """TCP connections of the source's kernel to the sink's: handshake, requests, answers, end. Transactions, goodput (bits of
-bodies) and times are those of a trial at the lower bound; the time to the first byte runs from SYN (RFC 9411 section 7.4.1). A connection
-counts when every request was answered in time. Concurrent connections count when each was answered once more after the last had been opened
-(RFC 3511 section 5.2). A reset is the sink's as far as its kernel sent as many; the others came from between the ends."""
+LEAD = """TCP connections of the source's kernel to the sink's, or to a proxy on the DUT: handshake, requests, answers, end.
+Transactions, goodput (bits of bodies) and times are those of a trial at the lower bound; the time to the first byte runs from SYN (RFC 9411
+section 7.4.1). A connection counts when every request was answered in time. Concurrent connections count when each was answered once more
+after the last had been opened (RFC 3511 section 5.2). A reset is the sink's as far as its kernel sent as many; the others came from
+between the ends, or from the proxy. What a proxy asked of the server is counted there."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A table of results, and one of each test's trials."""
     del read
     groups = by_size(groups, labels)
-    rows = [_row(g, book) for g in groups]
+    with_tls = any(g.cell.setting_as(ConnectionsSetting).tls for g in groups)
+    results = [(head, figure) for head, figure in _RESULTS if with_tls or not figure.startswith("tls_")]
+    rows = [_row(g, results, book) for g in groups]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    columns = (Column("link"), *(Column(head, figure) for head, figure in _RESULTS))
+    columns = (Column("link"), *(Column(head, figure) for head, figure in results))
     return Section(
         slug="connections",
         workload="connections",
@@ -65,6 +80,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables=(
             Table("connections", "Connections through the DUT", columns, tuple(rows), book.common(marks)),
             *(of_test for name in _TRIALS if (of_test := trials_table(name, _TRIALS[name], groups, _heads)) is not None),
+            *_agreed(groups),
         ),
         words=tuple(notes_of(groups)),
         answer=tuple(bounds(groups, ("connections_lower_per_s", "concurrent_connections"), book, lambda _: NO_UPPER)),
@@ -72,10 +88,22 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     )
 
 
-def _row(group: Group, book: NoteBook) -> Row:
+def _row(group: Group, results: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     link = group.cell.link_label
-    found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
+    found: list[Value] = [value_of(group, link, figure, book) for _, figure in results]
     return Row(group.label, (link, *found), links=link, link=link)
+
+
+def _agreed(groups: Sequence[Group]) -> Iterator[Table]:
+    """Versions and cipher suites at either end, where there is TLS."""
+    counts = Counter[tuple[str, str, str, str]]()
+    for group in groups:
+        for _, row in rows_of("tls_agreed", group):
+            counts[group.label, group.cell.link_label, str(row["end"]), str(row["agreed"])] += int(row["agreed_connections"])
+    rows = [Row(label, (link, end, agreed, f"{count}"), links=link, link=link) for (label, link, end, agreed), count in counts.items()]
+    columns = (Column("link"), Column("end"), Column("version, cipher suite, group"), Column("connections"))
+    if rows:
+        yield Table("tls-agreed", "What TLS agreed on", columns, tuple(rows))
 
 
 def _heads(risen: Mapping[str, None]) -> Sequence[Head]:

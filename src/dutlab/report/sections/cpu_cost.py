@@ -53,7 +53,7 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
 
 
 def speed_sentence(records: Sequence[TrialRecord]) -> str:
-    """How far the speed of the processor that forwards differed between measured trials; empty where it hardly did, or is not known."""
+    """Return a sentence on the speed of the forwarding processor in measured trials; empty where it hardly differed, or is not known."""
     took_s = _fixed_work_s([r for r in records if r.status == "measured"])
     if not took_s or (more := max(took_s) / min(took_s) - 1) <= MOST_SLOWER:
         return ""
@@ -69,17 +69,17 @@ def _fixed_work_s(records: Iterable[TrialRecord]) -> list[float]:
 
 
 def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[ModeCost, ...]:
-    """Of the modes that can be compared; `time_s` is the processor time in which the figures count frames."""
+    """Return the costs of modes that can be compared; `time_s` is the processor time in which the figures count frames."""
     asked = CompareRequest(figures)
-    found = decided(contests_of([cells], asked), asked)
+    answer = decided(contests_of([cells], asked), asked)
     modes = list(dict.fromkeys(of.cell.mode for of in cells.values()))
-    overall = overall_of(found, cells, modes)
+    overall = overall_of(answer, cells, modes)
     dear: dict[tuple[str, str], tuple[float, bool]] = {}
     for first in modes:
         for second in modes:
             if (of := overall.get((first, second))) is not None:
                 dear[first, second] = 1 / of.ratio, of.verdict is Verdict.WORSE
-            elif first != second and (alone := [c for c in between_modes(found, cells, first, second) if c.ratio is not None]):
+            elif first != second and (alone := [c for c in between_modes(answer, cells, first, second) if c.ratio is not None]):
                 ratios = [1 / c.ratio.ratio for c in alone if c.ratio is not None]
                 dear[first, second] = exp(fmean(map(log, ratios))), all(c.verdict is Verdict.WORSE for c in alone)
     known = [m for m in modes if all((m, other) in dear or (other, m) in dear for other in modes if other != m)]

@@ -28,7 +28,7 @@ _LINES = (("offered", "intended_pps"), ("critical rate", "critical_pps"), ("at l
 
 
 def seeks_rate(group: Group) -> bool:
-    """Whether the cell is a search for the critical rate, not one rate for hours."""
+    """Return whether the cell is a search for the critical rate, not one rate for hours."""
     return group.cell.setting_as(SoakSetting).target_loss_percent is not None
 
 
@@ -45,7 +45,7 @@ def table(groups: Sequence[Group], book: NoteBook) -> Table:
 
 
 def curves(group: Group) -> Iterator[Curve]:
-    """How the estimate closed in, of the first repeat."""
+    """Yield curves of how the estimate closed in, for the first repeat."""
     record = next((r for r in group.measured if r.tables.get("critical")), None)
     if record is None:
         return

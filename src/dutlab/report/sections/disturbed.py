@@ -1,4 +1,4 @@
-"""What a report says of trials that other work disturbed, or during which a link went down."""
+"""Sentences on trials that other work disturbed, or during which a link went down."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[Tria
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """The same as a sentence. Cells that alone were disturbed hide no other figure: repeated() says how many."""
+    """Return a sentence if other work left nearly nothing. Cells that alone were disturbed hide no other figure: repeated() counts them."""
     busy = nearly_nothing_left(records, set_aside)
     return f"{busy}. Rates are not known." if busy else ""
 
 
 def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """How many trials do not count, why, and which were done again, in a sentence; empty where all count."""
+    """Return a sentence on the trials that do not count, why, and which were done again; empty where all count."""
     void = [r for r in (*set_aside, *records) if r.status == DISTURBED]
     if not void:
         return ""

@@ -23,18 +23,18 @@ def drives_of(facts: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...]:
-    """One section where any host told of its drives, else none. Columns that nothing fills are left out."""
+    """Return one section where any host reports drives, else none. Empty columns are left out."""
     rows = [
         (host, dict(zip(_COLUMNS, _words(name, of), strict=True))) for host, facts in hosts.items() for name, of in drives_of(facts).items()
     ]
     if not rows:
         return ()
     shown = [c for c in _COLUMNS if any(words[c] for _, words in rows)]
-    table = Table("drives", "Each drive as its host tells it", tuple(map(Column, ("host", *shown))), tuple(
+    table = Table("drives", "Each drive as its host reports it", tuple(map(Column, ("host", *shown))), tuple(
         Row("", (host, *(words[c] for c in shown))) for host, words in rows
     ), first="")  # fmt: skip
     tables = (table, *_links(hosts))
-    lead = "Read once, before the run. The link is as trained, at its narrowest between drive and processor; what it could be is beside it."
+    lead = "Read once, before the run. The link is as trained, at its narrowest between drive and processor; the possible one follows it."
     return (Section(slug="drives", workload="", title="Drives", lead=lead, tables=tables),)
 
 

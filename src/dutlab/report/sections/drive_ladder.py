@@ -32,7 +32,7 @@ _CHANNEL = re.compile(r"(?i)\bchannel[ _-]?\w+")
 
 
 class DriveLadders:
-    """What is known of a testbed's drives: their ratings, and the links between them and the processor."""
+    """Facts about a testbed's drives: their ratings, and the links between them and the processor."""
 
     def __init__(self, testbed: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> None:
         told = {name: of for name, of in _drives(testbed).items() if isinstance(of.get("rated"), Mapping)}
@@ -41,13 +41,13 @@ class DriveLadders:
         self._hosts = hosts
 
     def load(self, group: Group) -> Load | None:
-        """What was asked of the drives; None where no rating is of such requests."""
+        """Return the load on the drives; None where no rating is of such requests."""
         way, size = (options_of(group.cell.setting).get(name, "") for name in ("rw", "bs"))
         block = parse_size(size or _BLOCK) if is_size(size or _BLOCK) else 0
         return Load(block, _WAYS[way]) if way in _WAYS and block else None
 
     def rating(self, group: Group) -> float | None:
-        """That of all its drives added up; None where one has none for such requests."""
+        """Return the sum of the ratings of all its drives; None where one has none for such requests."""
         load, drives = self.load(group), group.cell.links
         if load is None or measure_unit(group.main[0]) is not MeasureUnit.IOPS or not all(name in self._rated for name in drives):
             return None
@@ -61,7 +61,7 @@ class DriveLadders:
             return None
         made, array = mode_of(MDRAID, group.cell.mode).array, None
         try:
-            if made and made.raid is not None and made.state in ("", "rebuilt"):  # others write elsewhere than they were told
+            if made and made.raid is not None and made.state in ("", "rebuilt"):  # other levels write elsewhere
                 array = Array(made.raid, len(drives), SETS if made.set_level else None)
             return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))
         except ValueError:  # an array's writes need a rating of reads too
@@ -97,7 +97,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
             workload="",
             title="The ladder of the drives",
             lead="What each part allows, as a share of the drives' rating; the lowest rung binds. Above 100 % of it, a rating or a link "
-            "is not what it was said to be. A rung is left out where nothing tells it.",
+            "is not what it was said to be. A rung is left out where it is not known.",
             tables=(
                 Table(
                     "drive-ladder",

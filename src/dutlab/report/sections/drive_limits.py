@@ -1,4 +1,4 @@
-"""What limited drives: a measured rate beside what the testbed says that they are rated for, and beside other sets of drives and arrays."""
+"""Limits of drives: a measured rate against the rated one of the testbed file, and against other sets of drives and arrays."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
 
 
 def _cpu(group: Group, means: CoreMeans) -> float | None:
-    """Mean of all cores of the hosts whose drives these are, in percent; None where nobody watched."""
+    """Mean of all cores of the hosts whose drives these are, in percent; None where they were not watched."""
     hosts = {host_of_drive(name) for name in group.cell.links}
     busy = list(_busy(group, means, hosts))
     return fmean(busy) if busy else None

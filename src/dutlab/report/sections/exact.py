@@ -1,4 +1,4 @@
-"""What a frame costs in instructions: the router's own share by mode and size, with what was taken away for it."""
+"""Cost of a frame in instructions: the router's share by mode and size, and the rig's share, which was subtracted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("generator and sink", "exact_rig_instructions_per_frame"),
     Column("all together", "exact_whole_instructions_per_frame"),
 )
-_HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "mtu": "MTU", "offload": "offload"}
+_HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "tunnels": "tunnels", "mtu": "MTU", "offload": "offload"}
 LEAD = """The guest's clock goes on by one nanosecond an instruction, so these are counts, and other work on this machine changes none
 of them. `Router` is what the way through the router takes beyond the same frames straight from generator to sink. An instruction is not a
 time: what waits for memory or another core costs one all the same."""
@@ -75,7 +75,7 @@ def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -
 
 
 def _made_of(groups: Sequence[Group]) -> Iterator[str]:
-    """What was simulated."""
+    """Yield what was simulated."""
     for facts in (r.tool_facts for g in groups for r in g.measured if "kernel" in r.tool_facts):
         yield (
             f"Linux {facts.get('kernel')} (sha256 {str(facts.get('kernel_sha256'))[:12]}) on processor {facts.get('processor')} of QEMU "

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dutlab.report.model.course import FactRow
+from dutlab.report.model.words import plural
 from dutlab.store.record import TrialRecord
 
 _FIRST = tuple(
@@ -41,8 +42,73 @@ def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
     return tuple(rows)
 
 
+_MOST_OF_A_KIND = 12
+"""Ports, or drives, that a summary lists."""
+
+
+def fact_summary(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the main facts of one host as (name, words): system, processor, memory, a line for each port and drive."""
+    cpu, machine = _part(facts, "cpu"), _part(facts, "machine")
+    in_force = [name for name, state in _part(facts, "mitigations").items() if state != "Not affected"]
+    versions = [str(version) for version in _part(facts, "versions").values() if version]
+    threads = cpu.get("threads_per_core")
+    rows = [
+        ("machine", _joined(machine.get("vendor"), machine.get("product"), machine.get("bios"))),
+        ("system", _joined(facts.get("os"), _part(facts, "kernel").get("release"))),
+        ("virtual", _joined(facts.get("virtual"))),
+        ("processor", _joined(cpu.get("model"), _count(cpu.get("cores"), "core"), _of(threads, "threads a core: {}"), cpu.get("governor"))),
+        ("memory", _joined(_of(facts.get("memory_bytes"), "{:.1f} GB", 1e9))),
+        ("clock", _joined(facts.get("clocksource"))),
+        ("mitigations", ", ".join(in_force)),
+        ("programs", "; ".join(versions)),
+    ]
+    ports = [(f"port {name}", _port_words(of)) for name, of in _part(facts, "interfaces").items() if isinstance(of, Mapping)]
+    drives = [(f"drive {name}", _drive_words(of)) for name, of in _part(facts, "drives").items() if isinstance(of, Mapping)]
+    for kind, of_kind in (("ports", ports), ("drives", drives)):
+        rows += of_kind[:_MOST_OF_A_KIND]
+        if (more := len(of_kind) - _MOST_OF_A_KIND) > 0:
+            rows.append(("and", f"{more} more {kind}"))
+    return [(name, _cut(words)) for name, words in rows if words]
+
+
+def _port_words(port: Mapping[str, Any]) -> str:
+    now, most = (_part(_part(port, "channels"), which) for which in ("now", "most"))
+    queues = now.get("combined", now.get("rx", port.get("rx_queues")))
+    limit = most.get("combined", most.get("rx"))
+    queue_words = f"{queues} of {limit} queues" if limit not in (None, queues) else _count(queues, "queue")
+    speed = _of(port.get("speed_mbps"), "{:g} Gb/s", 1000)
+    return _joined(
+        port.get("driver"), port.get("kind"), port.get("operstate"), speed, _of(port.get("mtu"), "MTU {}"), queue_words, port.get("mac")
+    )
+
+
+def _drive_words(drive: Mapping[str, Any]) -> str:
+    turns = {True: "rotational", False: "solid state"}.get(drive.get("rotational", ""), "")
+    return _joined(drive.get("model"), _of(drive.get("size_bytes"), "{:.4g} GB", 1e9), turns, drive.get("file"))
+
+
+def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = facts.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _count(value: object, noun: str) -> str:
+    return plural(value, noun) if isinstance(value, int) else _of(value, f"{{}} {noun}s")
+
+
+def _of(value: object, words: str, scale: float = 0) -> str:
+    """Return the words with a number divided by `scale`, or with any value where that is 0; empty without a value."""
+    if value is None or (scale and (isinstance(value, bool) or not isinstance(value, int | float))):
+        return ""
+    return words.format(value / scale if scale and isinstance(value, int | float) else value)
+
+
+def _joined(*words: object) -> str:
+    return ", ".join(dict.fromkeys(str(word) for word in words if word not in (None, "")))
+
+
 def tools(records: list[TrialRecord]) -> tuple[tuple[str, str], ...]:
-    """What tools said of themselves; different answers are side by side."""
+    """Return the versions that tools printed; different answers are side by side."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         for name, said in record.tool_facts.items():
@@ -67,7 +133,7 @@ def _cut(text: str) -> str:
 
 
 def _is_absent(name: str) -> bool:
-    """Why a fact could not be told; read last."""
+    """Why a fact is not known; read last."""
     return name.startswith("absent.")
 
 

@@ -23,7 +23,7 @@ from dutlab.subject import Way, way_figure
 SHARES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 """Percent of all I/Os that took no longer."""
 LEAST_BEYOND = 10
-"""I/Os that must lie beyond a percentile for it to be told."""
+"""I/Os that must lie beyond a percentile for it to be printed."""
 _DEPTH = "iodepth"
 _TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
 _OVER_DEPTH = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))

@@ -1,4 +1,4 @@
-"""What a generator makes without sending any of it: a table by frame size and number of streams."""
+"""Frames that a generator makes without sending them: a table by frame size and number of streams."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _rows(groups: Sequence[Group], counts: Sequence[int], book: NoteBook) -> Ite
 
 
 def _gain(by_streams: Mapping[int, Group], link: str, ends: tuple[int, int]) -> str:
-    """How many times as much the most streams make as the fewest, by medians over repeats; empty where either has no figure."""
+    """Return the ratio of the most streams to the fewest, by medians over repeats; empty where either has no figure."""
     found = [[r.figures[link][_FIGURE] for r in by_streams[n].measured] if n in by_streams else [] for n in ends]
     fewest, most = found
     return f"{median(most) / median(fewest):.2f}" if fewest and most and median(fewest) else ""

@@ -84,7 +84,7 @@ def _generator(group: Group) -> str:
 
 
 def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
-    """What came through against the frame size, a line a generator; broken, what came without the DUT."""
+    """Yield what arrived against the frame size, a line for each generator; broken lines: without the DUT."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
         of_link = [g for g in groups if link in _flows(g)]
         lines = []
@@ -107,7 +107,7 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
 
 
 def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[Headline]:
-    """Which generator gets most through at the first frame size that two have, a link and sending host."""
+    """Yield which generator gets most through at the first frame size that two have, by link and sending host."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
         found = []
         for size in dict.fromkeys(g.cell.setting.size for g in groups):

@@ -1,6 +1,6 @@
 """One figure of each link: a row a mode, a column a link or the sum of several.
 
-The section of iperf3, and of every workload that has none of its own, as imported tables have.
+The section of iperf3, and of every workload without its own section, such as imported tables.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dutlab.plan.cell import Cell
+from dutlab.report.model.curve import Curve
 from dutlab.report.model.figures import ceiling_of, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
@@ -16,6 +17,7 @@ from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Sectio
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import asked_words, name_words, slug_of
 from dutlab.report.sections.headline import compared, link_words
+from dutlab.report.sections.over_tunnels import tunnel_curves
 from dutlab.store.cell_figures import WAY_WORDS
 from dutlab.subject import joined, subject_of, sums_first
 from dutlab.workloads import plug_of
@@ -27,9 +29,10 @@ CEILING = "ceiling of the link"
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One table a set of parameters."""
     del read
-    workload, tables = groups[0].cell.workload, list[Table]()
+    workload, tables, curves = groups[0].cell.workload, list[Table](), list[Curve]()
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))
+        curves += tunnel_curves(same, tables[-1].slug)
     found = [(table, headline(workload, table, book)) for table in tables]
     several = len(tables) > 1
     return Section(
@@ -39,6 +42,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead="",
         tables=tuple(tables),
         drawings=tuple(DrawnTable("links", t.slug, below=t.slug) for t in tables),
+        curves=tuple(curves),
         headlines=tuple(
             replace(h, about=f"{h.about}: {t.asked.removeprefix(f'{workload}, ')}") if several else h for t, h in found if h is not None
         ),
@@ -46,7 +50,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
-    """Of the sum over all links where there is one, else of the first column with two figures."""
+    """Return the headline of the sum over all links where there is one, else of the first column with two figures."""
     for i in sorted(range(len(table.columns)), key=lambda i: (not table.columns[i].sum, i)):
         column = table.columns[i]
         if column.better != "higher":  # nothing is fastest in watts

@@ -40,7 +40,7 @@ def with_limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]
 
 
 def spread_sentence(values: Sequence[Value]) -> str:
-    """How well repeats agree, over every rate that was measured at least twice."""
+    """Return a sentence on the agreement of repeats, over every rate that was measured at least twice."""
     spreads = [v.relative_spread for v in values if isinstance(v, Figure) and v.n > 1]
     if not values:
         return ""
@@ -51,7 +51,7 @@ def spread_sentence(values: Sequence[Value]) -> str:
 
 
 def link_words(links: tuple[str, ...], link: str) -> str:
-    """What was driven, in a sentence."""
+    """Return the driven links, for a sentence."""
     subject, driven = subject_of(link), " and ".join(links)
     way = WAY_WORDS[subject.way]
     if len(links) == 1:
@@ -60,10 +60,9 @@ def link_words(links: tuple[str, ...], link: str) -> str:
 
 
 def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: NoteBook) -> Headline | None:
-    """What may be said of the cells that are named, by the one rule for answers. None with fewer than two figures.
+    """Return what may be said of these cells by the one rule for answers. None with fewer than two figures.
 
-    A result of 0 has no rank. Values are told as a table of them would: in the unit that suits them, with the digits that their spread
-    leaves.
+    A result of 0 has no rank. Values are printed as in a table: in the unit that suits them, with the digits that their spread leaves.
     """
     have = {label: v for label, v in named if isinstance(v, Figure) and v.median}
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
@@ -105,7 +104,7 @@ class _Values:
         self._speed = is_speed(standing.contest.figure)
 
     def name(self, label: str) -> str:
-        """What a cell is called here."""
+        """Return the name of a cell."""
         return self._names[label]
 
     def text(self, name: str) -> str:
@@ -125,7 +124,7 @@ class _Values:
         return found.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high
 
     def sentence(self, fastest: str, slowest: str, top: str, low: str) -> str:
-        """What the standing says, without a stop."""
+        """Return the sentence of the standing, without a full stop."""
         kind = self._standing.kind
         if kind is AnswerKind.EQUIVALENT:
             return f"{_and(list(self._have))} are equivalent"
@@ -235,7 +234,7 @@ def counted(found: Sequence[Headline]) -> Iterator[str]:
 
 
 def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
-    """What all cells together say of the modes: the one that is proven before most others; nothing where nothing is proven."""
+    """Yield sentences of all cells on the modes: the one that is proven before most others first; none where nothing is proven."""
     modes = list(dict.fromkeys(first for first, _ in overall))
     wins = {
         mode: [(other, of) for (first, other), of in overall.items() if first == mode and of.verdict is Verdict.WORSE] for mode in modes
@@ -251,7 +250,7 @@ def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
 
 
 def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:
-    """What is disturbed, missing or doubted severely, cell by cell; once where it is so of all."""
+    """Yield what is disturbed, missing or severely doubted, cell by cell; once where it holds for all."""
     of: dict[str, list[str]] = {}
     for label, value in named:
         for what in _doubts_of(value):

@@ -1,4 +1,4 @@
-"""What was read of other tools' files, what of them is in no figure, and the units that they do not name: counts for each mode."""
+"""Contents of other tools' files: what was read, what is in no figure, and the units that they do not name: counts for each mode."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _counts(records: Sequence[TrialRecord]) -> Mapping[tuple[str, str], _Count]:
 
 
 def _parts(record: TrialRecord) -> Iterator[tuple[str, str, int, str]]:
-    """What, of which part, how many, and which."""
+    """Yield kind, part, number and names."""
     yield ("read", "trials", 1, "") if record.status == "measured" else ("left out", "trials", 1, record.why)
     for of in record.figures.values():
         yield "read", "figures", len(of), ", ".join(sorted({figure_name(name).measure for name in of}))

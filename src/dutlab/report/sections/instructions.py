@@ -1,4 +1,4 @@
-"""Which functions take the instructions of a frame: a table a frame size, a flame graph a mode, and the difference of two modes."""
+"""Functions that take the instructions of a frame: a table for each frame size, a flame graph a mode, the difference of two modes."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
         else ["no knee: the median does not double, or rises evenly"]
     )
     if isinstance(rate, Figure):
-        told = any(r.notes for r in group.measured)  # the method's first note has the rate; other people's tables have none
-        yield f"{about}{'' if told else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(said)}."
+        has_rate = any(r.notes for r in group.measured)  # the method's first note has the rate; other people's tables have none
+        yield f"{about}{'' if has_rate else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(said)}."
     yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes)
 
 

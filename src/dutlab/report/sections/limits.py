@@ -1,4 +1,4 @@
-"""What limited each cell: from the records' figures, ledgers, counters and watched cores to one verdict (analysis.limited)."""
+"""Limit of each cell: from the records' figures, ledgers, counters and watched cores to one verdict (analysis.limited)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
-"""Figures of trials with one steady load. Only beside these do the cores' mean load and the ledger tell what happened at that rate: a
+"""Figures of trials with one steady load. Only for these do the cores' mean load and the ledger show what happened at that rate: a
 search or a ramp goes through many rates in one trial."""
 _LIMITED = frozenset({MeasureUnit.PPS, MeasureUnit.BPS})
 """The units of such figures; drives are not part of these rules."""
@@ -50,7 +50,7 @@ _Place = tuple[str, tuple[str, ...], Identity]
 
 @dataclass(frozen=True)
 class LimitContext:
-    """What verdicts need to know of the testbed, and of the run as a whole."""
+    """Facts about the testbed and the whole run that verdicts need."""
 
     means: CoreMeans
     hosts: Mapping[str, Mapping[str, Any]]
@@ -61,9 +61,9 @@ class LimitContext:
     """Link → its MTU, as the testbed file has it."""
     lab: bool = False
     one: bool = True
-    """The modes are known to have stood in it; otherwise none tells anything of another."""
+    """The modes are known to be of this testbed; otherwise no mode says anything about another."""
     busy: str = ""
-    """That other work left nearly nothing to be measured, in a sentence."""
+    """Sentence that other work left nearly nothing to be measured."""
 
 
 def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
@@ -180,7 +180,7 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
 
 
 def _call_share(group: Group, dut: str) -> float | None:
-    """Of the input that found the most frames: how many at each look, as a share of the most at once; the median over repeats."""
+    """Return the frames per call of the input with most, as a share of the most at once; the median over repeats."""
     shares = []
     for of in (r.counters.get(dut, {}) for r in group.measured):
         found = frames_and_calls(of)
@@ -190,13 +190,13 @@ def _call_share(group: Group, dut: str) -> float | None:
 
 
 def _cycle_share(group: Group, dut: str) -> float | None:
-    """Of the thread that polls and had most to do: in which share of its cycles it had frames; the median over repeats."""
+    """Return the share of cycles with frames of the busiest polling thread; the median over repeats."""
     shares = [max(of) for r in group.measured if (of := poll_cycle_shares(r.counters.get(dut, {})))]
     return median(shares) if shares else None
 
 
 def _neighbours(group: Group, near: _CellIndex, bed: LimitContext) -> Iterable[Neighbour]:
-    """The same with other frames: in this mode, or where it was measured with these only, in any that stood in the same testbed."""
+    """Yield results with other frames: in this mode, or where it has none, in any mode of the same testbed."""
     figure, link = group.main
     own = [g for g in near.of_label[_place(group), group.label] if g.size != group.size]
     for other in own or [g for g in near.others.get(_place(group), ()) if g.size != group.size]:
@@ -216,7 +216,7 @@ def _together(group: Group, near: _CellIndex) -> float | None:
 
 
 def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
-    """Where frames got lost, as shares of all whose place is known."""
+    """Return the places where frames got lost, as shares of all whose place is known."""
     lost: dict[str, int] = defaultdict(int)
     for flow in flows:
         for place, count in flow.places.items():
@@ -259,7 +259,7 @@ def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
-    """Its level, as the table says that was imported, or the testbed's file; None where nobody said it, or its links differ."""
+    """Return its level, the imported table's MTU, or the testbed file's; None where none is given, or its links differ."""
     setting = group.cell.setting
     told = group.cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
     if told > _HEADERS:
@@ -289,17 +289,17 @@ def _said(note: DoubtNote, group: Group) -> str:
 
 
 def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
-    """Whether it forbids a verdict; not where it names what limited the DUT."""
+    """Return whether it forbids a verdict; not where it names what limited the DUT."""
     return (note.grade == "severe" and note.kind not in told) or note.kind in _VOID
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:
-    """Whether it is about the DUT alone."""
+    """Return whether it is about the DUT alone."""
     return {d.about for r in group.measured for d in r.doubts if d.kind == note.kind} == {dut}
 
 
 def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
-    """Of the frames, with FCS; where a method keeps no ledger of its whole trial, as asked for, or as its rates tell."""
+    """Return the mean size of the frames, with FCS; where a method keeps no ledger of its whole trial, by the request or the rates."""
     if flows := [f for r in group.measured for f in r.flows]:
         return median([f.mean_frame_bytes for f in flows])
     if group.size.isdigit():
@@ -312,7 +312,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _generator_best(group: Group, near: _CellIndex) -> float | None:
-    """The most that it sent of such frames in any mode; beside what a search found, what the rig does without the DUT."""
+    """Return the most such frames that it sent in any mode; for a search, the rate of the rig without the DUT."""
     figure, link = group.main
     if figure in _ONE_LOAD:
         return max((v for v, _ in near.fastest.get((_place(group), group.size, "offered_pps"), ())), default=None)
@@ -325,7 +325,7 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
-    """Of a figure that has none under its own name, frames a second of each of the directions."""
+    """Return the ceiling of a figure that has none under its own name: frames a second of each direction."""
     for r in group.measured:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit

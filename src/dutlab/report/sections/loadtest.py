@@ -36,7 +36,7 @@ _COLUMNS = (
 _SATURATED = {"saturation_pps", "saturation_bps_l1", "saturation_line_ratio", "saturation_s"}
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 FEW = 6
-"""Of more cells than this the table tells, and no sentence of each."""
+"""With more cells than this there is only the table, and no sentence for each."""
 _WAYS = {Way.FORWARD: "there", Way.BACK: "back", Way.BOTH: "both directions"}
 _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
@@ -154,7 +154,7 @@ def _curve(group: Group) -> Curve | None:
     for row in record.tables["seconds"]:
         by_direction.setdefault(str(row["direction"]), []).append(row)
     seconds = list(zip(*by_direction.values(), strict=False))
-    ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is told by its end, and drawn where it begins
+    ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is reported at its end, and drawn where it begins
     found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
     saturated = _saturated(record, joined(by_direction))

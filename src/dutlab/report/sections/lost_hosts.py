@@ -1,4 +1,4 @@
-"""What a report says of trials in which a host was lost and started again."""
+"""Sentences on trials in which a host was lost and started again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.store.record import TrialRecord
 
 
 def hosts_lost(lost: Sequence[TrialRecord]) -> str:
-    """How many trials lost a host, which, and why, in sentences; empty where none did. `lost` are their records, which were set aside."""
+    """Return sentences on the trials that lost a host, and why; empty where none did. `lost` are their records, which were set aside."""
     if not lost:
         return ""
     trials = sorted({record.trial for record in lost})

@@ -67,7 +67,7 @@ def pair_of(group: Group) -> tuple[str, str]:
 
 
 def variant_of(group: Group) -> str:
-    """What was asked of iperf3, in words: two workloads of one experiment may differ in it."""
+    """Return the options of iperf3, in words: two workloads of one experiment may differ in them."""
     asked = asked_words(group.cell.setting, group.cell.tool, without=("client", "server", "protocol"))
     return f"{protocol_of(group.cell).upper()}, {asked}"
 
@@ -107,12 +107,12 @@ def _table(
 
 
 def _value(group: Group | None, figure: str, book: NoteBook) -> Value:
-    """That of both directions together, where both were measured at once."""
+    """Return the value of both directions together, where both were measured at once."""
     return value_of(group, group.main[1] if group else "", figure, book)
 
 
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
-    """What may be said of the pairs of hosts, of those through which anything came; nothing where fewer than two have a figure."""
+    """Return a sentence on the pairs of hosts through which anything came; empty where fewer than two have a figure."""
     pairs = [(" to ".join(pair_of(g)), _value(g, "goodput_bps", book)) for g in groups]
     found = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
     return "" if found is None else f"{found.about}: {found.sentence}"

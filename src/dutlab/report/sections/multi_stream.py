@@ -53,7 +53,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         slug="multi-stream",
         workload="multi-stream",
         title="Several streams",
-        lead=f"Each stream has an account of its own. Its rates are over the whole trial, pauses counted: {told}.",
+        lead=f"Each stream has a separate account. Its rates are over the whole trial, pauses counted: {told}.",
         tables=tuple(tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(sorted(found, key=lambda h: bool(h.reason))),

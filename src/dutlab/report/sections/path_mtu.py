@@ -59,7 +59,7 @@ def _rows(group: Group) -> list[Row]:
 
 
 def _narrow(hop: tuple[str, str, str], mtus: Mapping[tuple[str, str, str], float]) -> str:
-    """Words beside the first hop that carries the least of its link, where others carry more."""
+    """Return words about the first hop that carries the least of its link, where others carry more."""
     own = {key: mtu for key, mtu in mtus.items() if key[0] == hop[0]}
     least = min(own.values())
     return "the narrow hop" if max(own.values()) > least and hop == next(key for key, mtu in own.items() if mtu == least) else ""
@@ -72,7 +72,7 @@ def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]
 
 
 def _least_words(group: Group) -> list[str]:
-    """What each link carries whole, in a sentence."""
+    """Return sentences on what each link carries whole."""
     links = group.cell.links if group.measured else ()
     least = {link: [min(r.figures[link][figure] for r in group.measured) for figure in _FIGURES] for link in links}
     return [

@@ -1,4 +1,4 @@
-"""Watts beside the figures: what each cell took, and what a packet, an I/O or a gigabyte cost."""
+"""Watts of each cell, and the energy of a packet, an I/O or a gigabyte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAD = (
 
 
 class _Work(NamedTuple):
-    """What a rate counts, and how much of it the joules are given for."""
+    """Unit of work of a rate, and the amount of it for which joules are given."""
 
     units: frozenset[MeasureUnit]
     words: str
@@ -80,7 +80,7 @@ def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testb
 
 
 def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
-    """How fine the meter is and how true, where the testbed says it."""
+    """Return the resolution and accuracy of the meter, where the testbed gives them."""
     sensors = testbed.get("sensors")
     spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
     step, share = (spec.get("resolution"), spec.get("accuracy")) if isinstance(spec, Mapping) else (None, None)

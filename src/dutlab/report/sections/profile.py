@@ -1,4 +1,4 @@
-"""Where the cycles went: the top functions of each mode as a table, a flame graph a mode, the difference of two modes, what it cost."""
+"""Profile of cycles: the top functions of each mode as a table, a flame graph a mode, the difference of two modes, the profiler's cost."""
 
 from __future__ import annotations
 

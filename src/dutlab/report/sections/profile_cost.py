@@ -1,4 +1,4 @@
-"""What profiling costs: the load at each limit with a profiler and without, pair by pair."""
+"""Cost of profiling: the load at each limit with a profiler and without, pair by pair."""
 
 from __future__ import annotations
 

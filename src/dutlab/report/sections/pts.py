@@ -155,7 +155,7 @@ def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
 
 
 def _moments(record: TrialRecord) -> tuple[Moment, ...]:
-    """Where stages begin; preconditioning, the first round and the steady window are named."""
+    """Return where stages begin; preconditioning, the first round and the steady window are named."""
     first = next((row.get("first_round") for row in record.tables.get("verdict", ())), None)
     named = {"preconditioning": "preconditioning", "round 01": "rounds"} | (
         {f"round {first:02.0f}": "window"} if isinstance(first, float) else {}

@@ -71,7 +71,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def sentences(read: ReadRun) -> Iterator[str]:
-    """The same in plain lines, for a terminal."""
+    """Yield the answer in plain lines, for a terminal."""
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
     yield from (*_path(read), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(read)), *_how_to_go_on(read))
 
@@ -92,11 +92,12 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
 
 
 def _path(read: ReadRun) -> Iterator[str]:
-    """Between which ports, and over which addresses of the box."""
+    """Between which ports, and over which addresses of the box; a bridge has none."""
     for link in read.testbed.get("links", {}).values():
         source, _, _, sink = (port.partition(":")[2] for port in link["path"])
-        here, near, far, there = (address.partition("/")[0] for address in link["addresses"])
-        yield f"Frames went out of {source} ({here}) to the box at {near}, and came back from {far} to {sink} ({there})."
+        here, *box, there = (address.partition("/")[0] for address in link["addresses"])
+        at, back = (f" at {box[0]}", f" from {box[-1]}") if box else ("", "")
+        yield f"Frames went out of {source} ({here}) to the box{at}, and came back{back} to {sink} ({there})."
 
 
 def _found(records: Sequence[TrialRecord]) -> Iterator[str]:
@@ -149,7 +150,7 @@ def _how_to_go_on(read: ReadRun) -> Iterator[str]:
 
 
 def _sizes_of_suite(read: ReadRun) -> str:
-    """Where the shortest frame of the suite holds no probe, those of RFC 5180, as an option."""
+    """Return the sizes of RFC 5180, as an option, where the shortest frame of the suite holds no probe."""
     links = read.testbed.get("links", {}).values()
     return " --size rfc5180" if any(isinstance(ip_interface(link["addresses"][0]), IPv6Interface) for link in links) else ""
 

@@ -11,10 +11,10 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
 from dutlab.report.model.words import latency_text
-from dutlab.spec.workloads.reconf import RELOAD, ReconfSetting
+from dutlab.spec.workloads.reconf import FAILURE, RELOAD, ReconfSetting
 from dutlab.subject import figure_name, part_figure
 
-_WAYS = ("into", "back", "reload")
+_WAYS = ("into", "back", "reload", FAILURE)
 _COLUMNS = (
     ("out of service, median", "outage_ns"),
     ("longest", "outage_max_ns"),
@@ -23,13 +23,16 @@ _COLUMNS = (
 )
 _SILENCE = ("longest silence", "silence_s")
 """Shown where any change had one that was long enough to be seen."""
+_OPEN = ("frames pass afterwards", "open_ratio")
+"""Shown where changes are failures."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """One row a mode, change, frame size and link; a curve of every change in its order."""
     del read, labels
+    fails = any(g.cell.setting_as(ReconfSetting).failure for g in groups)
     silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
-    shown = (*_COLUMNS, _SILENCE) if silent else _COLUMNS
+    shown = (*_COLUMNS, *([_OPEN] if fails else []), *([_SILENCE] if silent else []))
     rows = [_row(g, link, direction, shown, book) for g in groups for link in g.cell.links for direction in _directions(g)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
@@ -52,19 +55,24 @@ def _to(group: Group) -> str:
 
 def _directions(group: Group) -> list[str]:
     found = {str(row["direction"]) for r in group.measured for row in r.tables.get("changes", ())}
-    asked = {"reload"} if _to(group) in {RELOAD, group.cell.mode} else {"into", "back"}
+    setting = group.cell.setting_as(ReconfSetting)
+    asked = {FAILURE} if setting.failure else {"reload"} if setting.to in {RELOAD, group.cell.mode} else {"into", "back"}
     return [direction for direction in _WAYS if direction in (found or asked)]
 
 
 def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     size, to = group.cell.setting.size, _to(group)
-    words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again"}[direction]
+    words = {"into": f"into {to}", "back": f"back from {to}", "reload": "the same again", FAILURE: f"failure: {to}"}[direction]
     values: list[Value | str] = [value_of(group, link, part_figure(direction, measure), book) for _, measure in shown]
     shorter = _shorter(group, link, book)
     lossless = values[2]
     if isinstance(lossless, Figure) and shorter:
         values[:2] = [value if isinstance(value, Figure) else shorter for value in values[:2]]
-    values[len(_COLUMNS) :] = [value if isinstance(value, Figure) else "none seen" for value in values[len(_COLUMNS) :]]
+    passes = value_of(group, link, part_figure(direction, _OPEN[1]), book) if direction == FAILURE else None
+    if isinstance(passes, Figure) and passes.median == 0:
+        values[:2] = ["without end: it fails closed"] * 2
+    unseen = {_SILENCE[1]: "none seen"}
+    values = [unseen.get(name, value) if not isinstance(value, Figure) else value for value, (_, name) in zip(values, shown, strict=True)]
     cells = (size, link, words, value_of(group, link, "intended_pps", book), *values)
     return Row(group.label, cells, links=group.cell.link_label, link=link, size=size)
 

@@ -1,4 +1,4 @@
-"""What the trials of a run say under every definition of a limit, from its records alone.
+"""Scores of a run's trials under every definition of a limit, from its records alone.
 
 A search is rescored by itself. Trials of a sweep and their repeats are points of one curve, so they answer together. A ramp answers with
 its saturation.
@@ -33,7 +33,7 @@ class Rescored:
     trials: tuple[int, ...]
     """The run's trials that they come from."""
     points: int
-    """How many trials of a load that is."""
+    """Number of trials of such a load."""
     answers: tuple[RescoredBounds, ...]
 
 
@@ -82,7 +82,7 @@ def _point(record: TrialRecord) -> TrialPoint | None:
 
 @dataclass(frozen=True)
 class SaturatedRamp:
-    """Where the ramp of one trial saturated the DUT."""
+    """Point at which the ramp of one trial saturated the DUT."""
 
     label: str
     direction: str
@@ -92,7 +92,7 @@ class SaturatedRamp:
 
 
 def ramps(groups: Sequence[Group]) -> list[SaturatedRamp]:
-    """Where every ramp among them saturated the DUT."""
+    """Return the saturation point of every ramp that has one."""
     return [ramp for g in groups for r in g.measured if "seconds" in r.tables for ramp in _ramps(g.label, r)]
 
 

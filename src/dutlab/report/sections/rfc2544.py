@@ -119,17 +119,17 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
     """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
     about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
-    found = value_of(group, group.cell.link_label, "throughput_pps", book)
+    value = value_of(group, group.cell.link_label, "throughput_pps", book)
     most = value_of(group, group.cell.link_label, "max_pps", book)
-    if isinstance(found, Figure) and isinstance(most, Figure) and most.median:
-        share = f"{found.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
-        yield f"{about}: throughput {figure_text(found, unit)}, {share}."
+    if isinstance(value, Figure) and isinstance(most, Figure) and most.median:
+        share = f"{value.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
+        yield f"{about}: throughput {figure_text(value, unit)}, {share}."
     for record in group.measured:
         yield from (f"{about}: {note}" for note in record.notes)
 
 
 def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
-    """What section 10 has reported beside the frames that were lost, of all trials together."""
+    """Yield what section 10 reports in addition to lost frames, over all trials."""
     counts = Counter[str]()
     for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
         counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
@@ -150,7 +150,7 @@ def _asked(groups: Sequence[Group], test: str) -> bool:
 
 
 def _scale_words(groups: Sequence[Group]) -> str:
-    """What every table must say of a suite that took less time than the text has."""
+    """Return the note of every table of a suite that took less time than the text has."""
     scales = sorted({g.cell.setting_as(Rfc2544Setting).scale for g in groups} - {1.0})
     return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
 
@@ -170,7 +170,7 @@ def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) 
 
 
 def _how(group: Group, table: str) -> str:
-    """How long or how often, in the words of the test's table."""
+    """Return the duration or number of repeats, in the words of the test's table."""
     rows = [row for r in group.measured for row in r.tables.get(table, ())]
     if not rows:
         return ""
@@ -227,7 +227,7 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     for direction, kept in _by(groups, direction_of).items():
         lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
         lines.append(Line("highest rate", _over_size(kept, "max_pps")))
-        note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate of its own: see the deviations."
+        note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate: see the deviations."
         curves.append(
             Curve(
                 "-".join(["rfc2544-throughput", *file_words(kept[0])]),

@@ -1,4 +1,4 @@
-"""RFC 2544's tests once more, with destinations over many networks or with extension headers: beside what plain frames gave."""
+"""RFC 2544's tests with destinations over many networks, or with extension headers, compared with plain frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _setting(group: Group) -> Rfc2544Setting:
 
 
 def of_test(group: Group, test: str) -> bool:
-    """Whether it has a test of that name."""
+    """Return whether it has a test of that name."""
     return test in {of.value for of in _setting(group).tests}
 
 
@@ -27,24 +27,24 @@ def size_of(group: Group) -> str:
 
 
 def place_of(group: Group) -> str:
-    """Where frames go, beside what, and what of them is not as in the tests that come first."""
+    """Return the direction of the frames, the modifiers, and how they differ from plain frames."""
     return ", ".join(filter(None, (direction_of(group), variant(group))))
 
 
 def direction_of(group: Group) -> str:
-    """Where frames go, and beside what."""
+    """Return the direction of the frames, and the modifiers."""
     both = ", both directions" if _setting(group).directions is Directions.BOTH else ""
-    beside = " and ".join(of.value for of in _setting(group).modifiers)
-    return group.cell.link_label + both + (f", beside {beside}" if beside else "")
+    modifiers = " and ".join(of.value for of in _setting(group).modifiers)
+    return group.cell.link_label + both + (f", with {modifiers}" if modifiers else "")
 
 
 def variant(group: Group) -> str:
-    """What of the frames is not as in the tests that come first; nothing if all is."""
+    """Return how its frames differ from plain ones; empty if they do not."""
     return group.cell.setting.variant
 
 
 def file_words(group: Group) -> list[str]:
-    """What place_of() says, for the name of a file."""
+    """Return the words of place_of(), for the name of a file."""
     words = [group.cell.link_label, _setting(group).directions.value, *(of.value for of in _setting(group).modifiers)]
     return [word.replace(",", "").replace(" ", "-") for word in (*words, variant(group)) if word]
 
@@ -61,7 +61,7 @@ _VARIANT_FIGURES = (
 
 
 def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table]:
-    """What the tests of plain frames found beside what the same tests found of others; no table without others."""
+    """Return tables of plain frames against others in the same tests; no table without others."""
     plain = {(g.label, direction_of(g), size_of(g)): g for g in groups if not variant(g)}
     pairs = [(plain.get((g.label, direction_of(g), size_of(g))), g) for g in groups if variant(g) and not of_test(g, "hop-by-hop")]
     known = {name for g in groups for record in g.measured for figures in record.figures.values() for name in figures}
@@ -80,7 +80,7 @@ def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table
 
 
 def networks(groups: Sequence[Group]) -> list[Table]:
-    """Where destinations lay and what the DUT said of its routes to them; no table for a single network."""
+    """Return tables of destination networks, and of the DUT's routes to them; none for a single network."""
     names = ("direction", "networks", "within", "behind", "routes_loaded", "routes_checked")
     told = dict.fromkeys(
         (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))

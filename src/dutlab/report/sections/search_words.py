@@ -1,4 +1,4 @@
-"""What searches found, in sentences: limits, how well they repeat and why not better, and where they depart from RFC 2544."""
+"""Results of searches in sentences: limits, their repeatability and its cause, and departures from RFC 2544."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[di
 
 
 def deviations(groups: Sequence[Group]) -> Iterator[str]:
-    """Where the searches are not a throughput test of RFC 2544."""
+    """Yield the departures of the searches from a throughput test of RFC 2544."""
     drains = sorted({g.cell.setting_as(SearchSetting).drain_s for g in groups})
     if drains[0] < 2 + 5:
         waited = " or ".join(f"{d:g} s" for d in drains)

@@ -29,7 +29,7 @@ _LEAD = "One rate for a long time. A loss event is a stretch of seconds in which
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """What was found at one rate, and the critical rates that were sought."""
+    """Return the section of results at one rate, and of critical rates."""
     del read, labels
     sought, held = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
     leads = [words for words, some in ((_LEAD, held), (critical_part.LEAD, sought)) if some]

@@ -130,16 +130,16 @@ def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
     seen = set[str]()
     for row in _phases(first) if first is not None else ():
         figure = part_figure(share_part(float(row.get("share_percent") or 0.0)), "pps_per_w")
-        found = value_of(group, group.cell.link_label, figure, book)
-        if isinstance(found, Missing) or figure in seen or not row.get("received_pps"):
+        value = value_of(group, group.cell.link_label, figure, book)
+        if isinstance(value, Missing) or figure in seen or not row.get("received_pps"):
             continue
         seen.add(figure)
         rate = value_of(group, group.cell.link_label, part_figure(str(row["phase"]), "received_pps"), book)
-        yield Row(group.label, (f"{float(row['share_percent'] or 0.0):g} %", rate, found), links=group.cell.link_label)
+        yield Row(group.label, (f"{float(row['share_percent'] or 0.0):g} %", rate, value), links=group.cell.link_label)
 
 
 def _warmth(group: Group) -> Iterator[Row]:
-    """Medians over repeats; a dash where nobody knows."""
+    """Medians over repeats; a dash where none is known."""
     names = dict.fromkeys((str(row["where"]), str(row["what"])) for r in group.measured for row in r.tables.get("temperatures", ()))
     for where, what in names:
         of = {
@@ -180,7 +180,7 @@ def _names(group: Group) -> list[str]:
     return list(dict.fromkeys(str(row["phase"]) for r in group.measured for row in _phases(r)))
 
 
-def _timeline(group: Group, said: str) -> Iterator[Curve]:
+def _timeline(group: Group, text: str) -> Iterator[Curve]:
     """Curves over one axis of time: rate, loss, watts, temperatures; upright lines where phases begin."""
     record = next((r for r in group.measured if r.tables.get("course")), None)
     if record is None:
@@ -195,8 +195,8 @@ def _timeline(group: Group, said: str) -> Iterator[Curve]:
         ("rate", "received", "received_pps", unit_for("received_pps", [v for _, v in _points(course, "received_pps")]),
          [("received", _points(course, "received_pps"))]),
         ("loss", "lost, of what was offered", "loss_ratio", PERCENT, [("lost", _points(course, "loss_ratio"))]),
-        ("power", f"power{said}", "watts", unit_of("watts"), [(record.tool_facts.get("meter", "watts"), _points(course, "watts"))]),
-        ("heat", f"temperature{said}", "celsius", _CELSIUS, of_heat),
+        ("power", f"power{text}", "watts", unit_of("watts"), [(record.tool_facts.get("meter", "watts"), _points(course, "watts"))]),
+        ("heat", f"temperature{text}", "celsius", _CELSIUS, of_heat),
     ]  # fmt: skip
     limits = {float(limit) for row in record.tables.get("temperatures", ()) if (limit := row.get("limit_c")) is not None}
     for slug, words, figure, unit, lines in drawn:

@@ -1,4 +1,4 @@
-"""New flows a second and concurrent flows: a row a mode, the DUT's own counters beside every trial, the curve of flows that it keeps."""
+"""New flows a second and concurrent flows: a row for each mode, the DUT's counters around every trial, the curve of flows that it keeps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TRIALS = {
         ),
     ),
 }
-LEAD = """Flows of UDP, each with ports of its own. New flows a second (RFC 9411 section 7.2): every frame of a trial begins a flow, in
+LEAD = """Flows of UDP, each with its own ports. New flows a second (RFC 9411 section 7.2): every frame of a trial begins a flow, in
 an empty table; a flow counts when its frame arrives. Concurrent flows (RFC 9411 section 7.5): so many are begun, then each is answered;
 those count whose answer comes through too. Next to them is what the DUT itself counts."""
 

@@ -1,4 +1,4 @@
-"""What commands of the user's own did: the figures in their outputs, and each step of each host with its status, time and output."""
+"""Results of the user's own commands: the figures in their outputs, and each step of each host with its status, time and output."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """What was found in outputs, by figure, then each host's steps; values are medians over trials."""
+    """Return the section: figures in outputs, then each host's steps; values are medians over trials."""
     del read, labels, book
     failed = dict.fromkeys(note for g in groups for r in g.records for note in r.notes)
     has_steps = any(g.records for g in groups)
@@ -104,7 +104,7 @@ def _figures(groups: Sequence[Group]) -> Iterator[Table]:
 
 
 def _words(name: str) -> str:
-    """Of a figure; of a program's second run in a step it has a number."""
+    """Return the words of a figure; that of a program's second run in a step has a number."""
     part, measure, way = figure_name(name)
     if way is not None:
         return f"{_words(part_figure(part, measure))}, the other direction"

@@ -1,4 +1,4 @@
-"""What drives give at most: where more depth gives no more, the least depth that is near the peak, and the curves over depth."""
+"""Limits of drives: the depth above which nothing is gained, the least depth that is near the peak, and the curves over depth."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str],
 
 
 def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
-    """Of every size the frames that came through, from the table that has every figure."""
+    """Return the received frames of every size, from the table that has every figure."""
     at, sizes = _place(every, RATE), _sizes(groups)
     of = {(row.label, row.size): row.cells[at] for row in every.rows}
     limits = {row.size: limit for row in every.rows if (limit := row.ceilings[at]) is not None}
@@ -128,7 +128,7 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
 
 
 def rate_words(every: Table) -> str:
-    """What the field calls received frames a second here."""
+    """Return the field's name for received frames a second here."""
     if any(c.figure == "intended_pps" for c in every.columns):
         return "Forwarding rate (RFC 2285 section 3.6.1)"
     return "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2)"

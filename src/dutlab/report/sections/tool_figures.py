@@ -21,7 +21,7 @@ _ORDER = (*WAYS_OF_DRIVES.values(), None)
 
 @dataclass(frozen=True)
 class _Table:
-    """The figures of one direction. `asked` is what was asked of each group (by identity) beside what was asked of all."""
+    """The figures of one direction. `asked` is what was asked of each group (by identity) in addition to what was asked of all."""
 
     workload: str
     direction: str
@@ -55,7 +55,7 @@ class _Table:
         ]
 
     def headlines(self, book: NoteBook) -> tuple[Headline, ...]:
-        """Of the first figure of which more is better: modes asked the same of the same drives; of one mode its drives, each alone."""
+        """Return headlines of the first figure of which more is better: modes with one request on the same drives; of a mode its drives."""
         name = next((name for name in self.figures if better_of(name) == "higher"), "")
         if not name:  # nothing is fastest in times or losses
             return ()
@@ -102,13 +102,13 @@ def _settings(group: Group) -> list[tuple[str, int, float | str]]:
 
 
 def _places(group: Group) -> list[str]:
-    """What has figures of its own: all that was driven together, then each of it."""
+    """Return the places with figures: all that were driven together, then each."""
     found = sums_first(place for r in group.measured for place in r.figures)
     return list(dict.fromkeys((group.main[1], *group.cell.links, *found)))
 
 
 def _is_shown(place: str, group: Group) -> bool:
-    """Of an array there are no figures of single drives, so these have no row; one drive of several that has none keeps its row."""
+    """Return whether a place has a row: single drives of an array have no figures, so no row; one drive without figure keeps its row."""
     found = {place for r in group.measured for place in r.figures}
     if place in group.cell.links:
         return not group.measured or not found.isdisjoint(group.cell.links)

@@ -1,4 +1,4 @@
-"""Sensor readings beside the figures: the DUT's cores while it worked, counters that grew, and what verify found of each mode."""
+"""Sensor readings: the DUT's cores during the load, counters that grew, and what the verification of each mode showed."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def sums_over_time(run: RunFolder, trials: Sequence[int], name: str) -> dict[int
 
 
 def _unit(watched: WatchedKey) -> Unit | None:
-    """That of the sample, unless its name has one that pages print in a way of their own."""
+    """Return the unit of the sample; None where pages print it in a special way."""
     return Unit(watched.unit, 1.0, 1) if unit_of(watched.name) is COUNT else None
 
 
@@ -191,7 +191,7 @@ def _growth(grown: Sequence[float], trials: int) -> float:
 
 
 def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
-    """Where frames got lost that counters could tell of: the share of the frames sent, by cell and link, the median over trials."""
+    """Return the losses that counters can place: their share of the frames sent, by cell and link, the median over trials."""
     found: list[tuple[Group, str, dict[str, float]]] = []
     for group in groups:
         for link in group.cell.links:

@@ -15,16 +15,16 @@ from dutlab.store.write import opened_to_append
 
 
 class PlaceCarrier(Protocol):
-    """How a campaign gets its planned runs carried out."""
+    """Way in which a campaign's planned runs are carried out."""
 
     async def carry(self, planned: PlannedRun) -> int:
-        """The exit status of the process, which has ended in order when this is cancelled; 3 where nobody can do it now."""
+        """Return the exit status of the process, which ends in order when this is cancelled; 3 where no worker is free."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalCarrier:
-    """By a child of this process."""
+    """Carrier by a child of this process."""
 
     folder: CampaignFolder
 
@@ -37,7 +37,7 @@ class LocalCarrier:
 
 
 def cost_since(folder: CampaignFolder, planned: PlannedRun, handed_s: float) -> FleetCost | None:
-    """What was added to the run of a process of this machine that has just ended; None where it made none."""
+    """Return the cost added to the run of a process of this machine that has just ended; None where it made none."""
     run = folder.last_clock(planned)
     return None if run is None or run.began_s < handed_s else FleetCost.of(handed_s, run, on_this_clock())
 

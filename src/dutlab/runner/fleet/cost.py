@@ -1,7 +1,7 @@
-"""What a fleet adds to a run, in seconds: from "handed to the worker" to the start of the run's process, from its end to "said to be done".
+"""Cost of a fleet for a run, in seconds: from "handed to the worker" to the start of the run's process, from its end to "reported done".
 
-Both are read on one clock of the worker, beside the run's own time. What Dask and the network take is what the asking side waited longer
-than that. So no figure compares clocks of two machines, and none needs a second run to compare with.
+Both are read on one clock of the worker, as is the time of the run. Dask and the network take the rest of the time that the asking side
+waits. So no figure compares clocks of two machines, and none needs a second run to compare with.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class RunClock:
 
 @dataclass(frozen=True)
 class FleetCost:
-    """Of one process of a place, or of several together."""
+    """Cost of one process of a place, or of several together."""
 
     before_s: float
     """From "handed to the worker" to the start of the run's process, without what it waited for others who had the testbed."""
     after_s: float
     """From the end of the run's process to the end of the place's."""
     carried_s: float
-    """What whoever asked for the place waited longer than its worker took; 0 on one machine."""
+    """Time that the asking side waited longer than its worker took; 0 on one machine."""
     waited_s: float
     """For others who had the testbed."""
     run_s: float
@@ -53,10 +53,10 @@ class FleetCost:
 
     @property
     def added_share(self) -> float:
-        """Of the run's own time."""
+        """Share of the run's own time."""
         return self.added_s / self.run_s if self.run_s else 0.0
 
 
 def on_this_clock() -> float:
-    """Seconds since the boot: it goes on while the machine sleeps, and nobody sets it."""
+    """Return seconds since the boot, by a clock that counts while the machine sleeps and that cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,6 +1,6 @@
 """Has places carried out by workers that a Dask scheduler knows. What is done is looked up in the campaign's folder, never asked of Dask.
 
-So a scheduler or a worker that dies costs nothing but time: the place is asked for anew, and its process finds what was finished.
+So a scheduler or a worker that dies costs nothing but time: the place is asked for again, and its process finds what was finished.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONNECTS_S = 5.0
 
 @dataclass
 class DaskCarrier:
-    """By workers. `patience_s` is how long a scheduler, or a worker for a testbed, may be away before it counts as away."""
+    """Carrier by workers. `patience_s` is how long a scheduler, or a worker for a testbed, may be silent before it counts as away."""
 
     folder: CampaignFolder
     version: str

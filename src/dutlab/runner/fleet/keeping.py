@@ -20,7 +20,7 @@ from dutlab.store.object_store import put_run
 
 @dataclass(frozen=True)
 class RunKeeping:
-    """Of one campaign, with the database that its leases are in."""
+    """Keeper of one campaign's runs, with the database of its leases."""
 
     folder: CampaignFolder
     database: FleetDatabase

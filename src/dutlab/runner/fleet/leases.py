@@ -2,7 +2,7 @@
 
 The row stays when its lease ends, so each lease of a testbed has a greater token than those before. When one ends is judged by the clock of
 the database alone. That is the server's for PostgreSQL. For SQLite, which serves one machine, it is what the kernel counts since the boot:
-nobody can set it, and a lease of an earlier boot has ended.
+it cannot be set, and a lease of an earlier boot has ended.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class LeaseStore(Protocol):
 
     @property
     def database(self) -> FleetDatabase:
-        """Where it is."""
+        """Database of the leases."""
         ...
 
     def identity(self) -> str:
-        """The same for everybody who uses this store."""
+        """Identity, the same for every user of this store."""
         ...
 
     def take(self, testbed: str, holder: str, for_s: float) -> BedLease | None:
-        """None where another holder has it; a holder that asks again gets it anew."""
+        """Return the lease, None where another holder has it; a holder that asks again gets a new one."""
         ...
 
     def renew(self, lease: BedLease, for_s: float) -> bool:
@@ -57,7 +57,7 @@ class LeaseStore(Protocol):
 
 @dataclass
 class _SqlLeases(ABC):
-    """What both have in common: the same statements, each by itself."""
+    """Common part of both: the same statements, each by itself."""
 
     def identity(self) -> str:
         return str(self._all("SELECT id FROM dutlab_store", {})[0][0])

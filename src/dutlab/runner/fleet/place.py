@@ -44,14 +44,14 @@ _END_AT, _KILL_AT = 0.5, 0.9
 
 @dataclass(frozen=True)
 class PlaceWork:
-    """What one process does for one planned run."""
+    """Work of one process for one planned run."""
 
     folder: CampaignFolder
     planned: PlannedRun
     fleet: Fleet
     store: LeaseStore
     version: str
-    """Of dutlab, here."""
+    """Version of dutlab here."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
     _waits: list[float] = field(default_factory=list, init=False)
     """For others, in seconds."""
@@ -86,14 +86,14 @@ class PlaceWork:
             return status
 
     def _status_now(self) -> int:
-        """Of a place that this process had no part in."""
+        """Return the status of a place that this process had no part in."""
         return 0 if self.folder.done(self.planned) is not None else 128 + signal.SIGINT
 
     def _is_over(self) -> bool:
         return self.folder.is_end_asked() or self.folder.done(self.planned) is not None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """What the store answers; a restart of it is waited for. Raises FleetDatabaseAway."""
+        """Return the store's answer; wait for a restart of it. Raises FleetDatabaseAway."""
         until = on_this_clock() + self.fleet.lease
         while True:
             try:
@@ -240,7 +240,7 @@ class _Renewal:
         return on_this_clock() - self._good_since
 
     def is_lost(self) -> bool:
-        """Whether the lease has ended, by the last answer; asks anew when it is time. Raises what the store raises."""
+        """Return whether the lease has ended, by the last answer; ask again when it is time. Raises what the store raises."""
         if self._answer is not None and self._answer.done():
             answer, self._answer = self._answer, None
             if isinstance(answer.exception(), FleetDatabaseAway):
@@ -271,7 +271,7 @@ async def ended_in_order(process: asyncio.subprocess.Process) -> int:
 
 
 def this_machine() -> str:
-    """The same after a boot, and nothing that another machine has: machine-id(5), which asks not to be told as it is."""
+    """Return an identity that survives boots and that no other machine has: a hash of machine-id(5), which must not be published."""
     try:
         told = Path("/etc/machine-id").read_bytes().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Who may speak to a scheduler and to its workers: whoever has a certificate of the fleet's own authority, always over TLS.
+"""Access to a scheduler and its workers: only with a certificate of the fleet's own authority, always over TLS.
 
 Whoever reaches a scheduler has its workers run anything, and on loopback (`tcp://127.0.0.1:…`) every user of this machine can. So there the
 certificate and its key are in one file of the user (mode 0600), made at first use: all parts of such a fleet run as the same user.
@@ -29,7 +29,7 @@ _LOOPBACK = "loopback-fleet.pem"
 
 
 def insist_on_dask() -> None:
-    """Raises InputError where the extra is missing. Dask tells its troubles alone from then on."""
+    """Raises InputError where the extra is missing. From then on Dask prints warnings only."""
     try:
         import distributed  # noqa: F401, PLC0415 -- an extra
     except ImportError:
@@ -38,7 +38,7 @@ def insist_on_dask() -> None:
 
 
 def dask_address(address: str) -> str:
-    """What Dask listens at or connects to: there is no connection without TLS, on loopback neither."""
+    """Return the address at which Dask listens or connects: there is no connection without TLS, not on loopback either."""
     return address.replace("tcp://", "tls://", 1)
 
 

@@ -1,4 +1,4 @@
-"""A worker beside testbeds: does what the scheduler has for them, and finds a scheduler again that went away."""
+"""Worker at testbeds: carries out what the scheduler has for them, and finds a scheduler again that went away."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dutlab.store.seal import state_folder
 
 _AGAIN_S = 1.0
 _AT_WORK = set[asyncio.subprocess.Process]()
-"""Of this worker; they go on when it is killed, and end in order when it is ended."""
+"""Processes of this worker; they continue when it is killed, and end in order when it is ended."""
 
 
 def resource(testbed: str, version: str) -> str:
-    """What a worker offers and a place asks for. A worker with another version of dutlab offers something else."""
+    """Return the resource that a worker offers and a place asks for. A worker with another version of dutlab offers another."""
     return f"testbed:{testbed}@{version}"
 
 
@@ -34,7 +34,7 @@ def offered(name: str) -> tuple[str, str] | None:
 
 
 async def carry_out_here(campaign: str, number: int) -> tuple[int, float, FleetCost | None]:
-    """What Dask has a worker do: the process of the place does it all. The process stays where the worker loses its scheduler.
+    """Carry out a place in a worker of Dask: the process of the place does it all. The process stays where the worker loses its scheduler.
 
     Returns its exit status, the seconds that this took, and what it added to the run.
     """

@@ -1,4 +1,4 @@
-"""Which generator drives frames: dutlab's own engine, or a program of others behind the same interface.
+"""Generators of frames: dutlab's own engine, or another program behind the same interface.
 
     generator: trafgen                                    # of an experiment, a testbed, or one workload
     generator: {trafgen: {streams: 2, cores: [2, 3]}}

@@ -1,4 +1,4 @@
-"""What every generator says of itself before it is reached: what it cannot be asked for, and why."""
+"""Limits of every generator, known before it is reached: features that it lacks, and why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST_CPU = 1023
 
 
 class GeneratorFeature(enum.Enum):
-    """What an experiment can want of a generator beyond frames of one size, as fast as they go, one way on one link."""
+    """Features that an experiment can want of a generator beyond frames of one size, as fast as they go, one way on one link."""
 
     RATE = "a rate"
     PROFILE = "a rate that changes in time"
@@ -54,26 +54,26 @@ class GeneratorModel(SpecModel):
 
     kind: ClassVar[str]
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {}
-    """What it cannot do, and why; everything else it can."""
+    """Features that it lacks, and why; it has all others."""
 
     begins_s: ClassVar[Seconds] = Seconds(0.0)
-    """What passes before each of its trials until the first frame leaves."""
+    """Time before the first frame of each trial."""
     stepped: ClassVar[bool] = False
     """Its rate is fixed when it starts, so a rate that changes in time is made of seconds at a constant rate each (tools.stepped)."""
 
     cores: Annotated[
         tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...], AfterValidator(_each_once), Field(max_length=MOST_STREAMS)
     ] = ()
-    """Of the host that sends. Empty: those that the testbed gives to its programs, if it does."""
+    """Cores of the sending host. Empty: those that the testbed gives to its programs, if it does."""
 
     @property
     def missing(self) -> Mapping[GeneratorFeature, str]:
-        """What it cannot do as it is set up here, and why."""
+        """Features that it lacks as it is set up here, and why."""
         return self.lacks
 
     @property
     def needs_one_machine(self) -> bool:
-        """Whether it is one process with both ends of every path, as it is set up here."""
+        """True if it is one process with both ends of every path, as it is set up here."""
         return False
 
     @property

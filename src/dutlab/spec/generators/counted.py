@@ -1,4 +1,4 @@
-"""What generators have in common that send and nothing else: what arrived is told by counters, of the ports or of the other end."""
+"""Generators that only send: counters of the ports or of the other end show what arrived."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ONE_FLOW: Mapping[GeneratorFeature, str] = dict.fromkeys(
 NOT_TIMED: Mapping[GeneratorFeature, str] = {GeneratorFeature.LATENCY: "its frames carry no time that the sink could read"}
 EVENLY: Mapping[GeneratorFeature, str] = {GeneratorFeature.BURSTS: "its rate is of single frames, evenly"}
 NOT_SHARED: Mapping[GeneratorFeature, str] = {
-    GeneratorFeature.SHARED_PORTS: "nothing tells whose frames a port counts, unless the links are driven one by one"
+    GeneratorFeature.SHARED_PORTS: "a port does not say whose frames it counts, unless the links are driven one by one"
 }
 PLAIN_UDP: Mapping[GeneratorFeature, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY, **NOT_SHARED}
-"""What a program cannot do that sends one flow of UDP of one size, without times in it."""
+"""Features that a program lacks which sends one flow of UDP of one size, without times in it."""
 
 
 class CountedModel(StreamsModel):
-    """A generator without a receiver of its own."""
+    """A generator without a receiver."""
 
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {**PLAIN_UDP, GeneratorFeature.READINGS: "counters are read before and after a trial"}

@@ -16,12 +16,12 @@ IP_UDP = {4: 20 + 8, 6: 40 + 8}
 
 
 def payload_of(frame_bytes: int, *, ipv6: bool) -> int:
-    """What a datagram carries (`-l`) in a frame of so many bytes with FCS."""
+    """Return the payload (`-l`) of a frame of so many bytes with FCS."""
     return frame_bytes - _FRAME - IP_UDP[6 if ipv6 else 4]
 
 
 class Iperf3UdpModel(StreamsModel):
-    """`iperf3 -u`: a server at the receiver tells what arrived."""
+    """`iperf3 -u`: a server at the receiver reports what arrived."""
 
     kind: ClassVar[str] = "iperf3-udp"
     stepped: ClassVar[bool] = True

@@ -18,7 +18,7 @@ SHORTEST_PACKET, LONGEST_PACKET = 46, 1500
 
 
 class FrameWork(enum.Enum):
-    """What its own benchmark (-X) does to each frame; each kind does what those before it do."""
+    """Work of its benchmark (-X) on each frame; each kind includes those before it."""
 
     FRAMES = "frames"
     """Addresses, ports and length are written into it."""
@@ -32,7 +32,7 @@ class FrameWork(enum.Enum):
 
 
 class IpgenModel(GeneratorModel):
-    """One process, driven by a script of its own (-S); it pins its threads itself, so `cores` are of its benchmark only."""
+    """One process, driven by a script (-S); it pins its threads itself, so `cores` are of its benchmark only."""
 
     kind: ClassVar[str] = "ipgen"
     stepped: ClassVar[bool] = True
@@ -42,8 +42,8 @@ class IpgenModel(GeneratorModel):
         **EVENLY,
         **NOT_SHARED,
         GeneratorFeature.SEVERAL_LINKS: "it has one port that sends and one that receives",
-        **dict.fromkeys((GeneratorFeature.BOTH_WAYS, GeneratorFeature.BACK), "its log tells the way there only"),
-        GeneratorFeature.LATENCY: "it tells a least, a mean and a greatest latency, and nothing between",
+        **dict.fromkeys((GeneratorFeature.BOTH_WAYS, GeneratorFeature.BACK), "its log has the forward direction only"),
+        GeneratorFeature.LATENCY: "it reports a least, a mean and a greatest latency, and nothing between",
     }
 
     begins_s: ClassVar[Seconds] = Seconds(12.0)
@@ -51,7 +51,7 @@ class IpgenModel(GeneratorModel):
 
     program: ProgramName = "ipgen"
     benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
-    """How many X its benchmark is run with before the first trial: what a core makes of frames (1), copies too (2), with checksums (3)."""
+    """Number of X of its benchmark before the first trial: frames that a core makes (1), copies too (2), with checksums (3)."""
 
     @property
     def needs_one_machine(self) -> bool:

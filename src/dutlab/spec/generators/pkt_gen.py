@@ -12,7 +12,7 @@ from dutlab.units import Seconds
 LONGEST_FRAME = 2048
 """Bytes with FCS: a buffer of netmap, unless its buf_size was raised."""
 _ENDS_NAME = "-*^{}/@"
-"""What ends the name of a port for netmap, and begins that of a ring or a pipe (libnetmap, nmreq.c; nm_open of netmap_user.h)."""
+"""Characters that end the name of a port for netmap, and begin that of a ring or a pipe (libnetmap, nmreq.c; nm_open of netmap_user.h)."""
 
 
 class PktGenModel(CountedModel):

@@ -19,7 +19,7 @@ class TrafgenModel(CountedModel):
 
     @property
     def missing(self) -> Mapping[GeneratorFeature, str]:
-        """With a rate (`-b`) it starts one process, on core 0, whatever else it is told."""
+        """With a rate (`-b`) it starts one process, on core 0, whatever its other options are."""
         if self.streams == 1 and self.cores in ((), (0,)):
             return self.lacks
         why = "with a rate it sends one stream, and that from core 0; leave streams and cores out"

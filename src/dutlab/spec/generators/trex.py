@@ -33,7 +33,7 @@ class TrexModel(GeneratorModel):
     kind: ClassVar[str] = "trex"
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
-        **{ask: f"{why}; give it a profile of your own (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
+        **{ask: f"{why}; give it your own profile (profile: FILE.py)" for ask, why in ONE_FLOW.items()},
         **NOT_TIMED,
         **EVENLY,
         **NOT_SHARED,
@@ -52,11 +52,11 @@ class TrexModel(GeneratorModel):
     tunables: _Tunables = ()
     """Arguments of the profile's `get_streams`, as in {size: 64, vm: cached} of stl/bench.py."""
     address: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]*$")] = "127.0.0.1"
-    """Where a running server listens, as the machine that has the client at `path` reaches it."""
+    """Address of a running server, as the machine that has the client at `path` reaches it."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether tunables have a profile, and an address a server of somebody else's."""
+        """Check that tunables have a profile, and an address another's server."""
         yield from super().cross_faults(data, made)
         if made is not None and made.tunables and made.profile is None:
             yield fault(("tunables",), "are a profile's; write profile: FILE.py", FaultKind.CONFLICT)

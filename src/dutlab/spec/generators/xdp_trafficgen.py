@@ -32,7 +32,7 @@ class XdpTrafficgenModel(CountedModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether it is asked for other cores than it takes (xdp-trafficgen.c, create_runners: 0, 1, …)."""
+        """Check that it is not asked for other cores than it takes (xdp-trafficgen.c, create_runners: 0, 1, …)."""
         del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
             return

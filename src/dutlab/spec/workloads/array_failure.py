@@ -60,14 +60,14 @@ class ArrayFailureSetting(DriveSetting):
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """The rebuild as long as a phase, which nobody knows before."""
+        """The rebuild counts as long as a phase: its duration is not known before."""
         size = self.options.get("bs", "4k")
         random = "rand" in self.options["rw"] and is_size(size)
         return ((self.ramp_s + len(PHASES) * self.phase_s, parse_size(size) if random else None),) if self.writes else ()
 
     @property
     def load(self) -> FioSetting:
-        """What fio is told; it is ended once the film is over."""
+        """Options of fio; it is ended once the last phase is over."""
         return FioSetting(options=self.options, writes=self.writes, ramp_s=Seconds(0.0), duration_s=self.loaded_s)
 
     @cached_property
@@ -89,10 +89,10 @@ class ArrayFailureWorkload(DriveWorkload):
     phase: Duration = Seconds(30.0)
     rebuild: Duration = Seconds(3600.0)
     rebuild_bytes_per_s: Positive | None = None
-    """How fast it is rebuilt (sync_speed_min and _max); in place of what the testbed's `array` says."""
+    """Speed of the rebuild (sync_speed_min and _max); in place of that in the testbed's `array`."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether fio would do it, and each phase has a whole second."""
+        """Check that fio would do it, and each phase has a whole second."""
         yield from super().own_faults()
         for name, value, least in (("phase", self.phase, 3.0), ("rebuild", self.rebuild, 3.0)):
             if not least <= value <= LONGEST_TRIAL:

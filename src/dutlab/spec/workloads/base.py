@@ -1,4 +1,4 @@
-"""What every workload says, and what one way to drive it is."""
+"""Base of every workload, and of one way to drive it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST_WAIT = Seconds(600)
 
 
 class Need(StrEnum):
-    """What a workload needs of the hosts at the ends of its links, or that it names."""
+    """Needs of a workload at the ends of its links, or at the hosts that it names."""
 
     FRAMES = "frames"
     """The engine, so Linux, at both ends: frames of ours are sent or counted there."""
@@ -57,30 +57,32 @@ class WorkloadDrive:
     links: LinkSet
     setting: Setting
     seconds: Seconds
-    """What it takes, without what the tool needs to start and end."""
+    """Duration, without what the tool needs to start and end."""
     carries: Mix | Literal["tcp"] | None = None
-    """What its ceilings follow from: frames of these sizes, or TCP's payload; None has no ceiling."""
+    """Basis of its ceilings: frames of these sizes, or TCP's payload; None has no ceiling."""
     offers: int = 1
-    """How often a generator begins in it, about."""
+    """Number of starts of a generator in it, about."""
     steps: int = 0
-    """How often one whose rate is fixed when it starts does so instead, to follow a rate that changes in time."""
+    """Number of starts of a generator whose rate is fixed when it starts, to follow a rate that changes in time."""
 
 
 class WorkloadModel(SpecModel):
-    """What every workload says: the sets of links that are driven at once, one trial a set."""
+    """A workload: the sets of links that are driven at once, one trial for each set."""
 
     kind: ClassVar[str]
-    """As the experiment file calls it: the kind of its setting."""
+    """Name in the experiment file: the kind of its setting."""
     tool: ClassVar[str]
     needs: ClassVar[frozenset[Need]]
     setting: ClassVar[type[Setting]]
-    """What each of its drives has."""
+    """Setting of each of its drives."""
     on_segments: ClassVar[bool] = False
-    """Whether it measures between every two hosts of a segment; others go from one end of a path to the other."""
+    """True if it measures between every two hosts of a segment; others go from one end of a path to the other."""
+    answers_own_flows: ClassVar[bool] = False
+    """Whether what it sends from the sink belongs to flows that it began at the source."""
     own_frames: ClassVar[bool] = False
-    """Whether it sends frames that no kernel makes."""
+    """True if it sends frames that no kernel makes."""
     goes_to_sink: ClassVar[bool] = False
-    """Whether its traffic is between source and sink only, past the DUT."""
+    """True if its traffic is between source and sink only, past the DUT."""
 
     links: tuple[LinkSet, ...] | None = None
     """None: each link alone."""
@@ -101,12 +103,12 @@ class WorkloadModel(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether the sets of links are sets, each once."""
+        """Check that the sets of links are sets, each once."""
         yield from _link_set_faults(data.get("links"))
         yield from super().cross_faults(data, made)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return len(self.link_sets(every_link))
 
     @abstractmethod
@@ -119,7 +121,7 @@ class WorkloadModel(SpecModel):
         return iter(())
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Every reason why `bed` has not what it names, beside the rest of the experiment as written, by the place in its own body."""
+        """Yield every reason why `bed` lacks what it names, given the rest of the experiment as written, with the place in its body."""
         del written, bed
         return iter(())
 

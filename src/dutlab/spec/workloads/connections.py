@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
@@ -13,39 +13,43 @@ from dutlab.errors import FaultKind
 from dutlab.spec.address_blocks import MOST_SOURCES
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Share
+from dutlab.spec.links import IPV6
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import alone, each_once, outside
+from dutlab.spec.workloads.proxies import Http, HttpVersion, ObjectSizes, ProxyAddress, TlsEnds, TlsUse, TlsVersion, objects_text
 from dutlab.spec.workloads.setting import NotNegative, Positive, SecondsLong, Setting, Words
 from dutlab.units import Seconds
 
 _TRIALS_OF_A_SEARCH = 12
 _TRIALS_OF_A_BRACKET = 10
 _AROUND_S = 1.0
-"""What both ends take to begin and to end a trial."""
+"""Time for both ends to begin and to end a trial."""
 MOST_CONNECTIONS = 1_000_000
 _PerSecond = Annotated[int, Strict(), Field(ge=20, le=1_000_000)]
 _Count = Annotated[int, Strict(), Field(ge=1000, le=MOST_CONNECTIONS)]
-_Bytes = Annotated[int, Strict(), Field(ge=0, le=64 << 20)]
 _RequestBytes = Annotated[int, Strict(), Field(ge=64, le=15_000)]
 
 
 class ConnectionsTest(enum.Enum):
-    """What is found; the word is that of the experiment file."""
+    """Test; the value is the word of the experiment file."""
 
     RATE = "rate"
     CONCURRENT = "concurrent"
 
 
 class ConnectionsSetting(Setting):
-    """What is asked of connections."""
+    """Request of connections."""
 
     kind: Literal["connections"] = "connections"
-    left_out: ClassVar[frozenset[str]] = frozenset({"sources"})
+    left_out: ClassVar[frozenset[str]] = frozenset(
+        {"sources", "to_ports", "to_address", "to_name", "http", "tls", "tls_ends", "tls_resumes"}
+    )
     tests: Annotated[tuple[ConnectionsTest, ...], Words("tests: {}")]
     requests: Annotated[int, Field(ge=1), Words("requests a connection: {}")]
     request_bytes: Annotated[int, Field(ge=0), Words("requests of {} bytes")]
-    response_bytes: Annotated[int, Field(ge=0), Words("answers of {} bytes")]
+    response_bytes: Annotated[int | str, Words("answers of {} bytes")]
+    """Several sizes with their weights as `1024:60,102400:40`."""
     closes: Annotated[Literal["fin", "reset"], Words("ended by {}")]
     trial_s: Annotated[SecondsLong, Words("trials of {} s")]
     failed_ratio: Annotated[NotNegative, Words("failures: {}")]
@@ -55,10 +59,17 @@ class ConnectionsSetting(Setting):
     fill_per_s: Annotated[Positive | None, Words("opened at {} a second")] = None
     sources: Annotated[int, Field(ge=1), Words("from {} addresses")] = 1
     timeout_s: Annotated[SecondsLong, Words("{} s to answer")]
+    to_ports: Annotated[str, Words("to port {} of a proxy")] = ""
+    to_address: Annotated[str, Words("at {}")] = ""
+    to_name: Annotated[str, Words("called {}")] = ""
+    http: Annotated[HttpVersion, Words("HTTP/{}")] = "1.1"
+    tls: Annotated[TlsVersion | None, Words("TLS {}", {"any": "TLS"})] = None
+    tls_ends: Annotated[TlsEnds, Words("TLS of the {}", {"both": ""})] = "both"
+    tls_resumes: Annotated[bool, Words("sessions resumed: {}")] = False
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """For addresses beside the port's own."""
+        """Needs for addresses other than the port's."""
         return ("dutlab.hosts.programs:IP",) if self.sources > 1 else ()
 
     @property
@@ -85,10 +96,10 @@ class ConnectionsWorkload(WorkloadModel):
     requests: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 1
     """Over each connection, one after the other; above 1 it is kept alive (RFC 9411 section 7.3 asks for 10)."""
     request_bytes: _RequestBytes = 200
-    response_bytes: _Bytes = 1024
-    """Of a body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
+    response_bytes: ObjectSizes = ((1024, 1),)
+    """Bytes of a body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
     closes: Literal["fin", "reset"] = "fin"
-    """How the client ends a connection."""
+    """Way in which the client ends a connection."""
     trial: Duration = Seconds(5.0)
     failed: Share = 0.00001
     """Share of connections that may fail: RFC 9411 section 7.2.3.4 allows less than 0.001 %."""
@@ -103,14 +114,25 @@ class ConnectionsWorkload(WorkloadModel):
     """Addresses of the source that connections begin from in turn."""
     timeout: Duration = Seconds(3.0)
     """A handshake or an answer that takes longer has failed."""
+    to: ProxyAddress | None = None
+    """A proxy that they go to, which connects on to the sink; None: they go to the sink."""
+    http: Http = "1.1"
+    """Version that clients speak; the server speaks 1.1."""
+    tls: TlsUse | None = None
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether tests are there, each once, and the numbers make sense."""
+        """Check that there are tests, each once, and the numbers make sense."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its connections fill the DUT's table")
         if ConnectionsTest.RATE not in self.tests and self.fill_rate is None:
-            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast connections may be opened", FaultKind.MISSING)
+            yield fault(
+                ("fill_rate",), "missing; without the test rate it is not known how fast connections may be opened", FaultKind.MISSING
+            )
+        if self.to is None and self.tls is not None and self.tls.ends != "both":
+            yield fault(("tls", "ends"), "without a proxy (key `to`) both ends speak TLS, or none", FaultKind.CONFLICT)
+        if self.to is None and self.http == "2":
+            yield fault(("http",), "the server speaks HTTP/1.1: name a proxy that speaks HTTP/2 (key `to`)", FaultKind.CONFLICT)
         yield from outside([("trial", self.trial, 1, 600), ("timeout", self.timeout, 0.1, 60)])
         yield from outside([("failed", self.failed, 0, 0.5), ("width", self.width, 0.001, 0.5)], unit="")
 
@@ -125,7 +147,7 @@ class ConnectionsWorkload(WorkloadModel):
                 tests=tuple(test for test in ConnectionsTest if test in self.tests),
                 requests=self.requests,
                 request_bytes=self.request_bytes,
-                response_bytes=self.response_bytes,
+                response_bytes=objects_text(self.response_bytes),
                 closes=self.closes,
                 trial_s=self.trial,
                 failed_ratio=self.failed,
@@ -135,11 +157,25 @@ class ConnectionsWorkload(WorkloadModel):
                 fill_per_s=None if self.fill_rate is None else float(self.fill_rate),
                 sources=self.sources,
                 timeout_s=self.timeout,
+                http=self.http,
+                **self._of_proxies(),
             )
             yield WorkloadDrive(links, setting, Seconds(seconds))
 
+    def _of_proxies(self) -> dict[str, Any]:
+        of: dict[str, Any] = {}
+        if (to := self.to) is not None:
+            of |= {"to_ports": to.ports, "to_address": "" if to.address is None else str(to.address), "to_name": to.name or ""}
+        if (tls := self.tls) is not None:
+            of |= {"tls": tls.version, "tls_ends": tls.ends, "tls_resumes": tls.resume}
+        return of
+
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """More sources than the network of a link's source has room for."""
+        """More sources than the network of a link's source has room for, or a proxy that the link does not lead to."""
         for name in dict.fromkeys(name for links in self.link_sets(bounds) for name in links if name in bounds):
+            if self.to is not None and not bounds[name].through_dut:
+                yield ("to",), f"link {name} has no DUT between its ends, where a proxy could be"
+            if self.to is not None and self.to.address is not None and (self.to.address.version == IPV6) != bounds[name].ipv6:
+                yield ("to", "address"), f"{self.to.address} is not of the version of IP that link {name} has"
             if self.sources > (most := bounds[name].most_sources):
                 yield ("sources",), f"{self.sources} addresses: the network at the source of link {name} has room for {most}"

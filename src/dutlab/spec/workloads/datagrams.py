@@ -20,7 +20,7 @@ from dutlab.units import Seconds
 
 LONGEST_DATAGRAM = 65507  # RFC 768 over IPv4: 65535 less 20 and 8 bytes of headers
 AROUND_S = Seconds(1.5)
-"""What a server and a client take to begin and end."""
+"""Time for a server and a client to begin and end."""
 PATH_MTU_S = Seconds(5.0)
 
 _Length = Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)]
@@ -34,7 +34,7 @@ class DatagramsSetting(Setting):
     left_out: ClassVar[frozenset[str]] = frozenset({"rate_bps", "omit_s"})
     rate_pps: Annotated[PositiveRate | None, AT_RATE] = None
     rate_bps: Annotated[Annotated[float, Field(gt=0)] | None, Words("rate bps {}", place=1)] = None
-    """Of payload, of all streams together."""
+    """Rate of payload, of all streams together."""
     omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT), OMITS] = 0
     streams: Annotated[int, Field(ge=1, le=MOST_STREAMS), STREAMS]
     duration_s: Annotated[int, Field(ge=1), LASTS]
@@ -66,7 +66,7 @@ class DatagramsWorkload(WorkloadModel):
     """Duration of each length."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether lengths are there, each once, and iperf3 takes the time."""
+        """Check that there are lengths, each once, and iperf3 takes the time."""
         yield from super().own_faults()
         yield from each_once("lengths", [str(n) for n in self.lengths])
         if not float(self.duration).is_integer() or not 1 <= self.duration <= LONGEST_TRIAL:

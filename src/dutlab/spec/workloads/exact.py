@@ -12,21 +12,24 @@ from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.factors import MODE
 from dutlab.spec.known import EXACT
 from dutlab.spec.links import DUT
 from dutlab.spec.mixes import LONGEST_FRAME, FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.shape import TestbedShape
+from dutlab.spec.tunnels import MOST_TUNNELS
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import ELSEWHERE, FrameSize, Params, Setting, Words
+from dutlab.systems.modes import GUEST_TUNNELS, TWO_ROUTERS
 from dutlab.units import Seconds
 
 MOST = 50_000
 """Flows differ by source port, routes by the last two bytes of an address."""
 MOST_FRAMES = 1_000_000
-"""Of a pass."""
+"""Most frames of a pass."""
 _TRIAL_S, _PROFILE_S = 4.0, 8.0
 _SHORTEST, _LEAST_MTU = 64, 68
 _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
@@ -34,9 +37,10 @@ _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
 _Frames = Annotated[int, Strict(), Field(ge=100, le=MOST_FRAMES)]
 _Flows = Annotated[int, Strict(), Field(ge=1, le=MOST)]
 _Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+_Tunnels = Annotated[int, Strict(), Field(ge=1, le=MOST_TUNNELS)]
 _Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]
 Offload = Literal["none", "gro"]
-"""What the router's receiving port does before its kernel has the frame."""
+"""Offload of the router's receiving port before its kernel has the frame."""
 
 
 class ExactSetting(Setting):
@@ -50,6 +54,7 @@ class ExactSetting(Setting):
     flow_count: Annotated[_Flows, Words("{} flows", {1: ""})]
     rules: Annotated[_Count, Words("{} rules before those of the mode", {0: ""})]
     routes: Annotated[_Count, Words("{} routes", {0: ""})]
+    tunnels: Annotated[_Tunnels, Words("{} tunnels", {1: ""})] = 1
     mtu: Annotated[_Mtu, Words("MTU {}", {1500: ""})]
     offload: Annotated[Offload, Words("{} on", {"none": ""})] = "none"
     cpu: Annotated[str, Words("processor {}", {"max": ""})] = "max"
@@ -60,7 +65,7 @@ class ExactSetting(Setting):
     limit_s: Annotated[int, ELSEWHERE] = 600
     """The longest that the guest may take, by its own clock."""
     profile: Annotated[bool, ELSEWHERE] = False
-    """Whether it says which functions take the instructions. Figures are the same with it."""
+    """True if it records the functions that take the instructions. Figures are the same with it."""
 
     @cached_property
     def params(self) -> Params:
@@ -69,16 +74,16 @@ class ExactSetting(Setting):
 
     @property
     def of_any_kernel(self) -> Self:
-        """The same of whatever kernel: what is compared where each side has one."""
+        """Return it without the kernel: what is compared where each side has one."""
         return self.model_copy(update={"kernel": None, "modules": None})
 
     def with_frames(self, times: int) -> Self:
-        """The same with so many times the frames, so that timer ticks fall on others; with a profile, which says where a change is."""
+        """Return it with so many times the frames, so that timer ticks fall on others; with a profile, which shows where a change is."""
         return self.model_copy(update={"frames": min(times * self.frames, MOST_FRAMES), "profile": True})
 
     @property
     def size(self) -> str:
-        """That of all of them."""
+        """Size of all frames."""
         return str(self.frame_size.size or self.frame_size.name)
 
 
@@ -91,10 +96,12 @@ class ExactWorkload(WorkloadModel):
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
-    """Of each pass. A timer tick more or less in it is an instruction a frame."""
+    """Frames of each pass. A timer tick more or less in it is an instruction a frame."""
     flows: tuple[_Flows, ...] = (1,)
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
+    tunnels: tuple[_Tunnels, ...] = (1,)
+    """Of modes with a tunnel. Each frame goes to another, since each has a separate destination."""
     mtu: tuple[_Mtu, ...] = (1500,)
     offload: tuple[Offload, ...] = ("none",)
     cpu: Annotated[str, Field(pattern=r"^[\w.,+=-]+$")] = "max"
@@ -107,34 +114,38 @@ class ExactWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether each thing is there, once, and frames fit the MTU."""
+        """Check that each thing is there, once, and frames fit the MTU."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
-            yield fault(("links",), "the guest has a link of its own; leave it out", FaultKind.CONFLICT)
+            yield fault(("links",), "the guest has its own link; leave it out", FaultKind.CONFLICT)
         if made is None:
             return
         yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
-        for key in ("flows", "rules", "routes", "mtu", "offload"):
+        for key in ("flows", "rules", "routes", "tunnels", "mtu", "offload"):
             yield from each_once(key, [str(n) for n in getattr(made, key)])
         least = min(made.mtu, default=_LONGEST)
         for i, mix in enumerate(made.frame_sizes):
             if mix.longest > least + ETH_FRAME_OVERHEAD:
-                what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or experiments of their own"
+                what = f"{mix.longest} bytes with FCS do not fit an MTU of {least}: write a larger mtu, or separate experiments"
                 yield fault(("frame_sizes", i), what, FaultKind.RANGE)
             if mix.shortest < _SHORTEST:
                 yield fault(("frame_sizes", i), f"the shortest frame has {_SHORTEST} bytes", FaultKind.RANGE)
+        if made.tunnels != (1,) and made.routes != (0,):
+            yield fault(("tunnels",), "each tunnel has a separate destination, and so has each route: vary one of both", FaultKind.CONFLICT)
         for key in ("kernel", "modules"):
             if (path := getattr(made, key)) is not None and not Path(path).is_absolute():
                 yield fault((key,), "write the whole path, from / on", FaultKind.TYPE)
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """A testbed without such a guest."""
-        del written
+        """A testbed without such a guest, and modes without tunnels."""
         if bed.family != EXACT:
-            yield (), f"boots a guest of its own: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
+            yield (), f"boots a separate guest: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
+        modes, able = (written.get("factors") or {}).get(MODE), {mode.name for mode in (TWO_ROUTERS, *GUEST_TUNNELS)}
+        if self.tunnels != (1,) and (without := [str(m) for m in modes if m not in able] if isinstance(modes, list) else []):
+            yield ("tunnels",), f"mode {', '.join(without)} has no tunnels; write another experiment for it"
 
     def count(self, every_link: Mapping[str, Any]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return sum(1 for _ in self.drives(every_link))
 
     def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
@@ -145,11 +156,11 @@ class ExactWorkload(WorkloadModel):
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
         """Each combination."""
         del every_link
-        for offload, mtu, routes, rules, flows, mix in product(
-            self.offload, self.mtu, self.routes, self.rules, self.flows, self.frame_sizes
+        for offload, mtu, tunnels, routes, rules, flows, mix in product(
+            self.offload, self.mtu, self.tunnels, self.routes, self.rules, self.flows, self.frame_sizes
         ):
             setting = ExactSetting(
-                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, mtu=mtu, offload=offload,
+                frame_size=mix, frames=self.frames, flow_count=flows, rules=rules, routes=routes, tunnels=tunnels, mtu=mtu, offload=offload,
                 cpu=self.cpu, kernel=self.kernel, modules=self.modules, limit_s=self.limit_s, profile=self.profile,
             )  # fmt: skip
             yield WorkloadDrive((DUT,), setting, Seconds(_TRIAL_S + (_PROFILE_S if self.profile else 0.0)))

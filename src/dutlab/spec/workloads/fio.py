@@ -6,7 +6,7 @@
     ramp: 2s
     duration: 30s
 
-`job` is a job file of your own in place of `options`; what `options` says then stands in each of its jobs.
+`job` is a job file in place of `options`; then `options` are added to each of its jobs.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _ELSEWHERE = (
 _NOT_TAKEN = re.compile(_ELSEWHERE)
 _PLACE_OR_LOG = re.compile(r"filename\w*|directory|output\w*|write_\w+_log|log_\w+")
 DEFAULTS = {"direct": "1", "ioengine": "libaio"}
-"""What dutlab takes where fio's own default would go through the page cache, one request at a time."""
+"""Defaults of dutlab where fio's would go through the page cache, one request at a time."""
 HOW = {"thread": "1", "allow_mounted_write": "0", "time_based": "1", "group_reporting": "1", "new_group": "1", "per_job_logs": "0"}
-"""How dutlab has fio run every job; no setting, so no cell differs by it."""
+"""Options of every job that dutlab has fio run; no setting, so no cell differs by them."""
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,48}")
 _VALUE = re.compile(r"[\w.,:%/+ =@*-]{1,200}", re.ASCII)
 MOST_JOBS = 64
@@ -85,7 +85,7 @@ OPTIONS_SAID: Mapping[str, Words] = {
     "bs": Words("blocks of {}"),
     "ioengine": Words("by {}"),
 }
-"""Other options go by their names."""
+"""Other options are called by their names."""
 
 
 class FioSetting(DriveSetting):
@@ -107,7 +107,7 @@ class FioSetting(DriveSetting):
 
     @property
     def results(self) -> dict[str, tuple[str, ...]]:
-        """Of a job file: name of each result → the jobs that it is the sum of, the first under an empty name where all run at once."""
+        """Results of a job file: name → the jobs that it is the sum of, the first under an empty name where all run at once."""
         return results(self.job) if self.job else {}
 
     @property
@@ -117,7 +117,7 @@ class FioSetting(DriveSetting):
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """The ramp too. Of a job file, or what is not plainly random blocks of one size, no size is told."""
+        """Duration with the ramp. There is no size for a job file, or for anything but random blocks of one size."""
         way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
         plain = not self.job and way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
         if not self.writes:
@@ -139,7 +139,7 @@ def params_of_options(options: Mapping[str, str]) -> dict[str, str | int]:
 
 
 def params_of(options: Mapping[str, str]) -> Params:
-    """What the options of a job in a report are as parameters: those of the cell that it was measured in, if dutlab had it written."""
+    """Return parameters from a report's job options: those of the cell that it was measured in, if dutlab had it written."""
     is_ours = options.get("allow_mounted_write") == HOW["allow_mounted_write"]
     kept = {
         name: text
@@ -162,7 +162,7 @@ class FioWorkload(DriveWorkload):
     duration: Duration = Seconds(30.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether fio would do it, to these drives and to nothing else."""
+        """Check that fio would do it, to these drives and to nothing else."""
         yield from super().own_faults()
         if not self.options and not self.job:
             yield fault(
@@ -192,7 +192,7 @@ class FioWorkload(DriveWorkload):
 
 
 def access_options(reads: int, *, random: bool) -> dict[str, str]:
-    """How fio is told to read so many percent, and to write the others."""
+    """Return fio's options to read so many percent, and to write the others."""
     way = {100: "read", 0: "write"}.get(reads, "rw")
     mix = {"rwmixread": str(reads)} if way == "rw" else {}
     return {"rw": f"rand{way}", "norandommap": "1", **mix} if random else {"rw": way, **mix}
@@ -206,7 +206,7 @@ def writes(options: Mapping[str, str], job: str = "") -> bool:
 
 
 def faults_of_options(options: Mapping[str, Sequence[str]]) -> Iterator[InitErrorDetails]:
-    """What is wrong with options and the levels of each."""
+    """Yield faults of options and of the levels of each."""
     for name, given in options.items():
         yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in _option_faults(name, level)))
         if len(set(given)) < len(given) or not given:

@@ -82,7 +82,7 @@ def results(job: str) -> dict[str, tuple[str, ...]]:
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
-    """Whether an option without a value, or with a true one, is there."""
+    """Return whether an option without a value, or with a true one, is there."""
     return options.get(name, "0") != "0"
 
 
@@ -115,7 +115,7 @@ def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]
     for (option, value), of_jobs in given.items():
         key, where = TIMES[option], "every job" if len(of_jobs) == len(names) else f"[{'], ['.join(of_jobs)}]"
         asked = value if value[-1:].isalpha() else f"{value}s"
-        yield f"{where}: {option}={value}, but dutlab runs each job as `{key}` says, {wanted[key]:g} s; write `{key}: {asked}` beside `job`"
+        yield f"{where}: {option}={value}, but dutlab runs jobs as `{key}` says, {wanted[key]:g} s; write `{key}: {asked}` next to `job`"
 
 
 def not_taken(job: str) -> str:

@@ -1,4 +1,4 @@
-"""What every workload says that sends frames of its own: their sizes, and how fast a link takes them."""
+"""Settings of every workload that sends frames: their sizes, and how fast a link takes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 
 
 HELD_AND_WATCHED: tuple[tuple[Loc, GeneratorFeature], ...] = ((("rate",), GeneratorFeature.RATE), ((), GeneratorFeature.READINGS))
-"""What a workload asks of a generator that holds its `rate` and looks at each second."""
+"""Features of a generator for a workload that holds its `rate` and reads each second."""
 
 
 class FrameWorkload(WorkloadModel):
@@ -37,15 +37,15 @@ class FrameWorkload(WorkloadModel):
 
     frame_sizes: FrameSizes
     generator: Generator | None = None
-    """What sends the frames; None is that of the experiment."""
+    """Generator of the frames; None is that of the experiment."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether sizes are there, each once."""
+        """Check that there are sizes, each once."""
         yield from super().own_faults()
         yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return len(self.link_sets(every_link)) * len(self.frame_sizes)
 
     def sized(self, every_link: Iterable[str]) -> Iterator[tuple[LinkSet, Mix]]:
@@ -70,7 +70,7 @@ class FrameWorkload(WorkloadModel):
                 yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
 
     def misfits_of(self, traffic: Traffic, bounds: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
-        """What of `traffic` the links' version of IP does not allow; `at` is where extension headers are asked for."""
+        """Yield parts of `traffic` that the links' version of IP does not allow; `at` is where extension headers are asked for."""
         versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         for ipv6 in sorted(versions):
             yield from self.too_short(traffic, ipv6=ipv6)
@@ -80,7 +80,7 @@ class FrameWorkload(WorkloadModel):
             yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(bounds) if not bounds[n].ipv6)} is of IPv4"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """What of its body not every generator can do, by the place in it; a workload adds what it needs beyond sizes and links."""
+        """Yield features that not every generator has, by the place in the body; a workload adds its needs beyond sizes and links."""
         for i, mix in enumerate(self.frame_sizes):
             if mix.sequence is not None:
                 yield ("frame_sizes", i), GeneratorFeature.ORDER
@@ -108,7 +108,7 @@ class FrameWorkload(WorkloadModel):
                 yield ("frame_sizes", i), what
 
     def sent_by(self, generator: GeneratorModel) -> tuple[GeneratorModel, ...]:
-        """What sends its frames, where `generator` is what the experiment or the testbed names."""
+        """Return the generators of its frames, where `generator` is what the experiment or the testbed names."""
         return (generator,)
 
     def driven(self, every_link: Iterable[str]) -> list[str]:
@@ -128,7 +128,7 @@ class FrameWorkload(WorkloadModel):
 
 
 def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
-    """What is wrong with a list that must not be empty and says nothing twice."""
+    """Yield faults of a list that must not be empty and says nothing twice."""
     if not names:
         yield fault((key,), "empty; write at least one", FaultKind.MISSING)
     for i, name in enumerate(names):
@@ -160,7 +160,7 @@ class FramesAround(FrameWorkload):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether both can be kept."""
+        """Check that both can be kept."""
         yield from super().cross_faults(data, made)
         around = [] if made is None else [("warmup", made.warmup, 0.0, LONGEST_WAIT), ("drain", made.drain, 0.0, LONGEST_WAIT)]
         yield from outside(around)
@@ -170,21 +170,21 @@ class CarryingTraffic(FrameWorkload):
     """Frames that a mapping `traffic` describes."""
 
     spaced_bursts: ClassVar[bool] = False
-    """Whether its rates are known beforehand, so that bursts at a rate of their own can be told to fit."""
+    """True if its rates are known beforehand, so that bursts at another rate can be checked to fit."""
 
     traffic: Traffic = Field(default_factory=Traffic)
 
     @property
     def sends_back(self) -> bool:
-        """Whether frames go from sink to source, too."""
+        """True if frames go from sink to source, too."""
         return False
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the frames hold the traffic, and its addresses are those of one direction of one link."""
+        """Check that the frames hold the traffic, and its addresses are those of one direction of one link."""
         yield from super().own_faults()
         traffic = self.traffic
         if traffic.elsewhere and (self.sends_back or any(len(links) > 1 for links in self.links or ())):
-            why = "addresses of their own belong to one way of one link; drive each link alone, forward"
+            why = "given addresses belong to one way of one link; drive each link alone, forward"
             yield fault(("traffic", "vary" if traffic.varied_addresses else "flows"), why)
         if not self.spaced_bursts and traffic.burst is not None and traffic.burst.rate is not None:
             yield fault(
@@ -223,11 +223,11 @@ class TimedFrames(FramesAround):
     duration: Duration = Seconds(30.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the duration can be kept, too."""
+        """Check that the duration can be kept, too."""
         yield from super().own_faults()
         yield from outside([("duration", self.duration, self.shortest, LONGEST_TRIAL)])
 
     @property
     def trial_s(self) -> Seconds:
-        """What a trial takes, counting alone left out."""
+        """Duration of a trial, without counting."""
         return Seconds(self.warmup + self.duration + self.drain)

@@ -48,19 +48,19 @@ class GenerationWorkload(WorkloadModel):
     generator: Generator | None = None
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
-    """Processes at once, each on a core of its own where the generator or the testbed has cores for it."""
+    """Processes at once, each on a separate core where the generator or the testbed has cores for it."""
     work: tuple[FrameWork, ...] = tuple(FrameWork)
     duration: Duration = Seconds(3.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
+        """Check that each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
         yield from super().own_faults()
         yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
         yield from each_once("streams", [str(n) for n in self.streams])
         yield from each_once("work", [work.value for work in self.work])
         generator = self.generator or IpgenModel()
         if not isinstance(generator, IpgenModel):
-            yield fault(("generator",), f"{generator.kind} has no benchmark of its own; use ipgen", FaultKind.CONFLICT)
+            yield fault(("generator",), f"{generator.kind} has no benchmark; use ipgen", FaultKind.CONFLICT)
         for i, mix in enumerate(self.frame_sizes):
             several = "" if mix.size else "its frames are of one size; write the sizes one by one"
             if what := several or generator.size_fault(int(mix.size or 0), ipv6=False):
@@ -74,7 +74,7 @@ class GenerationWorkload(WorkloadModel):
             )
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return len(self._of_hosts(every_link)) * len(self.frame_sizes) * len(self.streams) * len(self.work)
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:

@@ -53,7 +53,7 @@ class GeneratorsWorkload(TimedFrames):
     duration: Duration = Seconds(10.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether each thing is there, once, and the generators have as many streams."""
+        """Check that each thing is there, once, and the generators have as many streams."""
         yield from super().own_faults()
         yield from each_once("generators", [g.text() for g in self.generators])
         yield from each_once("streams", [str(n) for n in self.streams])
@@ -64,11 +64,11 @@ class GeneratorsWorkload(TimedFrames):
                 if model.streams != 1:
                     yield fault(("generators", i), "write streams next to the list of generators, not in it", FaultKind.CONFLICT)
             elif max(self.streams, default=1) > 1:
-                what = f"{model.kind} sends one stream to a port; compare it in a workload of its own, with streams: [1]"
+                what = f"{model.kind} sends one stream to a port; compare it in a separate workload, with streams: [1]"
                 yield fault(("generators", i), what, FaultKind.CONFLICT)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         sent = sum(len(_directions(self.senders, links, every_link)) for links in self.link_sets(every_link))
         return sent * len(self.frame_sizes) * len(self.generators) * len(self.streams)
 
@@ -103,7 +103,7 @@ class GeneratorsWorkload(TimedFrames):
         return self.generators
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Of each generator in the list; that of the experiment is none of them."""
+        """Yield what each generator in the list cannot do; that of the experiment is none of them."""
         del generator
         sinks = {bounds[name].ends[-1] for name in self.driven(bounds)}
         back = [(("senders", i), GeneratorFeature.BACK) for i, host in enumerate(self.senders or ()) if host in sinks]

@@ -26,7 +26,7 @@ Direction = Literal["forward", "reverse", "bidir"]
 
 
 class TcpSetting(Setting):
-    """What iperf3 is asked for over TCP, in whole seconds: it reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c)."""
+    """Request of iperf3 over TCP, in whole seconds: it reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c)."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"zerocopy", "direction"})
 
@@ -43,12 +43,12 @@ class TcpSetting(Setting):
 
     @property
     def ways(self) -> Directions:
-        """By who sends."""
+        """Directions, by the sender."""
         return {"forward": Directions.FORWARD, "reverse": Directions.BACK, "bidir": Directions.BOTH}[self.direction]
 
     @property
     def loaded_s(self) -> Seconds:
-        """What is left out of the figures too."""
+        """Duration with the part that is left out of the figures."""
         return Seconds(self.duration_s + self.omit_s)
 
 
@@ -77,10 +77,10 @@ class Iperf3Workload(WorkloadModel):
     """Sent with sendfile(2), which spares the sender a copy (`-Z`)."""
     direction: Direction = "forward"
     ends_apart: Duration = Seconds(0.0)
-    """Of several links at once: each ends so long before the one named before it, so that the load falls step by step."""
+    """Time by which each of several links ends before the one named before it, so that the load falls step by step."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """What iperf3 takes: whole seconds, within its limits."""
+        """Check iperf3's limits: whole seconds, within its range."""
         yield from super().own_faults()
         for key, value, least, most in (("omit", self.omit, 0, LONGEST_OMIT), ("duration", self.duration, 1, LONGEST_TRIAL)):
             if not float(value).is_integer():

@@ -20,7 +20,7 @@ from dutlab.spec.workloads.setting import CarryingSetting, DrainSaid, DurationSa
 from dutlab.units import Pps, Seconds, si
 
 SEARCH_S = Seconds(30.0)
-"""What the short search takes, to count with."""
+"""Time of the short search, for estimates."""
 AROUND_TRIAL_S = Seconds(1.0)
 MOST_SHARE = 10.0
 
@@ -33,7 +33,7 @@ class LatencySetting(CarryingSetting):
     """Rate of each link; None is found by a short search."""
     shares_percent: Annotated[tuple[NotNegative, ...], Field(min_length=1), Words("loads of {} %")]
     idle_pps: Annotated[PositiveRate, Words("{} pps at 0 %")]
-    """What a share of 0 sends."""
+    """Rate of a share of 0."""
     duration_s: DurationSaid
     warmup_s: WarmupSaid
     drain_s: DrainSaid
@@ -49,11 +49,11 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
     """Rate of each link; None is found by a short search for a rate without loss."""
     shares: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9, 1.0, 1.1)
     idle_rate: FrameRate = Pps(1000.0)
-    """What a share of 0 sends."""
+    """Rate of a share of 0."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether shares are there, each once, and the times can be kept."""
+        """Check that there are shares, each once, and the times can be kept."""
         yield from super().cross_faults(data, made)
         if made is None:
             return

@@ -35,7 +35,7 @@ SHORTEST_RAMP = Seconds(2.0)
 """A ramp is read once a second."""
 MOST_TARGET = 10.0
 AT_LIMIT_S = Seconds(10.0)
-"""How long the load of the saturated second is offered once more."""
+"""Time for which the load of the saturated second is offered once more."""
 
 
 class LoadtestSetting(DirectedSetting):
@@ -73,12 +73,12 @@ class LoadtestWorkload(FramesAround):
     hold: Duration = Seconds(30.0)
     directions: Literal["both", "forward"] = "both"
     line_rate: BitRate | None = None
-    """What shares are of. None: the link's speed, and 1 Gbit/s where it has none."""
+    """Reference of shares. None: the link's speed, and 1 Gbit/s where it has none."""
     threshold: Share = 0.001
     """Share of lost frames above which a second has failed."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the ramp rises in a time that can be kept."""
+        """Check that the ramp rises in a time that can be kept."""
         yield from super().own_faults()
         yield from outside(
             [

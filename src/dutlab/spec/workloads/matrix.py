@@ -57,12 +57,12 @@ class MatrixWorkload(Iperf3Workload):
 
     protocol: Literal["tcp", "udp"] = "tcp"
     length: Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)] = 1448
-    """Of a datagram's payload, in bytes (`-l`); this one fits into 1500 over IPv4 and over IPv6."""
+    """Bytes of a datagram's payload (`-l`); this one fits into 1500 over IPv4 and over IPv6."""
     rate: FrameRate | None = None
     """Datagrams a second; None is as fast as it can."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the keys are those of the protocol."""
+        """Check that the keys are those of the protocol."""
         yield from super().own_faults()
         others, why = (
             (("length", "rate"), "is of datagrams: say `protocol: udp`")
@@ -77,7 +77,7 @@ class MatrixWorkload(Iperf3Workload):
         yield from (fault((key,), why, FaultKind.CONFLICT) for key in others if getattr(self, key) != type(self).model_fields[key].default)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return sum(len(pairs_on(every_link[link])) for link in self._each(every_link))
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:

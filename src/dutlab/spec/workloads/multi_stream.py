@@ -37,7 +37,7 @@ _Rounds = Annotated[int, Strict(), Field(ge=1, le=2**32 - 1)]
 
 
 def _place(loc: Loc) -> Loc:
-    """Where a stream has what a sweep of one size and rate has there."""
+    """Return the place in a stream that corresponds to one in a sweep of one size and rate."""
     return {"frame_sizes": ("frame_size",), "rates": ("rate",)}.get(str(loc[0]), loc)
 
 
@@ -59,11 +59,11 @@ class StreamSpec(SpecModel):
         return SweepWorkload(frame_sizes=(self.frame_size,), rates=(self.rate,), traffic=self.traffic, links=links)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """What is wrong with it by itself."""
+        """Check it by itself."""
         return (fault(*of) for of in self.faults())
 
     def faults(self, links: tuple[LinkSet, ...] | None = None) -> list[tuple[Loc, str, FaultKind]]:
-        """What is wrong with it on these sets of links, by the place in it."""
+        """Return its faults on these sets of links, by the place in it."""
         try:
             self.alone(links)
         except ValidationError as error:
@@ -122,7 +122,7 @@ class MultiStreamSetting(Setting):
 
     @property
     def flows(self) -> int:
-        """Of all streams."""
+        """Number of flows of all streams."""
         return sum(stream.traffic.flow_count for stream in self.streams)
 
     @property
@@ -154,7 +154,7 @@ class MultiStreamWorkload(WorkloadModel):
     drain: Duration = Seconds(0.5)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether chains name streams that end, each once, and the times can be kept."""
+        """Check that chains name streams that end, each once, and the times can be kept."""
         yield from super().own_faults()
         yield from outside([("duration", self.duration, SHORTEST_TRIAL, LONGEST_TRIAL), ("drain", self.drain, 0.0, LONGEST_WAIT)])
         for name, stream in self.streams.items():
@@ -182,7 +182,7 @@ class MultiStreamWorkload(WorkloadModel):
             yield WorkloadDrive(links, setting, Seconds(self.duration + self.drain))
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """What each stream by itself cannot be, by the place where it is written."""
+        """Yield what each stream by itself cannot be, by the place where it is written."""
         for name, stream in self.streams.items():
             for loc, what in stream.alone(self.links).incompatibilities(bounds):
                 yield ("streams", name, *_place(loc)), what

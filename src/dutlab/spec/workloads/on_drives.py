@@ -1,4 +1,4 @@
-"""What every workload on drives says: which of them are loaded at once, and whether it may write there."""
+"""Base of workloads on drives: those that are loaded at once, and whether it may write there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Among = Literal["each", "together", "halves"]
 
 
 def _drive_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """One set, before pydantic tries each form of it and tells of each."""
+    """Read one set, before pydantic tries each form of it and reports faults of each."""
     named = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
     if named or (isinstance(value, str) and value in get_args(Among)):
         return value
@@ -43,10 +43,10 @@ Drives = Annotated[
 
 
 class DriveSetting(Setting):
-    """What is done to one set of drives."""
+    """Load on one set of drives."""
 
     writes: Annotated[bool, ELSEWHERE]
-    """Whether it changes what is on the drives."""
+    """True if it changes the contents of the drives."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class DriveSetting(Setting):
 
     @property
     def fills(self) -> int:
-        """How many times all of each drive is written beside that."""
+        """Number of times that all of each drive is written in addition to that."""
         return 0
 
     @cached_property
@@ -82,7 +82,7 @@ class DriveWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DRIVES})
 
     drives_: Drives = ("together",)
-    """Which are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
+    """Drives that are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
@@ -100,7 +100,7 @@ class DriveWorkload(WorkloadModel):
         """The place of what changes drives; None where it only reads."""
 
     def count(self, every_link: Mapping[str, Any]) -> int:
-        """How many drives of it there are."""
+        """Return its number of drives."""
         return len(self._sets_of(every_link)) * sum(1 for _ in self.settings())
 
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:

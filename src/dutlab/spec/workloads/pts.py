@@ -61,7 +61,7 @@ class PtsSetting(DriveSetting):
     duration_s: DurationSaid
     """Duration of each cell of a round; for write saturation, of the whole test."""
     capacities: Annotated[int, Words("capacities {}", place=1)] = 0
-    """How many times the drive's capacity write saturation writes, in place of a time; 0 where the time counts."""
+    """Number of times that write saturation writes the drive's capacity, in place of a time; 0 where the time counts."""
 
     @property
     def cells(self) -> tuple[tuple[int, str], ...]:
@@ -92,7 +92,7 @@ class PtsSetting(DriveSetting):
         access = access_options(reads, random=self.test != "throughput")
         options = {**access, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
-        if self.capacities:  # so many bytes as the drive has, so often; where they go is drawn anew each time
+        if self.capacities:  # as many bytes as the drive has, so often; their places are drawn again each time
             options |= {"loops": str(self.capacities), "norandommap": "1"}
             return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
         return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=self.duration_s)
@@ -128,7 +128,7 @@ class PtsWorkload(DriveWorkload):
     saturation_passes: Annotated[int | None, Field(ge=1, le=20)] = None
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether times and sizes are some."""
+        """Check that there are times and sizes."""
         yield from super().own_faults()
         for name, lasts in (("duration", self.duration), ("saturation", self.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:

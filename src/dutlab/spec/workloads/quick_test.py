@@ -24,7 +24,7 @@ DRAIN = Seconds(0.2)
 _LONGEST_BUDGET = Seconds(3600.0)
 WARMUP = Seconds(0.5)
 _TRIALS = 30
-"""That a search of this preset has, to count with."""
+"""Trials of a search of this preset, for estimates."""
 
 
 class QuickTestSetting(FrameSetting):
@@ -54,7 +54,7 @@ class QuickTestWorkload(FrameWorkload):
     """Trials and warm-ups last this share of what they would."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the times can be kept."""
+        """Check that the times can be kept."""
         yield from super().own_faults()
         yield from outside([("budget", self.budget, 1, _LONGEST_BUDGET), ("latency", self.latency, 0.1, _LONGEST_BUDGET)])
         yield from outside([("scale", self.scale, SMALLEST_SCALE, 1)], unit="")

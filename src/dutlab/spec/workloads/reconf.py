@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
+from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
-from dutlab.spec.fields import Duration, FrameRate, Name
+from dutlab.spec.fields import Duration, FrameRate, Name, YesNo
 from dutlab.spec.generators import GeneratorFeature
-from dutlab.spec.known import WITHOUT_A_WAY_IN
+from dutlab.spec.known import PROGRAM_MODES, WITHOUT_A_WAY_IN
 from dutlab.spec.mixes import FrameSizes, Mix
-from dutlab.spec.model import Loc
+from dutlab.spec.model import Loc, fault
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import AT_RATE, DrainSaid, FrameSetting, PositiveRate, SecondsLong, Setting, WarmupSaid, Words
+from dutlab.systems.linux import LINUX
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
+FAILURE = "failure"
+"""Way of a change that is a failure of the device."""
 RELOAD = "reload"
 """Stands for the mode that the DUT is in: its rules are loaded again."""
 SHORTEST_AROUND = Seconds(1.0)
@@ -36,6 +40,7 @@ class ReconfSetting(FrameSetting):
     rate_pps: Annotated[PositiveRate, AT_RATE]
     """Rate of each link."""
     to: Annotated[Name, Words("into {}")]
+    failure: Annotated[bool, Words("as a failure of the device", {False: ""})] = False
     changes: Annotated[int, Field(ge=1), Words("{} changes")]
     before_s: Annotated[SecondsLong, Words("{} s before")]
     after_s: Annotated[SecondsLong, Words("{} s after")]
@@ -58,6 +63,8 @@ class ReconfWorkload(FramesAround):
     """Rate of each link, at which the DUT loses nothing."""
     to: tuple[Name, ...] = (RELOAD,)
     """Modes that it is changed into and back from; each is a trial of its own."""
+    failure: YesNo = False
+    """The modes in `to` are failures of the device: whether frames pass after one is a figure, and its end is not awaited."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
     """Each way."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
@@ -66,9 +73,11 @@ class ReconfWorkload(FramesAround):
     """A DUT that is not back by then is said to be so."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether there is a mode to change into, and the times can be kept."""
+        """Check that there is a mode to change into, and the times can be kept."""
         yield from super().own_faults()
         yield from each_once("to", self.to)
+        if self.failure and RELOAD in self.to:
+            yield fault(("to",), f"{RELOAD} loads the same mode again; name a mode that makes the device fail", FaultKind.CONFLICT)
         yield from outside(
             [
                 ("before", self.before, SHORTEST_AROUND, LONGEST_TRIAL),
@@ -77,7 +86,7 @@ class ReconfWorkload(FramesAround):
         )
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.to)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
@@ -90,13 +99,14 @@ class ReconfWorkload(FramesAround):
                     generator=self.generator,
                     rate_pps=self.rate,
                     to=to,
+                    failure=self.failure,
                     changes=self.changes,
                     before_s=self.before,
                     after_s=self.after,
                     warmup_s=self.warmup,
                     drain_s=self.drain,
                 )
-                loads = 1 + self.changes * (1 if to == RELOAD else 2)
+                loads = 1 + self.changes * (1 if to == RELOAD or self.failure else 2)
                 yield WorkloadDrive(links, setting, Seconds(loads * each), mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
@@ -119,5 +129,8 @@ class ReconfWorkload(FramesAround):
         levels = factors.get("mode") if isinstance(factors, Mapping) else None
         for name in dict.fromkeys([*self.to, *(levels if isinstance(levels, list) else ())]):
             mode = own.get(name) if isinstance(own, Mapping) and isinstance(name, str) else None
-            if isinstance(mode, Mapping) and not mode.get("apply"):
+            starts = bool(mode.get("start")) if isinstance(mode, Mapping) else bed.family == LINUX.name and name in PROGRAM_MODES
+            if starts and self.to != (RELOAD,):
+                yield ("to",), f"mode {name} is programs, which no other mode ends: write [{RELOAD}], which starts them again"
+            elif isinstance(mode, Mapping) and not mode.get("apply") and not starts:
                 yield ("to",), f"mode {name} has no commands to `apply`: changing into it, or back to it, would do nothing"

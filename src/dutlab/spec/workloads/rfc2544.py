@@ -27,7 +27,7 @@ HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain
 
 
 class Modifier(enum.Enum):
-    """By the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
+    """Modifiers, in the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
 
     BROADCAST = "broadcast"
     MANAGEMENT = "management"
@@ -40,7 +40,7 @@ SHORTEST_BURST_LIMIT = Seconds(0.1)
 MOST_REPEATS = 1000
 _Repeats = Annotated[int, Field(ge=1)]
 _AROUND_S = 1.5
-"""What the generator takes to begin and end a trial."""
+"""Time for the generator to begin and end a trial."""
 _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
 """Estimate for a throughput search: about two long trials and the short ones before."""
 _LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
@@ -68,13 +68,13 @@ class Rfc2544Setting(DirectedSetting):
     recovery_repeats: Annotated[_Repeats, Words("{} repeats of recovery")]
     reset_repeats: Annotated[_Repeats, Words("{} repeats of the reset")]
     networks: Annotated[int, Field(ge=1), Words("networks {}", {1: ""}, place=1)] = 1
-    """How many of them the destinations of each way lie in (section 12)."""
+    """Number of networks in which the destinations of each way are (section 12)."""
     extension_headers: Annotated[HeaderSet, Words("extension headers {}", {NO_HEADERS: ""}, place=1)] = "none"
-    """Which IPv6 extension headers frames have (RFC 5180 section 5.3)."""
+    """IPv6 extension headers of the frames (RFC 5180 section 5.3)."""
     all_extension_headers: Annotated[tuple[HeaderSet, ...], Words("all extension headers {}", {NO_HEADERS: ""}, place=1)] = ("none",)
-    """The same of every trial of the experiment with these frames; likewise `all_networks`."""
+    """Extension headers of all trials of the experiment with these frames; `all_networks` is the same for networks."""
     all_networks: Annotated[tuple[int, ...], Words("all networks {}", {"1": ""}, place=1)] = (1,)
-    modifiers: Annotated[tuple[Modifier, ...], Words("beside: {}")] = ()
+    modifiers: Annotated[tuple[Modifier, ...], Words("modifiers: {}")] = ()
 
     @property
     def at_limit_s(self) -> Seconds:
@@ -94,12 +94,12 @@ class Rfc2544Setting(DirectedSetting):
         return ("dutlab.hosts.programs:PYTHON3",) if Modifier.MANAGEMENT in self.modifiers else ()
 
     def seconds(self, prescribed: float) -> Seconds:
-        """What is done where the text has `prescribed` seconds."""
+        """Return the duration where the text has `prescribed` seconds."""
         return Seconds(prescribed * self.scale)
 
     @property
     def traffic(self) -> Traffic:
-        """What frames are, but for destinations of their own."""
+        """Frames, except for other destinations."""
         return Traffic(extension_headers=EXTENSION_SETS[self.extension_headers])
 
     @property
@@ -109,7 +109,7 @@ class Rfc2544Setting(DirectedSetting):
 
     @property
     def variant(self) -> str:
-        """What of its frames is not as in the tests that come first, in words; nothing if all is."""
+        """Differences of its frames from plain ones, in words; empty if there are none."""
         networks = f"{self.networks} networks" if self.networks > 1 else ""
         headers = f"headers {self.extension_headers}" if self.extension_headers != NO_HEADERS else ""
         return ", ".join(filter(None, (networks, headers)))
@@ -129,11 +129,11 @@ class Rfc2544Workload(FrameWorkload):
     width: float = 0.005
     """Width of the throughput's bounds, as a share."""
     modifiers: tuple[Modifier, ...] = ()
-    """What goes on beside the test frames (RFC 2544 section 11)."""
+    """Modifiers: work of the DUT in addition to the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)
-    """How many networks the destinations lie in (RFC 2544 section 12); each count has trials of its own, in this order."""
+    """Numbers of networks of the destinations (RFC 2544 section 12); each has separate trials, in this order."""
     extension_headers: tuple[HeaderSet, ...] = ("none",)
-    """IPv6 extension headers of the frames (RFC 5180 section 5.3); each set has trials of its own, in this order."""
+    """IPv6 extension headers of the frames (RFC 5180 section 5.3); each set has separate trials, in this order."""
     latency_repeats: int = 20
     burst_repeats: int = 50
     burst_limit: Duration = Seconds(30.0)
@@ -142,7 +142,7 @@ class Rfc2544Workload(FrameWorkload):
     reset_repeats: int = 3
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether tests are there, each once, and the numbers make sense."""
+        """Check that there are tests, each once, and the numbers make sense."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         if self.modifiers:
@@ -169,7 +169,7 @@ class Rfc2544Workload(FrameWorkload):
         yield from outside([("burst_limit", self.burst_limit, SHORTEST_BURST_LIMIT, LONGEST_TRIAL)])
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.networks) * len(self.extension_headers)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
@@ -240,6 +240,8 @@ class Rfc2544Workload(FrameWorkload):
         if Modifier.BROADCAST in self.modifiers and (open_ones := [name for name in self.driven(bounds) if not bounds[name].isolated]):
             said = f"broadcast frames reach all that is on link {open_ones[0]}: set `isolated: true` for it if nothing else is"
             yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
+        if max(self.networks) > 1 and (bridged := [name for name in self.driven(bounds) if bounds[name].is_transparent]):
+            yield ("networks",), f"more networks than one take routes, and link {bridged[0]} goes through none that routes"
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), bounds, ("extension_headers", i))
 

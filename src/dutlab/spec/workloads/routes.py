@@ -59,7 +59,7 @@ class RoutesSetting(FrameSetting):
 
     @property
     def spread(self) -> Spread:
-        """Where the routes lead."""
+        """Destinations of the routes."""
         return Spread.over(self.network, self.routes)
 
     @model_validator(mode="after")
@@ -71,7 +71,7 @@ class RoutesSetting(FrameSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Goals go by the preset's name."""
+        """Goals have the name of the preset."""
         return {name: value for name, value in super().params.items() if name != "goals"}
 
 
@@ -91,7 +91,7 @@ class RoutesWorkload(TimedFrames):
     """Duration of a trial at full speed; a search has its own."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether counts are there, each once, and the network holds them."""
+        """Check that there are counts, each once, and the network holds them."""
         yield from super().own_faults()
         yield from each_once("counts", [str(n) for n in self.counts])
         most = max(self.counts, default=1)
@@ -105,11 +105,11 @@ class RoutesWorkload(TimedFrames):
                 yield fault(("preset",), str(error))
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.counts)
 
     def part_of(self, count: int) -> IPv4Network | IPv6Network:
-        """What `count` routes lie in. Routes are of one length whatever their count, so that only their number differs."""
+        """Return the network of `count` routes. Routes are of one length whatever their count, so that only their number differs."""
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
 
@@ -117,12 +117,14 @@ class RoutesWorkload(TimedFrames):
         """Frames longer than an MTU, and a network of another version of IP than a link's."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
-            if bounds[name].ipv6 != isinstance(self.network, IPv6Network):
+            if bounds[name].is_transparent:
+                yield (), f"loads routes into the DUT, and link {name} goes through none that routes: both of its ends are in one network"
+            elif bounds[name].ipv6 != isinstance(self.network, IPv6Network):
                 what = "IPv6" if bounds[name].ipv6 else "IPv4"
                 yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Destinations of their own, and with a preset a rate."""
+        """Other destinations, and with a preset a rate."""
         yield from super().asks()
         yield (), GeneratorFeature.FLOWS
         if self.preset is not None:

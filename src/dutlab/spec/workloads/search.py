@@ -34,11 +34,11 @@ from dutlab.spec.workloads.setting import (
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 AROUND_TRIAL_S = Seconds(0.5)
-"""What the generator takes to begin and end a trial."""
+"""Time for the generator to begin and end a trial."""
 STEPS_TO_A_WIDTH = 12
 """First trials of a search, to count with: halving 100 % of a rate twelve times is less than half of a width of 0.05 %."""
 TRIALS_OF_A_LOAD = 1.6
-"""How often the seconds of a duration sum are spent, to count with: at the lower bound in full, at the upper mostly stopped early."""
+"""Trials of a load, for estimates: at the lower bound in full, at the upper mostly stopped early."""
 
 
 class SearchGoal(SpecModel):
@@ -61,24 +61,24 @@ class SearchGoal(SpecModel):
     """Coarser targets on the way from the initial to the final duration."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """What contradicts itself in the goal."""
+        """Check the goal for contradictions."""
         return (fault((key,), what) for key, what in goal_faults(self.goal))
 
     @property
     def goal(self) -> Goal:
-        """As methods know it."""
+        """Return it as methods know it."""
         return Goal(self.name, self.loss, self.exceed, self.final, self.sum, self.width, self.initial, self.steps)
 
 
 class EarlyStop(enum.Enum):
-    """Whether a trial that is lost for every goal is stopped; in the words of the experiment file."""
+    """Rule whether a trial that is lost for every goal is stopped; in the words of the experiment file."""
 
     AT_ONCE = "at-once"
     NEVER = "never"
 
 
 class AgainAtEnd(enum.Enum):
-    """What is offered once more when the search is done; in the words of the experiment file."""
+    """Bounds that are tried once more when the search is done; in the words of the experiment file."""
 
     UPPER = "upper"
     """An upper bound that rests on trials shorter than the full one, in a full trial."""
@@ -91,7 +91,7 @@ class SearchSetting(CarryingSetting):
 
     kind: Literal["search"] = "search"
     preset: Annotated[str | None, Words("search for {}", place=-1)] = None
-    """What the goals are called, if they are of presets."""
+    """Name of the goals, if they are of presets."""
     goals: GoalsSaid
     lowest_pps: Annotated[PositiveRate | None, Words("from {} pps")] = None
     """Lowest rate of each link; None is a thousandth of the highest."""
@@ -110,7 +110,7 @@ class SearchSetting(CarryingSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Goals of a preset go by its name."""
+        """Goals of a preset have its name."""
         return {**super().params, **({} if self.preset is None else {"goals": None})}
 
 
@@ -132,10 +132,10 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     """Time limit of the search; None is many times what the goals need."""
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
-    """Which bounds of goals without a bad trial are tried again when the search is done."""
+    """Bounds of goals without a bad trial that are tried again when the search is done."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether there are goals that one search can serve, and a range of rates."""
+        """Check that there are goals that one search can serve, and a range of rates."""
         yield from super().own_faults()
         yield from self.faults_of_goals()
         if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
@@ -192,7 +192,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         return round(STEPS_TO_A_WIDTH + sum(TRIALS_OF_A_LOAD * goal.sum_s / goal.final_s for goal in self.wanted))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Rates of its own choice."""
+        """It chooses its rates."""
         yield from super().asks()
         yield (), GeneratorFeature.RATE
 

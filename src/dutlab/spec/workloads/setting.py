@@ -1,4 +1,4 @@
-"""One way to drive a workload, validated: what a plan, a record and a method have of it. Each workload's own is beside its model.
+"""One way to drive a workload, validated, as plan, record and method use it. Each workload's setting is next to its model.
 
 Names carry units. A JSON file has a setting as an object whose `kind` says which model reads it back.
 """
@@ -32,18 +32,18 @@ Identity = tuple[tuple[str, Value], ...]
 
 
 def identity_of(params: Params, *, without: Collection[str] = ()) -> Identity:
-    """What tells settings of one workload apart, but for some names."""
+    """Values that distinguish settings of one workload, except some names."""
     return tuple(sorted((name, value) for name, value in params.items() if name not in without))
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a setting is said in a sentence; a mark in the annotation of its field. A test holds that each field has one."""
+    """Words of a setting in a sentence; a mark in the annotation of its field. A test holds that each field has one."""
 
     text: str
     """`{}` is the value, `{:pps}` a frame rate in the unit of its size; empty if it is said elsewhere."""
     instead: Mapping[Value, str] = field(default_factory=dict, hash=False)
-    """Values that have words of their own; empty words for what goes without saying. None goes so wherever it is not here."""
+    """Values with special words; empty words for what need not be said. None is not said unless it is here."""
     place: int = 0
     """Before the others (-1) or after them (1)."""
     read: Callable[[Any], str] | None = None
@@ -77,7 +77,7 @@ WarmupSaid = Annotated[SecondsOrNone, Words("{} s warm-up", {0: ""})]
 
 
 class Setting(BaseModel):
-    """What does not depend on the links."""
+    """Part that does not depend on the links."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -85,25 +85,25 @@ class Setting(BaseModel):
     left_out: ClassVar[frozenset[str]] = frozenset()
     """Fields that `params` does not name while they have their default."""
     also: ClassVar[Mapping[str, Words]] = {"frame_mix": ELSEWHERE}
-    """How those names of `params` are said that are no fields."""
+    """Words of names in `params` that are no fields."""
 
     @property
     def workload(self) -> str:
-        """As the experiment file calls it."""
+        """Name in the experiment file."""
         return self.kind
 
     @property
     def size(self) -> str:
-        """Of its frames, as tables have it: bytes with FCS, or the name of a mix; empty of what has no such frames."""
+        """Size of its frames, as in tables: bytes with FCS, or the name of a mix; empty where there are no such frames."""
         return ""
 
     @property
     def of_any_kernel(self) -> Self:
-        """The same without the kernel of a guest, where it names one: what is compared where each side has its own."""
+        """Return it without the kernel of a guest, where it names one: what is compared where each side has its own."""
         return self
 
     def with_frames(self, times: int) -> Self:  # noqa: ARG002 - settings that have frames use it
-        """The same with so many times the frames, where it names their number."""
+        """Return it with so many times the frames, where it names their number."""
         return self
 
     @property
@@ -113,32 +113,32 @@ class Setting(BaseModel):
 
     @property
     def flows(self) -> int:
-        """How many cross the DUT at once on a link at most, which its table of states must hold."""
+        """Most flows at once through the DUT on a link, which its table of states must hold."""
         return 1
 
     @property
     def loaded_s(self) -> Seconds:
-        """How long one load lasts that is the same from beginning to end; 0 of anything else."""
+        """Duration of a load that is the same from beginning to end; 0 for any other."""
         return Seconds(0.0)
 
     @property
     def at_limit_s(self) -> Seconds:
-        """How long the load at the limit takes, offered once more; 0 of what finds none."""
+        """Duration of the load at the limit, offered once more; 0 where none is found."""
         return Seconds(0.0)
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """That a trial puts the DUT into, beside its own."""
+        """Further modes that a trial puts the DUT into."""
         return ()
 
     @property
     def variant(self) -> str:
-        """What of its frames is not as in the tests that come first, in words; empty of most."""
+        """Differences of its frames from plain ones, in words; mostly empty."""
         return ""
 
     @property
     def ways(self) -> Directions:
-        """Which ways data goes on each link."""
+        """Directions of data on each link."""
         return Directions.FORWARD
 
     @property
@@ -148,12 +148,12 @@ class Setting(BaseModel):
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """Programs that it changes a Linux DUT with, beside those of the modes, each as `module:name`."""
+        """Programs that it changes a Linux DUT with, in addition to those of the modes, each as `module:name`."""
         return ()
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """Programs that the first host of its links must have, likewise."""
+        """Programs that the first host of its links must have, each as `module:name`."""
         return ()
 
     @cached_property
@@ -168,7 +168,7 @@ class Setting(BaseModel):
 
     @cached_property
     def identity(self) -> Identity:
-        """What tells it from other settings of its workload."""
+        """Values that distinguish it from other settings of its workload."""
         return identity_of(self.params)
 
     @classmethod
@@ -180,7 +180,7 @@ class Setting(BaseModel):
 
     @property
     def words(self) -> Mapping[str, Words]:
-        """Of each name in `params` that has words."""
+        """Words of each name in `params` that has some."""
         return self.words_of_fields()
 
     @property
@@ -194,7 +194,7 @@ class Setting(BaseModel):
         yield from ((name, value, Words(f"{_in_format(name.replace('_', ' '))} {{}}")) for name, value in sorted(left.items()))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic does it, which would keep the words of the original."""
+        """Copy as pydantic does, but without the cached words of the original."""
         made = super().model_copy(update=update, deep=deep)
         for name in ("params", "identity"):
             made.__dict__.pop(name, None)
@@ -238,12 +238,12 @@ class MadeSetting(Setting):
 
     @property
     def size(self) -> str:
-        """That of all of them."""
+        """Size of all frames."""
         return str(self.frame_size.size or self.frame_size.name)
 
     @property
     def made_by(self) -> GeneratorModel | None:
-        """As the experiment says."""
+        """Generator in the experiment."""
         return self.generator
 
 
@@ -271,7 +271,7 @@ class DirectedSetting(FrameSetting):
 
     @property
     def ways(self) -> Directions:
-        """As it says."""
+        """Directions, as it says."""
         return self.directions
 
 
@@ -349,7 +349,7 @@ class Told(Generic[_T]):
 
 
 class ImportedSetting(Setting):
-    """What a file of another tool says of how its figures came about."""
+    """Settings from a file of another tool."""
 
     model_config = ConfigDict(ignored_types=(Told,))
     kind: Literal["imported"] = IMPORTED
@@ -365,7 +365,7 @@ class ImportedSetting(Setting):
         "target_percent": Words("to {} % of line rate"),
         "warmup_mult": Words("warm-up at {}"),
     }
-    """Of what files of many tools say; a workload of ours that it is shown as says the others."""
+    """Words of names in files of many tools; a workload of ours that it is shown as has the others."""
     frame_mix, protocol, work = Told(str), Told(str), Told(str)
     mtu, streams = Told(int), Told(int)
     duration_s, rate_pps, rate_percent, reads_percent = Told(int, float), Told(int, float), Told(int, float), Told(int, float)
@@ -378,18 +378,18 @@ class ImportedSetting(Setting):
 
     @property
     def size(self) -> str:
-        """As in the file."""
+        """Size, as in the file."""
         return str(self.said.get("frame_size") or "")
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Where the file names both."""
+        """Both ends, where the file names them."""
         client, server = self.said.get("client"), self.said.get("server")
         return (str(client), str(server)) if client and server else ()
 
     @property
     def options(self) -> Mapping[str, str]:
-        """As fio's are called; a table may tell the share of reads in place of `rw`."""
+        """Options, by fio's names; a table may have the share of reads in place of `rw`."""
         return {"rw": _BY_READS.get(self.reads_percent, ""), **{name: str(value) for name, value in self.said.items()}}
 
     @cached_property
@@ -399,7 +399,7 @@ class ImportedSetting(Setting):
 
     @property
     def words(self) -> Mapping[str, Words]:
-        """As a setting of ours says it; what needs a field of ours stays as the file has it."""
+        """Words, as of our setting; what needs a field of ours stays as in the file."""
         path = plug_of(self.of).settings
         ours: Mapping[str, Words] = named(path).setting.words_of_fields() if path else {}
         return {name: words for name, words in {**ours, **self.also, **ours}.items() if words.read is None}

@@ -31,7 +31,7 @@ from dutlab.units import Pps, Seconds
 
 SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1
 AROUND_TRIALS = 0.2
-"""What beginning and ending the trials of a search adds to the time in which they send."""
+"""Share that beginning and ending the trials of a search adds to their sending time."""
 
 
 class SoakSetting(CarryingSetting):
@@ -69,7 +69,7 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
     """Given: instead of one rate for all the time, trials that find the rate at which this share is lost, up to `rate` times `share`."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the load and the times can be kept."""
+        """Check that the load and the times can be kept."""
         yield from super().own_faults()
         if self.share <= 0:
             yield fault_of_key("share", "must be more than 0", FaultKind.RANGE)

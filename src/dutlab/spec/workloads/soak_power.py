@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 LEAST_S = 3.0
-"""Of a phase: meters tell once a second, and the first half of a phase is left out."""
+"""Least duration of a phase: meters report once a second, and the first half of a phase is left out."""
 AROUND_S = 2.0
-"""What a generator takes to begin and end a load, for the estimate."""
+"""Time for a generator to begin and end a load, for the estimate."""
 
 
 class PowerPhase(SpecModel):
@@ -44,7 +44,7 @@ class PowerPhase(SpecModel):
 
     name: Name
     share: Share = 0.0
-    """Of the rate; nothing is sent without it."""
+    """Share of the rate; nothing is sent without it."""
     links: tuple[str, ...] | None = None
     """Those that are loaded; None is all of the trial."""
     duration: Duration = Seconds(300.0)
@@ -54,12 +54,12 @@ class PowerPhase(SpecModel):
     """The DUT is switched off by its `power:` of the testbed."""
 
     def __str__(self) -> str:
-        """As lists and labels have it."""
+        """Return it as in lists and labels."""
         at = "off" if self.off else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + joined(self.links)}"
         return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the state can be had, and held."""
+        """Check that the state can be reached, and held."""
         yield from list(outside([("duration", self.duration, LEAST_S, LONGEST_TRIAL)]))
         if not 0 <= self.share <= 1:
             yield fault_of_key("share", "must be 0% to 100% of `rate`", FaultKind.RANGE)
@@ -89,7 +89,7 @@ class SoakPowerSetting(DirectedSetting):
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "meter"})
 
     rate_pps: Annotated[PositiveRate, AT_RATE]
-    """Of each link and direction, at 100 %."""
+    """Rate of each link and direction, at 100 %."""
     phases: Annotated[tuple[PowerPhase, ...], Words("phases {}")]
     window_s: Annotated[SecondsLong, Words("stable over {} s")]
     """For so long watts and temperatures stand still before they count as stable."""
@@ -103,23 +103,23 @@ class SoakPowerWorkload(FrameWorkload):
     setting: ClassVar[type[Setting]] = SoakPowerSetting
 
     rate: FrameRate
-    """Of each link and direction, as a search found it: 100 % of the phases."""
+    """Rate of each link and direction, as a search found it: 100 % of the phases."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     directions: Directions = Directions.BOTH
     phases: Annotated[tuple[PowerPhase, ...], Field(max_length=100)] = USUAL
     window: Duration = Seconds(120.0)
-    """How long watts and temperatures must stand still."""
+    """Time for which watts and temperatures must be steady."""
     drain: Duration = Seconds(0.5)
     meter: str | None = None
-    """The testbed's sensor whose watts count; None is the first that tells watts."""
+    """The testbed's sensor whose watts count; None is the first that reads watts."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the phases can follow one another."""
+        """Check that the phases can follow one another."""
         yield from super().own_faults()
         yield from outside([("window", self.window, 2.0, 3600.0), ("drain", self.drain, 0.0, LONGEST_WAIT)])
         yield from each_once("phases", [phase.name for phase in self.phases])
         if self.directions is Directions.ANSWERS:
-            yield fault(("directions",), "answers have no load of their own; write forward, both or back", FaultKind.CONFLICT)
+            yield fault(("directions",), "answers have no separate load; write forward, both or back", FaultKind.CONFLICT)
         if self.phases and not any(phase.share for phase in self.phases):
             yield fault(("phases",), "none has a load; write share in one of them", FaultKind.CONFLICT)
         off = next((i for i, phase in enumerate(self.phases) if phase.off), len(self.phases))

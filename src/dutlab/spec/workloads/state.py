@@ -23,14 +23,14 @@ from dutlab.units import Seconds
 
 _LEAST_FLOWS = 1024
 _RATE_S, _CONCURRENT_S = 60.0, 180.0
-"""What each takes, to count with; both are searches."""
+"""Time of each, for estimates; both are searches."""
 
 _Flows = Annotated[int, Strict(), Field(ge=_LEAST_FLOWS, le=MOST_FLOWS)]
 _Port = Annotated[int, Strict(), Field(ge=1, le=65535)]
 
 
 class StateTest(enum.Enum):
-    """What is found; the word is that of the experiment file."""
+    """Test; the value is the word of the experiment file."""
 
     RATE = "rate"
     CONCURRENT = "concurrent"
@@ -40,7 +40,7 @@ ALL_TESTS = tuple(StateTest)
 
 
 class StateSetting(FrameSetting):
-    """What is asked of the state table."""
+    """Request of the state table."""
 
     kind: Literal["state"] = "state"
     tests: Annotated[tuple[StateTest, ...], Words("tests: {}")]
@@ -49,7 +49,7 @@ class StateSetting(FrameSetting):
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     fill_pps: Annotated[PositiveRate | None, Words("filled at {} flows a second")] = None
     most_flows: Annotated[int, Field(ge=1), Words("up to {} flows")]
-    """That are tried, and can be told apart."""
+    """Most flows that are tried, and can be distinguished."""
     destination_ports: Annotated[int, Field(ge=1), Words("destination ports {}", place=1)]
     table_flows: Annotated[Annotated[int, Field(ge=1)] | None, Words("a table of {} flows")] = None
     nat_ports: Annotated[tuple[int, int] | None, Words("translated to ports {}")] = None
@@ -64,13 +64,13 @@ class StateSetting(FrameSetting):
 
     @property
     def flows(self) -> int:
-        """As many as are tried, or as the table is made for."""
+        """Flows that are tried, or that the table is made for."""
         return max(self.most_flows, self.table_flows or 0)
 
     def traffic(self, count: int, seed: int) -> Traffic:
         """So many different flows; of another seed others. Raises InputError for more than there are."""
         if count > self.most_flows:
-            what = f"{count} flows: {self.most_flows} can be told apart"
+            what = f"{count} flows: {self.most_flows} can be distinguished"
             raise InputError(what, remedy="shorten the trial, or take more destination_ports")
         ports = {"source_ports": RFC4814_SOURCE_PORTS[1], "destination_ports": self.destination_ports}
         return Traffic(flows=FlowSet(count=count, seed=seed, **ports))
@@ -100,7 +100,7 @@ class StateWorkload(FrameWorkload):
     most_flows: _Flows = MOST_FLOWS
     """No more are tried."""
     destination_ports: _Port = RFC4814_DESTINATION_PORTS[1]
-    """Flows differ in source port and in so many destination ports. With 1, a translator needs a port of its own for each flow."""
+    """Flows differ in source port and in so many destination ports. With 1, a translator needs a separate port for each flow."""
     table_flows: _Flows | None = None
     """Size that the DUT's table is set to; None leaves it."""
     nat_ports: tuple[_Port, _Port] | None = None
@@ -110,12 +110,14 @@ class StateWorkload(FrameWorkload):
     """The search for concurrent flows ends before it has sent for longer."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether tests are there, each once, and the numbers make sense."""
+        """Check that there are tests, each once, and the numbers make sense."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its flows fill the table")
         if StateTest.RATE not in self.tests and self.fill_rate is None:
-            yield fault(("fill_rate",), "missing; without the test rate nobody knows how fast the table may be filled", FaultKind.MISSING)
+            yield fault(
+                ("fill_rate",), "missing; without the test rate it is not known how fast the table may be filled", FaultKind.MISSING
+            )
         if self.nat_ports is not None and self.nat_ports[0] > self.nat_ports[1]:
             yield fault(("nat_ports",), f"{self.nat_ports[0]} is above {self.nat_ports[1]}", FaultKind.RANGE)
         yield from outside(
@@ -125,7 +127,7 @@ class StateWorkload(FrameWorkload):
 
     @property
     def flows(self) -> int:
-        """So many are tried at most, and can be told apart."""
+        """So many are tried at most, and can be distinguished."""
         return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:

@@ -41,9 +41,9 @@ class Step(SpecModel):
     timeout: Duration | None = None
     """After it a `run` is ended; None waits as long as it takes."""
     at_timeout: Literal["fail", "end"] = "fail"
-    """What a `run` that its time-out ends has done: `fail`, or, as a server or a generator that never ends, what it was asked for."""
+    """Result of a `run` that its time-out ends: `fail`, or success, as for a server or a generator that never ends."""
     name: str = ""
-    """What a report calls it; without one its place in the phase."""
+    """Name in a report; without one its place in the phase."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
 
@@ -54,7 +54,7 @@ class Step(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether it is one of the two kinds."""
+        """Check that it is one of the two kinds."""
         given = [key for key in ("run", "spawn") if data.get(key) is not None]
         if len(given) != 1:
             yield fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)
@@ -91,7 +91,7 @@ class StepsWorkload(WorkloadModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Whether there is anything to do."""
+        """Check that there is anything to do."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
             yield fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT)

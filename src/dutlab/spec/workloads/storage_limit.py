@@ -30,7 +30,7 @@ from dutlab.units import Seconds
 
 MOST_DEPTH = 4096
 BISECTIONS = 4
-"""Points of a sweep beside the doublings, for the estimate of its time."""
+"""Points of a sweep in addition to the doublings, for the estimate of its time."""
 LARGEST_BLOCK = 64 << 20
 
 Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
@@ -93,7 +93,7 @@ class StorageLimitWorkload(DriveWorkload):
     duration: Duration = Seconds(10.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the block sizes are some, and the jobs do not read the same."""
+        """Check that there are block sizes, and the jobs do not read the same."""
         yield from super().own_faults()
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)

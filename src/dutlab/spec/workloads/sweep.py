@@ -40,7 +40,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
     """From source to sink, or at the same time and rate also back."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether rates are there, each once, and the times can be kept."""
+        """Check that there are rates, each once, and the times can be kept."""
         yield from super().own_faults()
         yield from each_once("rates", [str(r) for r in self.rates])
         if self.traffic.burst is not None and None in self.rates:
@@ -56,11 +56,11 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
 
     @property
     def sends_back(self) -> bool:
-        """As `directions` says."""
+        """Return whether frames go back, by `directions`."""
         return self.directions == "both"
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.rates)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
@@ -89,7 +89,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, rates above a line rate, and shares of a speed that nobody knows."""
+        """Yield frames longer than an MTU, rates above a line rate, and shares of an unknown speed."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
             speed = bounds[name].speed

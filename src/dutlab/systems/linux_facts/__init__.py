@@ -1,4 +1,4 @@
-"""What a Linux is: what is asked of machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
+"""Facts of a Linux: the questions about machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ lines() (  # FOLDER PATTERN: name:text of each file that matches
   cd -- "$1" 2>/dev/null && grep -H . $2 2>/dev/null || { echo 'no such file on this kernel' >&2; exit 1; }
 )
 device() {  # ROOT INTERFACE: where its device is
-  [ -e "$1/sys/class/net/$2/device" ] || { echo 'no device of its own' >&2; return 1; }
+  [ -e "$1/sys/class/net/$2/device" ] || { echo 'no device' >&2; return 1; }
   readlink -f "$1/sys/class/net/$2/device"
 }
 pcie() {  # ROOT INTERFACE: every PCI device from the card up to the root, the card first
@@ -40,7 +40,7 @@ way() {  # ROOT DEVICE
     at=${at%/*}
   done
 }
-every_drive() {  # ROOT: those that are drives of their own, and hold something
+every_drive() {  # ROOT: those that are whole drives, and hold something
   [ -d "$1/sys/block" ] || { echo 'no such folder on this kernel' >&2; return 1; }
   for at in "$1"/sys/block/*; do
     case ${at##*/} in ram*|zram*|dm-*|md*|sr*|fd*|nbd*) continue ;; loop*) [ -e "$at/loop/backing_file" ] || continue ;; esac
@@ -95,11 +95,11 @@ irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what t
   done
 }
 """
-"""Functions of sh that questions begin with, beside those of hosts/facts.py."""
+"""Functions of sh that questions begin with, in addition to those of hosts/facts.py."""
 
 
 def questions(names: Sequence[str], root: str, *, of_drives: bool) -> Iterator[Question]:
-    """What is asked, for the interfaces `names`; `root` is the folder that holds the host's /sys, /proc and /etc."""
+    """Yield the questions, for the interfaces `names`; `root` is the folder that holds the host's /sys, /proc and /etc."""
     yield from machine.questions(root)
     yield from firewall.questions(root)
     for name in names:

@@ -21,7 +21,7 @@ _FILES = {
 
 
 def questions(name: str, root: str) -> Iterator[Question]:
-    """What is asked of the interface `name`."""
+    """Yield the questions about the interface `name`."""
     yield ("ip", "-d", "-j", "link", "show", "dev", name)
     yield from (("slurp", f"{root}/sys/class/net/{name}/{file}") for file in _FILES)
     yield from (("ethtool", option, name) for option in ("-i", "-g", "-l", "-c", "-a"))

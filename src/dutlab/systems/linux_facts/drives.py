@@ -1,6 +1,6 @@
 """The drives of a host: what they are, where they sit, how warm and how worn they are.
 
-All that /sys/block tells of each; temperature and wear also from nvme-cli or smartmontools, as root where a way to be it is given.
+Everything in /sys/block about each; temperature and wear also from nvme-cli or smartmontools, as root where a way to be it is given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TEXTS = {
 
 
 def questions(root: str) -> Iterator[Question]:
-    """What is asked."""
+    """Yield the questions."""
     yield from (("drives", root), ("smart", root))
 
 
@@ -65,7 +65,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
 
 
 def drive_facts(text: str) -> dict[str, Any]:
-    """What the files of one drive say: lines `file what it holds`, then the way to the processor as `pcie_path` reads it."""
+    """Parse the files of one drive: lines `file contents`, then the way to the processor as `pcie_path` reads it."""
     own, _, way = text.partition("\ndevice ")
     told = {key: value.strip() for key, _, value in (line.partition(" ") for line in own.splitlines()) if value.strip()}
     found: dict[str, Any] = {name: int(told[file]) for file, name in _NUMBERS.items() if re.fullmatch(r"\d+", told.get(file, ""))}
@@ -83,7 +83,7 @@ def drive_facts(text: str) -> dict[str, Any]:
 
 
 def health_of(text: str) -> dict[str, Any]:
-    """Of `nvme smart-log -o json` or `smartctl --json`: what they name alike; empty where it is neither."""
+    """Return what `nvme smart-log -o json` and `smartctl --json` name alike; empty where it is neither."""
     try:
         told = json.loads(text)
     except ValueError:

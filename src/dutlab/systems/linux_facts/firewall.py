@@ -1,4 +1,4 @@
-"""How many rules are in the way of a packet, and where; not what they say."""
+"""Number and place of rules that a packet passes; not their contents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LIST = ("nft", "-j", "list", "ruleset")
 
 
 def questions(root: str) -> Iterator[Question]:
-    """What is asked."""
+    """Yield the questions."""
     yield _LIST
     yield ("slurp", f"{root}/proc/net/ip_tables_names")
     yield ("slurp", f"{root}/proc/sys/net/netfilter/nf_conntrack_count")
@@ -29,7 +29,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
 
 
 def hooked_chains(ruleset: str) -> list[dict[str, Any]] | None:
-    """Of `nft -j list ruleset` (libnftables-json(5)) the chains that packets pass, with the rules of their whole table.
+    """Return the chains of `nft -j list ruleset` (libnftables-json(5)) that packets pass, with the rules of their whole table.
 
     A hooked chain may jump into any other of its table, so those rules count too. None for what cannot be read.
     """

@@ -40,7 +40,7 @@ _MODULES = ("/sys/module", "*/version")
 _LOADED = 'cut -d" " -f1 -- "$1"'
 _BUCKETS = "net.netfilter.nf_conntrack_buckets"
 _HASH_SIZE = "/sys/module/nf_conntrack/parameters/hashsize"
-"""The same for kernels whose sysctl does not tell."""
+"""Size of the hash for kernels whose sysctl does not show it."""
 _DIMMS = ("asroot", "dmidecode", "--type", "17")
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
@@ -89,7 +89,7 @@ _HYPERVISOR = 'grep -c -w hypervisor -- "$1" || [ $? = 1 ]'
 
 
 def questions(root: str) -> Iterator[Question]:
-    """What is asked."""
+    """Yield the questions."""
     yield from (("uname", option) for _, option in _UNAME)
     yield from (("slurp", root + file) for file in _FILES.values())
     yield from (("every", root + folder, pattern) for folder, pattern in (*_OF_EVERY_CORE.values(), _SIBLINGS))
@@ -105,7 +105,7 @@ def questions(root: str) -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
-    """Into `kernel`, `cpu`, `machine`, `sysctls`, `versions` and beside them."""
+    """Store the answers under `kernel`, `cpu`, `machine`, `sysctls`, `versions` and others."""
     for path, option in _UNAME:
         facts.put(path, *answers.said("uname", option))
     _files(facts, answers, root)
@@ -126,7 +126,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     said, _ = answers.said(*_VIRTUAL)
     counted, _ = answers.said(*_hypervisor(root))
     told = said or {None: None, "0": "none"}.get(counted, "of unknown kind")
-    facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo tells")
+    facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo has it")
     for name in _SYSCTLS:
         text, why = answers.of("slurp", _sysctl_file(name, root))
         if name == _BUCKETS and text is None:

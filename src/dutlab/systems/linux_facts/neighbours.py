@@ -10,7 +10,7 @@ from dutlab.systems.facts import Answers, FactTree, Question
 
 
 def questions(names: Sequence[str]) -> Iterator[Question]:
-    """What is asked."""
+    """Yield the questions."""
     yield from (_of_linux(name) for name in names)
 
 

@@ -8,6 +8,6 @@ __all__ = ["Optic", "OpticFinding", "dbm", "of_ethtool", "of_freebsd", "of_openb
 
 
 def optic_of(text: str) -> Optic | None:
-    """What a system's own command printed, whichever system it was. None when it tells of no module."""
+    """Parse the output of a system's command, of any known system. None where it shows no module."""
     optic = of_ethtool(text) or of_freebsd(text) or of_openbsd(text)
     return None if optic is None else readable(optic)

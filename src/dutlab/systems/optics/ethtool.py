@@ -1,7 +1,7 @@
-"""What `ethtool -m` prints, as text and as JSON.
+"""Output of `ethtool -m`, as text and as JSON.
 
 JSON came with ethtool 6.13 and has changed since: a measured value and its thresholds had the same key at first, received power was a list
-of its own before it was an object. All shapes are read.
+before it was an object. All shapes are read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BEYOND = 1e9
 """No module measures as much, in any unit: a misprint."""
 _ETHERNET = (re.compile(r"Extended: (.*)"), re.compile(r"100G Ethernet: (.*)"), re.compile(r"(?:10G |40G )?Ethernet: (.*)"))
-"""Of the types that a module names the one to believe, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T
+"""Types to believe among those that a module names, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T
 or of 25G name the older kinds beside them."""
 _CABLES = ("Passive Cable", "Active Cable")
 
@@ -55,7 +55,7 @@ Pairs = list[tuple[str, Any]]
 
 
 def of_ethtool(text: str) -> Optic | None:
-    """`ethtool -m` or `ethtool --json -m`, of SFP, QSFP and CMIS modules. None when it tells of no module."""
+    """Parse `ethtool -m` or `ethtool --json -m`, of SFP, QSFP and CMIS modules. None where it shows no module."""
     if text.lstrip().startswith("["):
         return _of_json(text)
     told: dict[str, str] = {}
@@ -72,7 +72,7 @@ def of_ethtool(text: str) -> Optic | None:
             if number is not None:
                 limits.setdefault(quantity, {})[f"{threshold[1]}_{threshold[2]}"] = number
         elif (quantity := _LABELS.get(_LANE.sub("", label))) and number is not None:
-            lane = int(found[1]) - 1 if (found := _LANE.search(label)) else 0
+            lane = int(match[1]) - 1 if (match := _LANE.search(label)) else 0
             values.setdefault(quantity, {})[lane] = number
     if "Identifier" not in told:
         return None
@@ -125,7 +125,7 @@ def _of_json(text: str) -> Optic | None:
 
 
 def _lanes_there(values: Mapping[str, tuple[float, ...]], state: int | None) -> tuple[dict[str, tuple[float, ...]], str]:
-    """What ethtool printed of a module, without the lanes that it has not; and why there is less.
+    """Return ethtool's values of a module, without lanes that it does not have; and the reason for missing ones.
 
     ethtool prints eight lanes whatever the module has. Lanes at the end that are dark, without bias, and leave 1, 2 or 4 are taken as
     none. `state` is the module's, None where ethtool does not tell it.
@@ -151,9 +151,9 @@ def _there(optic: Optic, state: int | None) -> Optic:
     return replace(optic, values=values, note=note)
 
 
-def _form(code: int | None, said: str) -> str:
-    """What ethtool says of a CMIS module is a sentence."""
-    return _CMIS_FORMS.get(code or 0, said)
+def _form(code: int | None, text: str) -> str:
+    """Return the form; ethtool prints a sentence for a CMIS module."""
+    return _CMIS_FORMS.get(code or 0, text)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON holds
@@ -187,7 +187,7 @@ def _code(text: str) -> int | None:
 
 
 def _kind(types: Sequence[str]) -> str:
-    """The type that is of Ethernet, as modules name Fibre Channel beside it; else what kind of cable it is."""
+    """Return the Ethernet type (modules also name Fibre Channel types); else the kind of cable."""
     of_ethernet = (m[1] for pattern in _ETHERNET for said in types if (m := pattern.match(said)) and "unknown" not in m[1])
     return next(chain(of_ethernet, (said for said in types if said in _CABLES)), "")
 

@@ -1,4 +1,4 @@
-"""What ifconfig of FreeBSD (`ifconfig -vvv IFACE`) and of OpenBSD (`ifconfig IFACE sff`) print of a transceiver.
+"""Output of ifconfig on FreeBSD (`ifconfig -vvv IFACE`) and OpenBSD (`ifconfig IFACE sff`) about a transceiver.
 
 FreeBSD knows no thresholds, and no transmitted power of an SFP since its version 13; OpenBSD prints those of alarms. What either calls an
 alarm is not read. Their sources: sbin/ifconfig/sfp.c and sbin/ifconfig/sff.c.
@@ -36,7 +36,7 @@ _QUANTITIES = {"voltage": "voltage_v", "bias current": "tx_bias_ma", "temp": "te
 
 
 def of_freebsd(text: str) -> Optic | None:
-    """`ifconfig -v IFACE`, with any number of v. None when it tells of no module."""
+    """Parse `ifconfig -v IFACE`, with any number of v. None where it shows no module."""
     plugged, vendor = _PLUGGED.search(text), _VENDOR.search(text)
     if plugged is None:
         return None
@@ -59,12 +59,12 @@ def of_freebsd(text: str) -> Optic | None:
         made=vendor["made"] if vendor else "",
         wavelength_nm=_dumped_wavelength(text),
         values=values,
-        note="FreeBSD's ifconfig tells no thresholds",
+        note="FreeBSD's ifconfig prints no thresholds",
     )
 
 
 def _dumped_wavelength(text: str) -> float | None:
-    """Of page A0h, which -vvv dumps of an SFP: bytes 60 and 61, unless byte 8 says that it is a copper cable (SFF-8472 table 4-1)."""
+    """Read page A0h, which -vvv dumps of an SFP: bytes 60 and 61, unless byte 8 says that it is a copper cable (SFF-8472 table 4-1)."""
     m = _DUMP.search(text)
     page = bytes.fromhex("".join(m["bytes"].split())) if m else b""
     if len(page) < 128 or page[8] & _COPPER:  # noqa: PLR2004 as the headline of the dump says
@@ -73,7 +73,7 @@ def _dumped_wavelength(text: str) -> float | None:
 
 
 def of_openbsd(text: str) -> Optic | None:
-    """`ifconfig IFACE sff`. None when it tells of no module."""
+    """Parse `ifconfig IFACE sff`. None where it shows no module."""
     transceiver = _TRANSCEIVER.search(text)
     if transceiver is None:
         return None
@@ -92,7 +92,7 @@ def of_openbsd(text: str) -> Optic | None:
     values: dict[str, dict[int, float]] = {}
     limits: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
-        lane = int(found[1]) - 1 if (found := _CHANNEL.match(line)) else 0
+        lane = int(match[1]) - 1 if (match := _CHANNEL.match(line)) else 0
         for m in _VALUE.finditer(line):
             quantity, read = _QUANTITIES[m["name"]], _from_dbm if m["unit"] == "dBm" else float
             values.setdefault(quantity, {})[lane] = read(m["value"])

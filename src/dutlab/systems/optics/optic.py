@@ -1,4 +1,4 @@
-"""What a transceiver says of itself, and what its own limits say of that. Pure.
+"""A transceiver: its data, and its readings against its own limits. Pure.
 
 Modules raise alarm flags themselves, but drivers and tools pass them on wrongly now and then; so each value is compared with its
 threshold here, and the flags are not read.
@@ -15,7 +15,7 @@ from typing import Any
 LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
 """In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
 DARK = "dark"
-"""In place of a limit: no light at all, of a module that tells no thresholds."""
+"""In place of a limit: no light at all, for a module without thresholds."""
 _RECEIVED = "rx_power_mw"
 _OF_LIGHT = frozenset({_RECEIVED, "tx_power_mw", "tx_bias_ma"})
 _COPPER_CONNECTORS = frozenset({"RJ45", "Copper pigtail"})
@@ -50,9 +50,9 @@ class Optic:
     """One module. `values` is quantity → value by lane, its unit in its name; `limits` is quantity → limit → threshold."""
 
     form: str = ""
-    """What it is by its identifier: `SFP`, `QSFP28`."""
+    """Form by its identifier: `SFP`, `QSFP28`."""
     kind: str = ""
-    """What it speaks: `10G Base-SR`."""
+    """Ethernet type: `10G Base-SR`."""
     connector: str = ""
     vendor: str = ""
     part: str = ""

@@ -28,7 +28,7 @@ A = TypeVar("A", Sent, Received)
 
 
 class ReplyUnfit(ToolFailed):
-    """What an agent said does not fit the protocol: `op` is what it answers, `misfit` the place and kind of the fault."""
+    """An agent's reply does not fit the protocol: `op` is its operation, `misfit` the place and kind of the fault."""
 
     def __init__(self, op: str, misfit: MisfitError, *, host: str) -> None:
         super().__init__(f"its reply to `{op}` does not fit the protocol: {misfit}", tool=TOOL, host=host)
@@ -39,7 +39,7 @@ class Agent:
     """One running agent. Made by `start()`; once it has failed it answers nothing more and is to be closed."""
 
     hello: Hello
-    """What it said of itself."""
+    """Greeting of the agent."""
 
     def __init__(self, host: Host, process: Process) -> None:
         self.host = host
@@ -63,7 +63,7 @@ class Agent:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked."""
+        """True if it can still be asked."""
         return self._failure is None
 
     async def ask(self, op: str, kind: type[R], *, timeout_s: float = REPLY_S, **arguments: object) -> R:
@@ -98,7 +98,7 @@ class Agent:
         finally:
             self._open.pop(number, None)
             if reply.done() and not reply.cancelled():
-                reply.exception()  # nobody waits for it where the request could not be sent: asyncio would print it
+                reply.exception()  # it is not awaited where the request could not be sent: asyncio would print it
         if (err := answer.get("err")) is not None:
             raise _fault(self._fitting(op, Fault, err), host=self.host.name)
         ok = answer.get("ok")
@@ -108,7 +108,7 @@ class Agent:
         return ok
 
     async def offset(self) -> Offset:
-        """How far its CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
+        """Return how far its CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
         found = []
         for _ in range(EXCHANGES):
             asked_ns = time.monotonic_ns()
@@ -185,7 +185,7 @@ class _NoReplyError(Exception):
 
 
 def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str, Any]:
-    """The same reply. Raises ToolMissing where it is one of another protocol, whatever else it says."""
+    """Check the greeting's protocol. Raises ToolMissing where it is of another protocol, whatever else it says."""
     if (speaks := hello.get("protocol")) == PROTOCOL:
         return hello
     why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
@@ -193,13 +193,13 @@ def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str,
 
 
 def to_settle(sent: SentStream) -> dict[str, int]:
-    """What a receiver must know of a stream, as the protocol's StreamSent: refused frames may have used numbers up, several CPUs sent."""
+    """Return what a receiver must know of a stream, as the protocol's StreamSent: refused frames may use numbers up, several CPUs send."""
     told = {"stream": sent.stream, "frames": sent.sent, "unordered": sent.unordered}
     return told if sent.numbered is None else told | {"numbered": sent.numbered}
 
 
 def sound(said: A, host: str) -> A:
-    """What an agent says of a port. Raises ToolFailed, HostError where the port failed."""
+    """Return an agent's reply about a port. Raises ToolFailed, HostError where the port failed."""
     if said.err is not None:
         raise _fault(said.err, host=host)
     return said

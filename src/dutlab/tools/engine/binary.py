@@ -1,6 +1,6 @@
 """The engine's binary: where it lies here, and how a host that has none gets it.
 
-The copy goes into a folder that is nobody else's, is checked there by its hash, and is removed afterwards.
+The copy goes into a private folder, is checked there by its hash, and is removed afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUNS_S = 20.0
 
 
 def find_engine() -> Path:
-    """The binary: what DUTLAB_ENGINE names, else beside the Python that runs, else built in the source tree, else on the PATH.
+    """The binary: what DUTLAB_ENGINE names, else next to the Python that runs, else built in the source tree, else on the PATH.
 
     Raises ToolMissing.
     """
@@ -78,7 +78,7 @@ class EngineFile:
 
 @asynccontextmanager
 async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContextManager[str] | None = None) -> AsyncIterator[str]:
-    """Where on `host` a file with exactly the bytes of `engine` can be run: on its PATH, or a copy in a private folder that is removed.
+    """Yield the path on `host` of a file with exactly the bytes of `engine`: on its PATH, or a copy in a private folder that is removed.
 
     `folder` is where; without it, one that a process on the host removes.
     Raises ToolMissing when the host cannot run it, HostError.
@@ -98,7 +98,7 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
 
 
 async def brought_again(host: Host, engine: EngineFile, path: str) -> None:
-    """The same copy in the same place, of a host whose memory had it and has begun anew; nothing where it is there. Raises HostError."""
+    """Copy it again to the same place on a host that kept it in memory and has rebooted; nothing where it is there. Raises HostError."""
     if await _hash(host, path) != engine.sha256:
         await host.run(["mkdir", "-m", "700", "--", str(Path(path).parent)])
         await host.put(engine.data, path, mode=_EXECUTABLE)

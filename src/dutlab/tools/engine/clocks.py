@@ -1,4 +1,4 @@
-"""How far apart the clocks of two agents are, and within which bound that is known.
+"""Offset of the clocks of two agents, and its bounds.
 
 Each agent is asked for its time some times over; the four time stamps of NTP (RFC 5905 section 8) give its offset to the controller's clock
 to within half of what the exchange took on the way. The shortest exchange has the tightest bound (the minimum filter of RFC 5905 section
@@ -22,7 +22,7 @@ class Offset:
     error_ns: int
 
     def since(self, other: Offset) -> Offset:
-        """Of two clocks measured against a third, how far this one is ahead of the other."""
+        """Return how far this clock is ahead of the other, both measured against a third."""
         return Offset(self.ns - other.ns, self.error_ns + other.error_ns)
 
     def lasting(self, after: Offset) -> Offset:
@@ -37,14 +37,14 @@ class Clocks:
     which: Mapping[str, bytes]
     """The clock that a host reads, by any name."""
     offsets: Mapping[bytes, Offset]
-    """How far each is ahead of this process's; empty where there is one only."""
+    """Offset of each against this process's clock; empty where there is only one."""
 
     def are_one(self, host: str, other: str) -> bool:
-        """Whether both hosts read the same clock."""
+        """Return whether both hosts read the same clock."""
         return self.which[host] == self.which[other]
 
     def ahead(self, host: str, other: str) -> Offset:
-        """How far the clock of `host` is ahead of that of `other`."""
+        """Return how far the clock of `host` is ahead of that of `other`."""
         if self.are_one(host, other):
             return Offset(0, 0)
         return self.offsets[self.which[host]].since(self.offsets[self.which[other]])

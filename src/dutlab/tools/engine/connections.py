@@ -1,15 +1,15 @@
 """Both ends of TCP connections: a methods.connection_ports.Connections of the engine's `tcp-client` and `tcp-server`.
 
-The server listens on ports of its own on the sink's test address for one trial, and ends with it. A process may have only so many sockets
-(RLIMIT_NOFILE), so many connections at once take several clients, each with a server and ports of its own.
+The server listens on separate ports of the sink's test address for one trial, and ends with it. A process may have only so many sockets
+(RLIMIT_NOFILE), so many connections at once take several clients, each with its own server and ports.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
@@ -18,10 +18,10 @@ from dutlab.dut.mode import Announce
 from dutlab.errors import ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.running import together
-from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Percentiles
+from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Percentiles, ServerCounts, TlsSeen
 from dutlab.spec.testbed import Testbed
 from dutlab.tools.engine.agent import TOOL
-from dutlab.tools.engine.protocol import TcpClientDone, TcpFailed, TcpServerReady, TcpServerSeen, TcpTimes
+from dutlab.tools.engine.protocol import TcpClientDone, TcpFailed, TcpServerReady, TcpServerSeen, TcpTimes, TcpTls
 from dutlab.tools.engine.source_addresses import SourceAddresses
 from dutlab.tools.engine.typed import MisfitError, read
 
@@ -49,7 +49,7 @@ class _End:
 
 
 class EngineConnections:
-    """`cpus` is host → cores; `binaries` where the engine lies on each host; `announce` is told of addresses before they are there."""
+    """`cpus` is host → cores; `binaries` host → path of the engine; `announce` is called with addresses before they exist."""
 
     def __init__(
         self,
@@ -61,7 +61,8 @@ class EngineConnections:
     ) -> None:
         self._hosts, self._testbed, self._cpus, self._binaries = hosts, testbed, cpus, binaries
         self._addresses = SourceAddresses(hosts, announce)
-        self._first = itertools.count(0, 250_000)  # addresses and ports of an earlier trial may be in TIME-WAIT for a minute
+        self._begun = 0
+        """In earlier trials: their addresses and ports may be in TIME-WAIT for a minute, so others come first."""
 
     async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
         """Raises ToolFailed, HostError."""
@@ -69,13 +70,21 @@ class EngineConnections:
         source = self._end(link.source.host, *await self._addresses.of(link, load.sources))
         sink = self._end(link.sink.host, str(link.sink_address.ip))
         each = await self._most_each(source.host, sink.host) if load.hold else load.count
-        several, first = max(1, math.ceil(load.count / each)), next(self._first)
+        several, first = max(1, math.ceil(load.count / each)), self._begun
+        self._begun += load.count
+        shares = [_share(load, n, several) for n in range(several)]
+        if load.to is None:  # each client has a server, and ports of its own there
+            targets = [(sink.address, _ports(n), first) for n in range(several)]
+        else:  # a proxy knows the first server alone; what tells the clients apart is where they begin
+            address = load.to.address or str(link.dut_in_address.ip)
+            apart = math.ceil(load.count / several)
+            targets = [(address, load.to.ports, first + n * apart) for n in range(several)]
         async with AsyncExitStack() as ended:
-            servers = [await _server(sink, _ports(n), load.count, ended) for n in range(several)]
-            clients = await together(_client(source, sink.address, _ports(n), first, _share(load, n, several)) for n in range(several))
+            servers = [await _server(sink, _ports(n), load, ended) for n in range(several if load.to is None else 1)]
+            clients = await together(_client(source, *target, share) for target, share in zip(targets, shares, strict=True))
             seen = [await _asked(server, sink.host) for server in servers]
         raw = json.dumps({"clients": [asdict(client) for client in clients], "servers": [asdict(server) for server in seen]})
-        return _report(clients, seen, raw=f"{raw}\n".encode())
+        return _report(clients, seen, through_proxy=load.to is not None, raw=f"{raw}\n".encode())
 
     def _end(self, name: str, *addresses: str) -> _End:
         host = self._hosts[name]
@@ -88,12 +97,13 @@ class EngineConnections:
 
 
 def _share(load: ConnectionLoad, nth: int, several: int) -> ConnectionLoad:
-    """That of one of several clients, which begin together."""
+    """Return the load of one of several clients, which begin together."""
     return replace(load, rate_per_s=load.rate_per_s / several, count=load.count // several + (nth < load.count % several))
 
 
-async def _server(sink: _End, ports: str, count: int, ended: AsyncExitStack) -> Process:
-    server = await sink.host.spawn([*sink.engine, "tcp-server", sink.address, "--ports", ports, "--connections", str(count)])
+async def _server(sink: _End, ports: str, load: ConnectionLoad, ended: AsyncExitStack) -> Process:
+    argv = [*sink.engine, "tcp-server", sink.address, "--ports", ports, "--connections", str(load.count)]
+    server = await sink.host.spawn([*argv, *_tls(load.server_tls, resumes=load.resumes)])
     ended.push_async_callback(server.end)
     said = await server.readline()
     _read(TcpServerReady, said, sink.host, f"the server does not listen on {sink.address} ports {ports}", "end what holds the ports")
@@ -103,11 +113,17 @@ async def _server(sink: _End, ports: str, count: int, ended: AsyncExitStack) -> 
 async def _client(source: _End, to: str, ports: str, first: int, load: ConnectionLoad) -> TcpClientDone:
     argv = [*source.engine, "tcp-client", "--from", ",".join(source.addresses), "--to", to, "--ports", ports, "--first", str(first)]
     argv += ["--rate", f"{load.rate_per_s:.6f}", "--count", str(load.count), "--requests", str(load.requests)]
-    argv += ["--request-bytes", str(load.request_bytes), "--response-bytes", str(load.response_bytes)]
+    argv += ["--request-bytes", str(load.request_bytes), "--response-bytes", load.response_bytes]
     argv += ["--timeout", f"{load.timeout:g}s", *(["--hold"] if load.hold else []), *(["--reset"] if load.resets else [])]
+    argv += [*(["--server-name", load.to.name] if load.to and load.to.name else []), *_tls(load.client_tls, resumes=load.resumes)]
+    argv += ["--http2"] if load.http2 else []
     takes_s = load.count / load.rate_per_s * (2 if load.hold else 1) + load.timeout * (load.requests + 2)
     done = await source.host.run(argv, timeout_s=takes_s + _GRACE_S, check=False)
     return _read(TcpClientDone, done.stdout, source.host, f"the client ended with {done.status}", complaint=done.complaint)
+
+
+def _tls(version: str, *, resumes: bool) -> list[str]:
+    return ["--tls", version, *(["--resume"] if resumes else [])] if version else []
 
 
 def _ports(nth: int) -> str:
@@ -121,7 +137,7 @@ async def _asked(server: Process, host: Host) -> TcpServerSeen:
 
 
 def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = "", *, complaint: str = "") -> T:
-    """What an end printed. Raises ToolFailed with `otherwise` where it is of another kind."""
+    """Read the output of an end. Raises ToolFailed with `otherwise` where it is of another kind."""
     try:
         said = json.loads(line)
         if isinstance(said, dict) and "error" in said:
@@ -135,8 +151,8 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
     raise ToolFailed(f"{otherwise}: {complaint}", tool=TOOL, host=host.name, remedy=remedy, raw={"tcp.txt": line})
 
 
-def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], *, raw: bytes) -> ConnectionReport:
-    """Of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
+def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], *, through_proxy: bool, raw: bytes) -> ConnectionReport:
+    """Return the report of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
     of = [client.connections for client in clients]
 
     def total(name: str) -> int:
@@ -145,8 +161,11 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
     def risen(ends: Sequence[TcpClientDone | TcpServerSeen], name: str) -> int:
         return max(end.tcp.get(name, 0) for end in ends)
 
+    def served(name: str) -> int:
+        return sum(getattr(server.served, name) for server in servers)
+
     seen = total("refused") + total("reset")
-    by_sink = min(seen, risen(servers, "OutRsts"))
+    by_sink = 0 if through_proxy else min(seen, risen(servers, "OutRsts"))
     return ConnectionReport(
         asked=total("asked"),
         begun=total("begun"),
@@ -159,6 +178,7 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
         begun_s=max(c.begun_ns for c in of) / 1e9,
         answered_s=max(c.answered_ns for c in of) / 1e9,
         handshake=_times([c.handshake for c in of]),
+        tls_handshake=_times([c.tls_handshake for c in of]),
         first_byte=_times([c.first_byte for c in of]),
         response=_times([c.response for c in of]),
         reset_by_sink=by_sink,
@@ -166,10 +186,31 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
         retransmits=risen(clients, "RetransSegs") + risen(servers, "RetransSegs"),
         overflows=risen(servers, "ListenOverflows"),
         system_refused="; ".join(dict.fromkeys(c.refused_by_system for c in of if c.refused_by_system)),
+        statuses=_added(c.statuses for c in of),
+        tls=_tls_seen([c.tls for c in of]),
+        server=ServerCounts(
+            accepted=served("accepted"),
+            answered=served("answered"),
+            body_bytes=served("body_bytes"),
+            closed=served("closed"),
+            closed_here=served("closed_here"),
+            reset=served("reset"),
+            tls=_tls_seen([server.served.tls for server in servers]),
+        ),
         raw={"connections.json": raw},
     )
 
 
 def _times(of: Sequence[TcpTimes]) -> Percentiles:
-    """Of one client its own; of several the worst of theirs."""
+    """Return the times of one client; of several clients the worst."""
     return Percentiles(float(max(t.p50_ns for t in of)), float(max(t.p99_ns for t in of)), float(max(t.max_ns for t in of)))
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    """The sum of each name."""
+    return dict(sum((Counter(of) for of in counts), Counter[str]()))
+
+
+def _tls_seen(of: Sequence[TcpTls]) -> TlsSeen:
+    errors = dict.fromkeys(tls.error for tls in of if tls.error)
+    return TlsSeen(sum(tls.full for tls in of), sum(tls.resumed for tls in of), _added(tls.agreed for tls in of), "; ".join(errors))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dutlab.hosts.host import Host
+from dutlab.hosts.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.methods.ports import Offer
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.subject import back_of
 from dutlab.tools.engine.load import SOURCE_PORT, Direction
-from dutlab.tools.neighbours import NextHop, next_hop_mac
 
 
 async def direction_of(
@@ -29,7 +29,10 @@ async def direction_of(
         (link.sink, link.sink_address, link.sink_gateway),
     ]
     (here, address, gateway), (there, destination, _) = reversed(ends) if reverse else ends
-    mac = await next_hop(hosts[here.host], here.interface, gateway.ip)
+    if link.is_transparent:
+        mac = await mac_of_port(hosts[there.host], there)
+    else:
+        mac = await next_hop(hosts[here.host], here.interface, gateway.ip)
     return Direction(
         back_of(name) if reverse else name,
         name,

@@ -1,7 +1,7 @@
 """Tool `dutlab-engine`: sends and accounts for every frame. One agent on each host that sends or receives, alive between trials.
 
 A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
-Each part of a trial (warm-up, measurement, probe) has stream numbers of its own: what is still on its way from an earlier part can never be
+Each part of a trial (warm-up, measurement, probe) has separate stream numbers: what is still on its way from an earlier part can never be
 taken for a frame of this one.
 """
 
@@ -22,6 +22,7 @@ from dutlab.ending import cancelled, to_its_end
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
+from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outage, Outcome, ToolReading
 from dutlab.reason import reason_in
@@ -37,7 +38,6 @@ from dutlab.tools.engine.outage import Between, lost_numbers
 from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
-from dutlab.tools.neighbours import NextHop, next_hop_mac
 from dutlab.tools.path_counters import PathCount, read_path
 from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
 
@@ -78,7 +78,7 @@ class Engine:
         self._agents: dict[str, Agent] = {}
         self._which_clock: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
-        # Each probe has a port of its own, in random order: a flow that an earlier process left in the DUT is not taken for this one.
+        # Each probe has a separate port, in random order: a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
     @property
@@ -100,7 +100,7 @@ class Engine:
             agent.take_lines()
         load = EngineLoad(offer)
         watches = watches_of(directions, load, lambda flow, rates: self._tell(flow, TOOL, rates), every_s=offer.readings_every)
-        async with self._opened(directions) as notes:
+        async with self._opened(directions, learns=offer.learns) as notes:
             if offer.warmup > 0:
                 warming = load.warming_up(offer.warmup, WARMUP_DRAIN)
                 await self._part(directions, warming, await self._clocks(directions)).carry_out()
@@ -131,7 +131,7 @@ class Engine:
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
     async def _clocks(self, directions: Sequence[Direction]) -> Clocks:
-        """How far the clocks of the agents are ahead of ours, each measured once; not where there is one only."""
+        """Return how far the clocks of the agents are ahead of ours, each measured once; empty where there is only one."""
         hosts = _hosts_of(directions)
         for host in hosts:
             if host not in self._which_clock:
@@ -144,7 +144,7 @@ class Engine:
         return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
     def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
-        """How far the clock of the link's sink was ahead of its source's, throughout."""
+        """Return how far the clock of the link's sink was ahead of its source's, throughout."""
         sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
         return before.ahead(sink, source).lasting(after.ahead(sink, source))
 
@@ -200,17 +200,22 @@ class Engine:
         return self._agents[role]
 
     @contextlib.asynccontextmanager
-    async def _opened(self, directions: Sequence[Direction]) -> AsyncIterator[list[str]]:
-        """The ports of `directions`, open; yields what the agents say of them. After a failure the agents are gone, and all they held."""
+    async def _opened(self, directions: Sequence[Direction], *, learns: bool = False) -> AsyncIterator[list[str]]:
+        """The ports of `directions`, open, those that learn with a back end that reads frames; yields what the agents say of them.
+
+        After a failure the agents are gone, and all they held.
+        """
         try:
             for host in _hosts_of(directions):
                 await self._agent(host)
             guarded = {port for of in directions if not of.isolated for port in (of.sends_on, of.receives_on)}
+            learning = {of.receives_on for of in directions if learns}
             wanted: dict[tuple[str, Port], dict[str, Any]] = {}
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
                     if (role, port) not in wanted:  # on a cable that links share
-                        wanted[role, port] = self._open_arguments(role, port, i, isolated=port not in guarded)
+                        backend: Backend = "af_packet" if port in learning else self._backend
+                        wanted[role, port] = self._open_arguments(role, port, i, backend, isolated=port not in guarded)
             opened = await self._asked("open", Opened, wanted)
             yield [f"{port}: {note}" for (_, port), said in opened.items() for note in (said.backend, *said.notes)]
             await self._asked("close", Done, {of: {"port": str(of[1])} for of in opened})
@@ -220,7 +225,7 @@ class Engine:
             raise
 
     async def _asked(self, op: str, kind: type[R], wanted: Mapping[tuple[str, Port], Mapping[str, Any]]) -> dict[tuple[str, Port], R]:
-        """What is said of each port: all hosts are asked at once, each of one port after the other. Raises as Agent.ask()."""
+        """Return the replies about each port: all hosts are asked at once, each about one port after the other. Raises as Agent.ask()."""
 
         async def of_host(host: str) -> dict[tuple[str, Port], R]:
             return {of: await self._agents[host].ask(op, kind, **arguments) for of, arguments in wanted.items() if of[0] == host}
@@ -232,14 +237,14 @@ class Engine:
             await cancelled(*asked)
         return {of: said[of] for of in wanted}
 
-    def _open_arguments(self, role: str, port: Port, nth: int, *, isolated: bool) -> dict[str, Any]:
+    def _open_arguments(self, role: str, port: Port, nth: int, backend: Backend, *, isolated: bool) -> dict[str, Any]:
         networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
         cpus = self._cpus.get(role) or ()
         each = self._testbed.hosts[role].cpus_per_port
         arguments = {
             "port": str(port),
             "iface": port.interface,
-            "backend": self._backend,
+            "backend": backend,
             "guard": {"allow": networks, "isolated": isolated},
         }
         if not cpus:
@@ -272,6 +277,7 @@ class Engine:
             },
             readings=readings,
             lost_by=lost_by,
+            learned={h.direction.name: h.learned for h in heard if h.learned is not None},
             outages={h.flow.link: found for h, watch in zip(heard, watches, strict=True) if (found := self._outage(h, watch)) is not None},
             began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,

@@ -1,4 +1,4 @@
-"""What the engine is asked to send: a load by direction of each link, in the protocol's words."""
+"""Request of the engine: a load by direction of each link, in the protocol's words."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Direction:
     source_port: int
     isolated: bool
     stream: str = ""
-    """Of several streams on the link, the one that this is; its name is behind that of the direction."""
+    """This one of several streams on the link; its name follows that of the direction."""
 
     @property
     def is_back(self) -> bool:
-        """Whether frames go from sink to source."""
+        """True if frames go from sink to source."""
         return not self.stream and self.name != self.link
 
     @property
@@ -53,24 +53,26 @@ class Direction:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """What is sent in each direction: an offer, or a number of its frames."""
+    """Load of each direction: an offer, or a number of its frames."""
 
     offer: Offer
     frames: int | None = None
     """It ends after so many; of an offer without a duration it lasts as long as they take."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> EngineLoad:
-        """The same at the rate that it begins with, for another time."""
+        """Return the load at the rate that it begins with, for another time."""
         rate = self.offer.profile[0].from_rate if self.offer.profile else self.offer.rate
         return replace(self, offer=replace(self.offer, rate=rate, profile=(), duration=duration, drain=drain))
 
     def send_plan(self, direction: Direction, stream: int, broadcast: int | None = None) -> dict[str, Any]:
-        """As the protocol's SendPlan; with the stream of frames to everybody beside it, if that has a number."""
+        """Return the protocol's SendPlan, with the stream of broadcast frames, if that has a number."""
         offer = self.offer
         if direction.stream:
             one = next(of for of in offer.streams if of.name == direction.stream)
             return _of_stream(offer, one).send_plan(replace(direction, stream=""), stream)
-        parts, traffic = offer.mix.parts, offer.traffic_of.get(direction.name, offer.traffic)
+        answers_learned = offer.answers_learned and direction.is_back
+        traffic = Traffic() if answers_learned else offer.traffic_of.get(direction.name, offer.traffic)
+        parts, frames = offer.mix.parts, self.frames if self.frames is not None else offer.frames
         sizes: dict[str, Any] = {"weighted": [{"bytes": b, "weight": w} for b, w in parts]}
         if len(parts) == 1:
             sizes = {"fixed_bytes": parts[0][0]}
@@ -87,23 +89,25 @@ class EngineLoad:
             "rate": _rate(offer),
             **_headers(traffic),
         }
-        if offer.directions is Directions.ANSWERS:  # described as what they answer
+        if offer.directions is Directions.ANSWERS or (offer.back_answers and direction.is_back):  # described as what they answer
             plan |= {"answers": True, "source": str(offer.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
-        if self.frames is not None:
-            plan["frames"] = self.frames
+        if answers_learned:
+            plan["learned"] = True
+        if frames is not None:
+            plan["frames"] = frames
         streams = [plan] if broadcast is None else [plan, _to_all(offer, plan, broadcast)]
-        lasts = {"duration_ns": round(offer.duration * NS)} if offer.duration else {}
+        lasts = {"duration_ns": round(offer.duration * NS)} if offer.duration and offer.frames is None else {}
         return {"streams": streams, **lasts, **({"through_link_loss": True} if offer.once else {})}
 
     @property
     def longest_s(self) -> float:
-        """How long sending can take."""
+        """Return the longest time of sending."""
         return self.offer.duration or (self.frames or 0) / (self.offer.rate or 1.0)
 
 
 def _to_all(offer: Offer, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
-    """The same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
+    """Return the same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
     share = offer.broadcast_ratio
     profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in offer.profile)
     rate = replace(offer, rate=None if offer.rate is None else Pps(offer.rate * share), profile=profile, burst_frames=1, burst_rate=None)
@@ -124,7 +128,7 @@ def _rate(of: Offer) -> dict[str, Any]:
 
 
 def of_streams(direction: Direction, offer: Offer) -> list[Direction]:
-    """Each stream of an offer of several, with a source port of its own; the direction itself of any other."""
+    """Each stream of an offer of several, with its own source port; the direction itself of any other."""
     return [
         replace(direction, name=flow_of_stream(direction.link, stream.name), stream=stream.name, source_port=direction.source_port + i)
         for i, stream in enumerate(offer.streams)
@@ -137,7 +141,7 @@ def _of_stream(offer: Offer, stream: OfferedStream) -> EngineLoad:
 
 
 def _headers(t: Traffic) -> dict[str, Any]:
-    """What differs from one UDP flow without tags."""
+    """Return what differs from one UDP flow without tags."""
     headers = dict[str, Any]()
     if t.transport != "udp":
         headers["transport"] = t.transport.replace("-", "_")

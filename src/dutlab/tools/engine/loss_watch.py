@@ -1,4 +1,4 @@
-"""How many frames are certainly lost in the middle of a trial, told by two ends that count on their own.
+"""Count the frames that are certainly lost in the middle of a trial, from two ends that count independently.
 
 Frames in flight are not lost, and no two counters are read at one instant. Both rules below compare an older reading with a newer one, and
 err on the side of too few:
@@ -24,12 +24,12 @@ OVERTAKEN_S = Seconds(0.1)
 
 @dataclass(frozen=True)
 class SentSoFar:
-    """What the sender had counted. It did so after the instant `since_s` and before `until_s` of the controller's clock."""
+    """Counts of the sender. It counted after the instant `since_s` and before `until_s` of the controller's clock."""
 
     since_s: float
     until_s: float
     at_ns: int
-    """The same instant by the sender's clock."""
+    """That instant by the sender's clock."""
     sent: int
     numbered: int
     """Sequence numbers used; `numbered` - `sent` frames were refused after they had got one."""
@@ -43,7 +43,7 @@ class SentSoFar:
 
 @dataclass(frozen=True)
 class ArrivedSoFar:
-    """What the receiver had counted, likewise."""
+    """Frames that the receiver had counted by then."""
 
     since_s: float
     until_s: float
@@ -51,7 +51,7 @@ class ArrivedSoFar:
     unique: int
     """Different frames."""
     reordered: int
-    """How many of these came after a frame with a higher number."""
+    """Number of these that came after a frame with a higher number."""
     next_sequence: int
     """One above the highest number."""
     latency_count: int = 0

@@ -416,6 +416,16 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Addresses and ports that a port keeps of the frames of a stream."""
+
+    frames: Count
+    """Frames whose addresses and ports are kept, duplicates left out."""
+    different: Count
+    """How many of these differ from one another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a frame claimed to come from."""
 
@@ -472,6 +482,8 @@ class ReceivedStream:
 
     True only where sender and receiver share a clock.
     """
+    learned: Learned | None = None
+    """What was learned of the frames; present where `learn` asked for it."""
     next_sequence: Count | None = None
     """One above the highest number that arrived; absent where the back end does not keep it."""
     reorder_extent_max: Count | None = None
@@ -564,6 +576,20 @@ class TcpTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TcpTls:
+    """What handshakes of TLS came to."""
+
+    full: Count
+    """With a certificate and new keys."""
+    resumed: Count
+    """With the keys of an earlier session."""
+    agreed: Mapping[str, Count]
+    """How many agreed on each version, cipher suite and group, as in `TLS 1.3 TLS_AES_256_GCM_SHA384 X25519`."""
+    error: str | None = None
+    """Why one failed, the last time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TcpConnections:
     """What became of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures."""
 
@@ -583,6 +609,8 @@ class TcpConnections:
     """ICMP, or no route."""
     no_handshake: Count
     """No answer to SYN in time."""
+    tls_failed: Count
+    """No handshake of TLS, or one that came to nothing, or bytes that were not TLS."""
     reset: Count
     """RST after the handshake."""
     closed_early: Count
@@ -591,6 +619,10 @@ class TcpConnections:
     """No whole answer in time."""
     malformed: Count
     """An answer that is none, or not of the length asked for."""
+    error_status: Count
+    """An answer with another status than 200."""
+    statuses: Mapping[str, Count]
+    """How many answers had each of these other statuses."""
     open_max: Count
     """The most that were established at once."""
     transactions: Count
@@ -603,10 +635,14 @@ class TcpConnections:
     """From the first SYN to the last byte of an answer."""
     handshake: TcpTimes
     """From SYN to the end of the handshake."""
+    tls_handshake: TcpTimes
+    """From the end of that to the end of the handshake of TLS."""
     first_byte: TcpTimes
     """From SYN to the first byte of the first answer (RFC 9411 section 7.4.1)."""
     response: TcpTimes
     """From a request to the last byte of its answer."""
+    tls: TcpTls
+    """What handshakes of TLS came to."""
     refused_by_system: str | None = None
     """Why the system had no socket or port, the last time."""
 
@@ -645,12 +681,20 @@ class TcpServed:
     """Requests answered whole."""
     body_bytes: Count
     """Of bodies."""
+    closed: Count
+    """Connections that the other end closed: FIN."""
+    closed_here: Count
+    """Connections that this end closed, as a request asked for."""
     reset: Count
     """Connections that the other end, or something on the way, reset."""
     malformed: Count
     """Requests that were none."""
     not_taken: Count
     """Connections that could not be taken, as there were too many open files."""
+    tls_failed: Count
+    """Connections without a handshake of TLS, or with bytes that were not TLS."""
+    tls: TcpTls
+    """What handshakes of TLS came to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the agents' accounts of a trial mean: flows, doubts and readings out of the protocol's words."""
+"""Meaning of the agents' accounts of a trial: flows, doubts and readings out of the protocol's words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Receive
 
 
 def doubts_of(link: str, sent: SentStream, received: ReceivedStream, port: Received) -> Iterator[Doubt]:
-    """What only the engine can know; what every ledger shows is left to methods.ledger."""
+    """Yield doubts that only the engine can know; what every ledger shows is left to methods.ledger."""
     if sent.backpressure is None:
         yield Doubt(DoubtKind.REFUSALS_UNKNOWN, about=link)
     if port.kernel_dropped is None:
@@ -70,7 +70,7 @@ def doubts_of(link: str, sent: SentStream, received: ReceivedStream, port: Recei
 
 
 def links_lost(sent: Sent, received: Received) -> list[str]:
-    """Of both ports of a direction, which lost its link meanwhile, and whose end that was.
+    """Return the ports of a direction that lost their link meanwhile, and whose end that was.
 
     A port that was set down on its own host says so. One that was up may have lost its carrier by either end or by the cable.
     """
@@ -102,7 +102,7 @@ def sent_so_far(sending: SendingSoFar, of: protocol.StreamSendingSoFar, *, since
 
 
 def arrived_so_far(receiving: ReceivingSoFar, of: protocol.StreamReceivingSoFar, *, since_s: float, until_s: float) -> ArrivedSoFar:
-    """The same of what the other end has received."""
+    """Return the counts of the receiving end."""
     return ArrivedSoFar(
         since_s - receiving.age_ns / _NS,
         until_s,

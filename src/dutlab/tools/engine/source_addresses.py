@@ -1,4 +1,4 @@
-"""Addresses beside a source port's own, from which its connections begin: put on the port, seen there, and gone at the end of the trial.
+"""Further addresses of a source port, from which its connections begin: added to the port, checked, and removed at the end of the trial.
 
 They lie in the network of the cable, so the DUT reaches them as it reaches the port's own and nothing of it is changed.
 """
@@ -21,7 +21,7 @@ TOOL = "ip"
 
 @dataclass
 class SourceAddresses:
-    """`announce` is told how to take them away before the first one is there."""
+    """`announce` is called with the command that removes them before the first one exists."""
 
     hosts: Mapping[str, Host]
     announce: Announce

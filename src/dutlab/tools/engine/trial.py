@@ -11,7 +11,7 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
-from dutlab.methods.ports import NO_TIME, Flow, OfferedChain, flow_of_stream
+from dutlab.methods.ports import NO_TIME, Flow, LearnedTuples, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -23,12 +23,12 @@ from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
 
 LOOK_S = 0.2
-"""How often both ends are asked what they count, in a trial that may be stopped; in others once a second, first after this time."""
+"""Interval of questions to both ends in a trial that may be stopped; in others they come once a second, first after this time."""
 LOOK_SLOWLY_S = 1.0
 COMES_S = 0.02
-"""How often a receiver is asked where all frames are soon to have arrived."""
+"""Interval of questions to a receiver where all frames are soon to have arrived."""
 TOGETHER_S = 0.3
-"""Where several hosts send, they begin so much after the first is told to: time to tell all of them, and for them to load their plans."""
+"""Lead of the start where several hosts send: time to ask all of them, and for them to load their plans."""
 
 ROUGH = 0.1
 """An error of the clocks above this share of the median latency is a doubt."""
@@ -36,27 +36,29 @@ ROUGH = 0.1
 
 @dataclass(frozen=True)
 class FlowAccount:
-    """What became of the frames of one direction, by the accounts of both agents."""
+    """Account of the frames of one direction, by both agents."""
 
     direction: Direction
     flow: Flow
     doubts: tuple[Doubt, ...]
     stopped_s: float | None
-    """How long was sent, if sending was stopped."""
+    """Time of sending, if it was stopped."""
     first_ns: int | None
     """When the first frame was sent, by the sender's clock; None if none was."""
     links_lost: tuple[str, ...] = ()
     """Ports that lost their link meanwhile, in words."""
+    learned: LearnedTuples | None = None
+    """What the receiving port keeps of the frames; None where it was not asked to."""
 
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
-        """The same, with the places where frames got lost between two readings of the path's counters."""
+        """Add the places where frames got lost between two readings of the path's counters."""
         places = lost_by_place(
             before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.direction.is_back
         )
         return replace(self, flow=replace(self.flow, places=places))
 
     def with_clocks(self, apart: Offset) -> FlowAccount:
-        """The same, with the error of its latencies: that of the offset between its two clocks; a card's comes to it."""
+        """Add the error of its latencies: that of the offset between its two clocks, plus a card's."""
         latency = self.flow.latency
         if latency is None:
             return self
@@ -86,13 +88,13 @@ class Part:
     streams: Mapping[str, int]
     load: EngineLoad
     clocks: Clocks
-    """Of all hosts that send or receive."""
+    """Clocks of all hosts that send or receive."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
-    """Likewise of the frames to everybody that are sent beside them; nobody counts those."""
+    """The stream of broadcast frames that are sent meanwhile; they are not counted."""
     chains: Sequence[OfferedChain] = ()
-    """Of the streams on each link."""
+    """Chains of the streams on each link."""
     ends_when_all_came: bool = False
-    """What comes after the last frame does not matter: a port is not waited for once every frame has arrived there."""
+    """True if nothing after the last frame matters: a port is not waited for once every frame has arrived there."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
     """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
 
@@ -122,6 +124,8 @@ class Part:
             empty = {"streams": [], "trial": self.trial, "absorb_udp_ports": [DESTINATION_PORT]}
             receive = plans.setdefault(direction.receives_on, {}).setdefault("receive", empty)
             receive["streams"].append(stream)
+            if self.load.offer.learns:
+                receive["learn"] = stream
             if not self.clocks.are_one(direction.sender, direction.receiver):
                 ahead = self.clocks.ahead(direction.sender, direction.receiver)
                 receive.setdefault("sender_clocks", []).append({"stream": stream, "clock": {"ahead_ns": ahead.ns}})
@@ -200,7 +204,7 @@ class Part:
                 watch.see(sent_so_far(there.status.sending, of, since_s=there.since_s, until_s=there.until_s), arrived)
 
     def _arrived(self, direction: Direction, said: _StatusReply) -> ArrivedSoFar | None:
-        """What the receiver had counted; None when it had not looked yet."""
+        """Return the receiver's had counted; None when it had not looked yet."""
         if (receiving := said.status.receiving) is None:
             return None
         of = of_stream(receiving.streams, self.streams[direction.name], direction.receiver)
@@ -216,7 +220,7 @@ class Part:
         return _StatusReply(status, asked, time.monotonic())
 
     async def _settle(self, port: Port, directions: Sequence[Direction], sent: Mapping[Port, Sent]) -> list[FlowAccount]:
-        """What came of the streams that one port receives. Raises ToolFailed, HostError."""
+        """Return the accounts of the streams that one port receives. Raises ToolFailed, HostError."""
         of_senders = [of_stream(sent[of.sends_on].streams, self.streams[of.name], of.sender) for of in directions]
         streams, drain = [to_settle(of) for of in of_senders], self.load.offer.drain
         if self.ends_when_all_came:
@@ -238,7 +242,7 @@ class Part:
                 await asyncio.sleep(min(COMES_S, left))
 
     def _account(self, direction: Direction, sent: Sent, received: Received, nth: int) -> FlowAccount:
-        """Of the `nth` direction that a port receives; what the port counts whatever stream it is of counts once, as the first one's."""
+        """Return the account of the `nth` direction that a port receives; counts of the port as a whole are in the first one's."""
         stream = self.streams[direction.name]
         of_sender = of_stream(sent.streams, stream, direction.sender)
         of_receiver = of_stream(received.streams, stream, direction.receiver)
@@ -251,6 +255,7 @@ class Part:
             of_sender.seconds if sent.ended == "stopped" else None,
             of_sender.first_monotonic_ns,
             tuple(links_lost(sent, received)),
+            None if (learned := of_receiver.learned) is None else LearnedTuples(learned.frames, learned.different),
         )
 
 

@@ -1,4 +1,4 @@
-"""What both ends of a direction count while a trial runs: readings, usually once a second, and whether it may end early."""
+"""Counts of both ends of a direction during a trial: readings, usually once a second, and whether it may end early."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class DirectionWatch:
     def readings(
         self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool
     ) -> Iterator[ToolReading]:
-        """As methods.ports.Reading has them, each told at the later of two instants; latencies only if `latency` says so.
+        """Return the readings as in methods.ports.Reading, each at the later of two instants; latencies only if `latency` says so.
 
         The functions make wall clock of an agent's monotonic time.
         """

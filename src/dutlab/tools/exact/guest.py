@@ -1,4 +1,4 @@
-"""What the guest is: its programs and modules, its network, and the script of a trial.
+"""The guest: its programs and modules, its network, and the script of a trial.
 
     pktgen → v0 = v1 [namespace dut: the router] v2 = v3 [namespace sink: a rule counts and drops]
     pktgen → g0 = g1 [the same sink]
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dutlab.dut.linux_exact_tunnels import CIPHERS
-from dutlab.dut.linux_exact_words import SINK_IP, SOURCE_MAC, GuestWords
+from dutlab.dut.linux_exact_words import SINK_IP, SOURCE_MAC, GuestWords, destination
 from dutlab.errors import LabError
 from dutlab.hosts.initramfs import (
     BUSYBOX,
@@ -37,11 +37,11 @@ MARK = "dutlab:"
 SCRIPT = "opt/dutlab/trial"
 """The file of QEMU's firmware that is the script of a trial."""
 PROGRAMS = (BUSYBOX, IP, NFT, TC, ETHTOOL)
-"""Of this machine, which every guest gets."""
+"""Programs of this machine that every guest gets."""
 PAUSE = "pause"
-"""What the guest says before it pauses itself."""
+"""Word that the guest prints before it pauses itself."""
 SYMBOLS_BEGIN, SYMBOLS_END = "symbols", "symbols end"
-"""What it says around the functions of its kernel."""
+"""Words that it prints around the functions of its kernel."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
 _OTHERS = (
@@ -51,14 +51,13 @@ _OTHERS = (
 _ETHER_BYTES = 14
 _PORT = 5001
 INSTRUCTIONS = ("aes", "avx", "avx2", "avx512f", "bmi2", "erms", "fsrm", "pclmulqdq", "sha_ni", "ssse3", "vaes", "vpclmulqdq")
-"""Of a processor, as /proc/cpuinfo has them, that the record tells."""
+"""Flags of /proc/cpuinfo that the record has."""
 _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
 TRACED, TRACED_RIG = "traced", "traced-rig"
 """Passes of which each instruction is logged."""
 _TRACED_FRAMES, _FEWEST_TRACED, _RULES_TRACED = 128, 8, 100
 """So many frames, and fewer where each meets so many rules."""
-_FIRST_DESTINATION = "10.1.16.0"
 _SYMBOLS = f"""say {SYMBOLS_BEGIN}
 grep -i " [tw] " /proc/kallsyms
 say {SYMBOLS_END}"""
@@ -172,7 +171,7 @@ class Pass:
 
     @property
     def is_traced(self) -> bool:
-        """Whether each instruction of it is logged."""
+        """True if each instruction of it is logged."""
         return self.name in {TRACED, TRACED_RIG}
 
 
@@ -186,7 +185,7 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
         if n == 0 and setting.flow_count >= FEWEST_NEW:
             found += [Pass("first-rig", size, setting.flow_count, "g0"), Pass("first", size, setting.flow_count, "v0")]
         elif n == 0:
-            found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES), "v0"))
+            found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES, setting.tunnels), "v0"))
         found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
     if setting.profile:
         frames = max(_FEWEST_TRACED, _TRACED_FRAMES // (1 + setting.rules // _RULES_TRACED))
@@ -197,15 +196,13 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
 # GRO is for frames of a port that cannot join them itself: veth_skb_is_eligible_for_gro() in drivers/net/veth.c.
 _OFFLOADS = {"none": "", "gro": "ethtool -K v0 tso off && dut ethtool -K v1 gro on rx-udp-gro-forwarding on || fail gro"}
 FEWEST_NEW = 100
-"""Of fewer flows the first frames are too few to be told from what it takes to begin."""
+"""With fewer flows, the first frames are too few to be separated from the cost of the start."""
 
 
 def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass]) -> bytes:
-    """How one guest is put into its mode and measured."""
+    """Return the script that puts a guest into its mode and measures it."""
     ends = _FIRST_SOURCE_PORT + setting.flow_count
-    routes = setting.routes
-    first = int.from_bytes(bytes(map(int, _FIRST_DESTINATION.split("."))))
-    last = ".".join(map(str, (first + routes - 1).to_bytes(4)))
+    targets = max(setting.routes, setting.tunnels if setting.tunnels > 1 else 0)
     lines = [
         (p.is_traced, f"pass {p.name} {p.port} {p.frames} {p.size - FCS_BYTES} {_FIRST_SOURCE_PORT} {ends}")
         for p in passes
@@ -220,11 +217,11 @@ def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass
         has=_HAS,
         mode="\n".join([*words.commands, *_rules(setting.rules)]),
         mark=MARK,
-        routes=_routes(routes, words.hop),
+        routes=_routes(setting.routes, words.hop),
         sink=_SINK % {"port": _PORT},
         to_mac=words.to_mac,
-        dst_min=_FIRST_DESTINATION if routes else SINK_IP,
-        dst_max=last if routes else SINK_IP,
+        dst_min=destination(0) if targets else SINK_IP,
+        dst_max=destination(targets - 1) if targets else SINK_IP,
         port=_PORT,
         proof=PROOF_FRAMES,
         shortest=int(shortest) - FCS_BYTES,
@@ -239,7 +236,7 @@ def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass
 
 
 def layer3_bytes(p: Pass) -> int:
-    """What the sink's rule counts of all frames of a pass."""
+    """Return the bytes that the sink's rule counts for all frames of a pass."""
     return p.frames * (p.size - FCS_BYTES - _ETHER_BYTES)
 
 

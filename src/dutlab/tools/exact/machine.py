@@ -30,6 +30,7 @@ from dutlab.bounds import CONSOLE_BYTES
 from dutlab.errors import HostError, ToolFailed
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.programs import Program
+from dutlab.reason import shortened
 from dutlab.tools.exact.guest import MARK, PAUSE, SCRIPT
 
 _T = TypeVar("_T")
@@ -50,7 +51,7 @@ _TRIES = 3
 _STATE_S = 300.0
 """In which some 100 MB are written or read on the busiest machine."""
 _LOOK_S = 2.0
-"""How often a guest that says nothing is looked at."""
+"""Interval of looks at a silent guest."""
 APPEND = (
     "earlyprintk=ttyS0,115200 console=ttyS0 rdinit=/init quiet loglevel=4 printk.time=0 audit=0 mitigations=off nokaslr "
     "tsc=reliable no_timer_check random.trust_cpu=on reboot=t panic=-1"
@@ -60,11 +61,11 @@ APPEND = (
 
 @dataclass(frozen=True)
 class Machine:
-    """What a guest is made of; the same machine gives the same figures."""
+    """Parts of a guest; the same machine gives the same figures."""
 
     kernel: Path
     image: bytes
-    """What it begins with, as an initramfs."""
+    """Its initramfs."""
     cpu: str
     qemu: str
     """Its version, as it says."""
@@ -81,7 +82,7 @@ class Machine:
 
     @property
     def digest(self) -> str:
-        """Of everything in it."""
+        """Hash of everything in it."""
         made = hashlib.sha256(json.dumps([self.argv, self.qemu]).encode())
         made.update(self.kernel.read_bytes())
         made.update(self.image)
@@ -121,7 +122,7 @@ class Monitor:
             self._told.append(said)
 
     async def event(self, *names: str) -> dict[str, Any]:
-        """The next of these. Raises GuestEnded, also of a guest that stands still for good."""
+        """The next of these. Raises GuestEnded, also of a guest that makes no progress."""
         while True:
             while self._told:
                 if (said := self._told.popleft()).get("event") in names:
@@ -134,11 +135,11 @@ class Monitor:
                     raise GuestEnded from None
 
     async def command(self, line: str) -> str:
-        """What QEMU prints at a command of its monitor for people. Raises GuestEnded, ToolFailed."""
+        """Return QEMU's output of a command of its monitor for people. Raises GuestEnded, ToolFailed."""
         return str(await self.ask("human-monitor-command", **{"command-line": line})).strip()
 
     async def _is_dead(self) -> bool:
-        """Whether the processor waits for an interrupt that it does not take (EFLAGS: IF is bit 9). Raises GuestStuck if none will come."""
+        """Return whether it waits for an interrupt that it does not take (EFLAGS: IF is bit 9). Raises GuestStuck if none comes."""
         said = await self.command("info registers")
         flags, is_halted = re.search(r"[ER]FL=([0-9a-f]+)", said), "HLT=1" in said
         self._seen, self._alike = said, self._alike + 1 if said == self._seen else 0
@@ -209,7 +210,7 @@ def _keep(part: Path, state: Path) -> None:
 
 
 async def tried(once: Callable[[], Awaitable[_T]]) -> _T:
-    """What a run of a guest gives: one that is stuck is run again, _TRIES times in all. Raises what `once` raises."""
+    """Return the result of a guest's run: a stuck one is run again, _TRIES times in all. Raises what `once` raises."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(GuestStuck):
             return await once()
@@ -221,7 +222,7 @@ Paused = Callable[[Monitor, str], Awaitable[None]]
 
 
 async def run_script(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None = None) -> str:
-    """What the guest said on its console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
+    """Return the guest's console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
     with TemporaryDirectory(prefix=".trial-", dir=state.parent) as place:
         async with _started(host, machine, Path(place), script, ["-incoming", "defer"]) as monitor:
             await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
@@ -325,7 +326,7 @@ def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False, i
     complaint = " ".join(qemu.split())
     match next((line.removeprefix("failed ") for line in ours if line.startswith("failed ")), ""):
         case "mode":
-            kind, said = GuestEnd.MODE, " / ".join(line.removeprefix("said ").strip() for line in ours if line.startswith("said "))
+            kind, said = GuestEnd.MODE, " / ".join(shortened(line.removeprefix("said ")) for line in ours if line.startswith("said "))
         case "":
             kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
             if is_spent:

@@ -54,7 +54,7 @@ _HAS = re.compile(rf"^{MARK} (has|ciphers) (.*\S)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PassResult:
-    """What pktgen and the sink say of a pass."""
+    """Counts of pktgen and the sink in a pass."""
 
     instructions: int
     sent: int
@@ -158,7 +158,7 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 
 
 async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> tuple[str, Tracer]:
-    """What the guest said, and the log of its functions, a new one for each run of a guest."""
+    """Return the guest's console, and the log of its functions, a new one for each run of a guest."""
     async with tracer(state.parent) as log:
         return without_symbols(await run_script(host, machine, state, script, log.paused)), log
 
@@ -166,7 +166,7 @@ async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> t
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One trial. Raises ToolFailed, LabError, HostError."""
     setting, host = cell.setting_as(ExactSetting), _host(site)
-    words = _words(site, cell.mode)
+    words = _words(site, cell.mode, cell.setting_as(ExactSetting).tunnels)
     planned = passes_of(setting)
     script = trial_script(setting, words, planned)
     version = await version_of(host)
@@ -204,9 +204,9 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     )
 
 
-def _words(site: GeneratorSite, mode: str) -> GuestWords:
+def _words(site: GeneratorSite, mode: str, tunnels: int = 1) -> GuestWords:
     own = site.modes.get(mode)
-    return in_words(mode, None if own is None else (*own.apply, *own.verify))
+    return in_words(mode, None if own is None else (*own.apply, *own.verify), tunnels)
 
 
 def _host(site: GeneratorSite) -> Host:
@@ -228,7 +228,7 @@ _IMAGES: dict[tuple[Path, str, tuple[Program, ...]], bytes] = {}
 
 
 def _image(modules: Path, release: str, words: GuestWords) -> bytes:
-    """Made once a process: it is the same as long as nobody installs anything. Raises LabError."""
+    """Made once a process: it is the same until something is installed. Raises LabError."""
     insist_on_modules(modules, release, words.modules)
     key = (modules, release, words.programs)
     if (made := _IMAGES.get(key)) is None:
@@ -244,7 +244,7 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
         "qemu": machine.qemu,
         "kernel": release,
         "kernel_sha256": _sha256(machine.kernel.read_bytes()),
-        "kernel_config_sha256": _sha256(config.read_bytes()) if config.exists() else "no config beside the kernel",
+        "kernel_config_sha256": _sha256(config.read_bytes()) if config.exists() else "no config next to the kernel",
         "kernel_command_line": APPEND,
         "initrd_sha256": _sha256(machine.image),
         "processor": setting.cpu,
@@ -254,7 +254,7 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
 
 
 def _had(console: str) -> dict[str, str]:
-    """Instructions of the processor that the record tells, and the ciphers that the mode uses."""
+    """Instructions of the processor that the record has, and the ciphers that the mode uses."""
     names = {"has": "processor_instructions", "ciphers": "ciphers"}
     return {names[what]: listed for what, listed in _HAS.findall(console)}
 

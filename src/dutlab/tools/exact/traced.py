@@ -1,4 +1,4 @@
-"""Where the instructions of a frame go: QEMU logs the address of each instruction of some frames, which become stacks of functions.
+"""Profile of a frame's instructions: QEMU logs the address of each instruction of some frames, which become stacks of functions.
 
 The guest pauses itself before such a pass and behind it. Meanwhile QEMU makes blocks of one instruction each and logs every block that it
 executes (qemu(1), `-d exec`). The guest sees nothing of that, since its clock counts instructions. Names come from the guest's
@@ -106,10 +106,10 @@ class Count:
 
 @dataclass(frozen=True)
 class PassProfile:
-    """Of the frames of a pass."""
+    """Profile of a pass's frames."""
 
     frames: int
-    """That were counted: whole ones, without an interrupt in them."""
+    """Number of counted frames: whole ones, without an interrupt in them."""
     stacks: Mapping[tuple[str, ...], float]
     """Functions from the outermost inwards → instructions a frame."""
     functions: Mapping[str, Count]
@@ -148,7 +148,7 @@ class FrameLog:
         self._here, self._run = here, run
 
     def profile(self) -> PassProfile:
-        """Of all whole frames. Raises ValueError where there are too few."""
+        """Return the profile of all whole frames. Raises ValueError where there are too few."""
         n = self._frames
         if n < _FEWEST:
             raise ValueError(f"{n} whole frames are in the log")
@@ -238,7 +238,7 @@ async def tracer(folder: Path) -> AsyncIterator[Tracer]:
 
 
 async def _one_by_one(monitor: Monitor, switch: str) -> None:
-    """By the name of QEMU 8.1 and later, else by the one before. Raises ValueError."""
+    """Switch by the name of QEMU 8.1 and later, else by the one before. Raises ValueError."""
     said = await monitor.command(f"one-insn-per-tb {switch}")
     if said and (said := await monitor.command(f"singlestep {switch}")):
         raise ValueError(f"QEMU cannot execute instructions one by one: {said}")
@@ -252,7 +252,7 @@ def _read(pipe: Path, log: FrameLog) -> PassProfile:
 
 
 def symbols_in(console: str) -> str:
-    """What the guest says of its functions."""
+    """Return the functions that the guest printed."""
     return console.partition(_BEGIN)[2].partition(_END)[0]
 
 
@@ -264,7 +264,7 @@ def without_symbols(console: str) -> str:
 
 
 def weighed(parts: Sequence[tuple[float, PassProfile]]) -> PassProfile:
-    """Of a mix: each size with its share."""
+    """Return the profile of a mix: each size with its share."""
     whole = sum(share for share, _ in parts)
     stacks = defaultdict[tuple[str, ...], float](float)
     means, variances = defaultdict[str, float](float), defaultdict[str, float](float)

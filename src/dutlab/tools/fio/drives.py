@@ -1,4 +1,4 @@
-"""What a drive of the testbed is on its host, and every reason not to write to it.
+"""Drives of the testbed on their host, and every reason not to write to one.
 
 A drive is found by a name that stays. It may be written to if nothing is mounted from it, nothing holds it, and wipefs(8) finds no
 signature on it or on a part of it: a partition table, a file system, swap, LUKS, a member of md, LVM, ZFS or btrfs. To use such a drive
@@ -24,9 +24,9 @@ from dutlab.systems.modes import ModeArray
 LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
 _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
 ARRAY = "array"
-"""What figures of an array are called, after the host."""
+"""Name of an array's figures, after the host."""
 _DISKS = frozenset({"disk", "loop"})
-"""Types of lsblk(8) that are drives of their own; the others are parts, or made of several."""
+"""Types of lsblk(8) that are whole drives; the others are parts, or made of several."""
 _ASKS = """
 echo "path $(readlink -f -- "$1" 2>/dev/null)"
 """
@@ -98,7 +98,7 @@ async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
 async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, DriveSpec], *, look: bool) -> dict[str, FoundDrive]:
     """The device that a mode of the user's own made, in place of the host's drives.
 
-    Where the kernel tells what it is made of, that must be these drives. Raises TestbedError, HostError.
+    Where the kernel lists its drives, they must be these. Raises TestbedError, HostError.
     """
     kernel_name = (await host.run(["lsblk", "-dno", "KNAME", "--", path], check=False)).text.strip()
     devices = list(_flat(json.loads((await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text).get("blockdevices", [])))
@@ -118,7 +118,7 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
 def insist_unused(found: Mapping[str, FoundDrive]) -> None:
     """Raises TestbedError with every reason not to write to any of these drives."""
     if used := [f"{drive.name} ({drive.path}): {why}" for drive in found.values() for why in drive.in_use]:
-        remedy = "nothing was written; end its use, and erase by hand what nobody needs (wipefs -a), or name another drive"
+        remedy = "nothing was written; end its use, and erase by hand what is not needed (wipefs -a), or name another drive"
         raise TestbedError("\n".join(used), remedy=remedy)
 
 

@@ -28,7 +28,7 @@ from dutlab.tools.fio.program import doubts_of, drives_of, facts_of, run_during
 from dutlab.tools.generator_tool import GeneratorSite
 
 _HOST, _SPANS = "array-host.txt", "array-phases.json"
-"""What the host said meanwhile, and when each phase began and ended by its clock; `again` reads both."""
+"""Files with the host's output, and with the begin and end of each phase by its clock; `again` reads both."""
 BEGINS_S = 120.0
 """Until the first I/O is done."""
 Spans = Mapping[str, tuple[float, float]]
@@ -36,7 +36,7 @@ Spans = Mapping[str, tuple[float, float]]
 
 @dataclass
 class _Film:
-    """What is done to the array while it is loaded, and when; times are of the host's clock."""
+    """Events of the array under load; times are of the host's clock."""
 
     setting: ArrayFailureSetting
     failing: Failing
@@ -117,7 +117,7 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
 
 
 def member_bytes(facts: Mapping[str, str]) -> int:
-    """Of a drive of the array, or of the set that loses one, how much is rebuilt; 0 where nothing tells it."""
+    """Return how much of a drive of the array, or of the set that loses one, is rebuilt; 0 where that is not known."""
     sizes = {key.partition("array_")[2]: value for key, value in facts.items() if key.endswith("_component_size")}
     return 1024 * int(sizes.get("dutlab-2_component_size") or sizes.get("dutlab_component_size") or 0)
 
@@ -140,7 +140,7 @@ class Second:
     rebuild_bytes_per_s: float | None
 
     def told(self, zero_s: float) -> Row:
-        """As a row of a table, in seconds since the first phase began."""
+        """Return it as a row of a table, in seconds since the first phase began."""
         return {
             "at_s": round(self.at_s - zero_s, 3),
             "phase": self.phase,

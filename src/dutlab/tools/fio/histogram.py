@@ -15,7 +15,7 @@ _BITS = 6
 _BINS = 1 << _BITS
 """Bins for each power of two."""
 LEAST_BEYOND = 10
-"""I/Os that must lie beyond a percentile for it to be told."""
+"""I/Os that must lie beyond a percentile for it to be reported."""
 
 
 def value_of_bin(index: int) -> int:

@@ -1,4 +1,4 @@
-"""Where more depth gives no more: depths are doubled until twice in a row nothing is won, then the least that is near the peak is sought.
+"""Depth beyond which nothing is gained: depths are doubled until two in a row win nothing; then the least near the peak is sought.
 
 The knee is the depth at which IOPS ÷ latency is greatest (Kleinrock, "Power and deterministic rules of thumb for probabilistic
 problems", 1979). By Little's law latency is depth ÷ IOPS, so it is IOPS² ÷ depth: of a drive that serves one request after the other up to

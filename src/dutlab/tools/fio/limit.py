@@ -20,7 +20,7 @@ from dutlab.tools.json_text import read_object
 
 _REPORT = re.compile(r"depth-(?P<depth>\d+)-fio-(?P<host>.+)\.json")
 _HOST = "host-{}.txt"
-"""What a host said while it was loaded; `again` reads its cores there."""
+"""File with a host's output under load; `again` reads its cores there."""
 Spans = Mapping[str, tuple[float, float]]
 """Host → from when to when a job was measured."""
 

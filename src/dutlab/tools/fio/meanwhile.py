@@ -1,4 +1,4 @@
-"""What a host does while fio runs: cores that work, whoever they work for, and how far its array is; one line a reading of a shell loop.
+"""Host during fio: its cores, whatever they work for, and the progress of its array; one line a reading of a shell loop.
 
 fio's own account has its own threads only: md's workers and the handling of interrupts are not in it (lib/getrusage.c, RUSAGE_THREAD).
 Times are of the host's own clock, as in fio's logs.
@@ -20,7 +20,7 @@ from dutlab.hosts.running import KeptOutput
 
 EVERY_S = 0.5
 SECTOR_BYTES = 512
-"""Of sync_completed and of a block device's stat, whatever the drive's (Documentation/admin-guide/md.rst)."""
+"""Bytes of a sector in sync_completed and in a block device's stat, whatever the drive's (Documentation/admin-guide/md.rst)."""
 # `$1` seconds between two readings, `$2` the array's device, `$3` the set of it that can lose a drive; both may be empty.
 _LOOP = r"""
 hz=$(getconf CLK_TCK)
@@ -53,13 +53,13 @@ class HostReading:
     """Those that the array has completed since it was made."""
     lost: int
     doing: str
-    """As in sync_action: `idle`, `recover`, …"""
+    """Activity as in sync_action: `idle`, `recover`, …"""
     rebuilt_bytes: int | None
     """Rebuilt bytes of a member; None while nothing is rebuilt."""
 
     @property
     def whole(self) -> bool:
-        """Whether no drive is missing and nothing is rebuilt."""
+        """True if no drive is missing and nothing is rebuilt."""
         return self.lost == 0 and self.doing == "idle"
 
 

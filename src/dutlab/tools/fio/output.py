@@ -1,4 +1,4 @@
-"""What fio leaves behind: its report, as json+, json or the members of it that a text has, and its logs of each second.
+"""Output of fio: its report, as json+, json or the members of it that a text has, and its logs of each second.
 
 Read from fio's stat.c and its HOWTO ("Log File Formats"). Up to version 2 latencies are in µs under `clat` and `lat`, since version 3 in
 ns under `clat_ns` and `lat_ns`; rates are KiB a second in `bw`, since 3.0 also bytes in `bw_bytes`. A log line is time in ms, value,
@@ -23,7 +23,7 @@ from dutlab.tools.json_text import UnreadableError, member, number
 DIRECTIONS = tuple(WAYS_OF_DRIVES)
 MIXED = "mixed"
 WAYS = (*DIRECTIONS, MIXED)
-"""`mixed` is all of them where fio was told to count them together (unified_rw_reporting); with `both` it is beside its parts. Its figures
+"""`mixed` is all of them where fio counts them together (unified_rw_reporting); with `both` it is there with its parts. Its figures
 have no way."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → what its values are called, and their unit in ours."""
@@ -33,16 +33,16 @@ _MOST_DIGITS = 20
 _LEAST_MS = 100.0
 """A job that was shorter does not tell how many threads it had."""
 ALL_CLIENTS = "All clients"
-"""What fio calls the sum that it makes over its clients (client.c)."""
+"""Name of the sum that fio makes over its clients (client.c)."""
 _NOW_IOPS = re.compile(r"\[((?:[rwt]=[\d.]+[kMGT]?,?)+) IOPS\]")
-"""Of the line that `--eta` prints (fio's eta.c): powers of 1000, and what is nothing may be left out."""
+"""IOPS in the line that `--eta` prints (fio's eta.c): powers of 1000, and what is zero may be left out."""
 _POWERS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 
 @dataclass(frozen=True)
 class FioLatency:
-    """One kind of latency of one direction. `told` is fio's own percentiles, for a report without bins; None is not told."""
+    """One kind of latency of one direction. `told` has fio's percentiles, for a report without bins; None: fio reports none."""
 
     mean_ns: float | None = None
     max_ns: float | None = None
@@ -58,7 +58,7 @@ class FioLatency:
 
 @dataclass(frozen=True)
 class FioDirection:
-    """What was read, or written. A rate is None where this fio does not tell it."""
+    """Reads, or writes. A rate is None where this fio does not report it."""
 
     ios: float
     iops: float | None
@@ -83,7 +83,7 @@ class JobOutput:
     ways: Mapping[str, FioDirection]
     """Those that moved anything."""
     cpu_cores: float | None
-    """What fio's own threads used; what the kernel does for them elsewhere is not in it."""
+    """Cores that fio's own threads used; the kernel's work for them elsewhere is not in it."""
     errors: int = 0
     error: int = 0
     """The number (errno) of the first error."""
@@ -94,11 +94,11 @@ class JobOutput:
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     lasted_ms: float = 0.0
     steady: str = ""
-    """What fio says of its own steady state, where it was asked for one."""
+    """Fio's verdict on steady state, where it was asked for one."""
 
     @property
     def went_on(self) -> bool:
-        """Whether I/Os failed and it was told to go on: fio then reports the first error as the job's own, beside whole figures."""
+        """True if I/Os failed and it continued: fio then reports the first error as the job's, with whole figures."""
         return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
 
     @property
@@ -129,7 +129,7 @@ class JobOutput:
         return self.bins_of("")
 
     def bins_of(self, result: str) -> list[Row]:
-        """The histogram, of a result with a name of its own."""
+        """The histogram of a named result."""
         return [
             {"direction": f"{result}-{way}" if result else way, "clat_ns": value, "ios": count}
             for way, of in self.ways.items()
@@ -162,13 +162,13 @@ def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
 
 
 def sum_of_clients(document: Mapping[str, Any]) -> JobOutput | None:
-    """What fio itself made of several clients: it has their percentiles together, which cannot be made of theirs."""
+    """Return fio's own sum over several clients: it has their percentiles together, which cannot be made of theirs."""
     found = next((job for job in _entries(document) if job.get("jobname") == ALL_CLIENTS), None)
     return None if found is None else _job(found, {}, entries=1)
 
 
 def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
-    """Why memory answered most reads, by what the kernel asked of the devices (`disk_util`); empty where it did not, or nobody tells.
+    """Return why memory answered most reads, by the kernel's I/O to the devices (`disk_util`); empty where it did not, or is not known.
 
     A device may be asked more often than fio asks (a ramp, large blocks, metadata), and less often only where something else answers.
     """
@@ -252,7 +252,7 @@ def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
 
 
 def rates_now(line: str) -> dict[str, float]:
-    """What fio does at this second, by the line that it prints meanwhile; empty of any other line."""
+    """Return fio's rates of this second, from the line that it prints meanwhile; empty for any other line."""
     if not (found := _NOW_IOPS.search(line)):
         return {}
     ways = {way[0]: way for way in DIRECTIONS}
@@ -272,7 +272,7 @@ def _common(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _who(job: Mapping[str, Any]) -> str:
-    """The same of each entry of one job (numjobs without group_reporting)."""
+    """Return the name of an entry, also where one job has several (numjobs without group_reporting)."""
     return str([job.get(key) for key in ("hostname", "port", "jobname", "groupid")])
 
 
@@ -338,9 +338,9 @@ def _list(value: object) -> list[Any]:
 
 
 def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int | None:
-    """How many threads one entry is of: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
+    """Return the number of threads of one entry: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
 
-    A report does not say whether it was told group_reporting, and has one entry for all jobs of a group then. Before 3.0 it does not say
+    A report does not say whether group_reporting was set, and has one entry for all jobs of a group then. Before 3.0 it does not say
     the time of all; None where it names no options either.
     """
     if all_ms and lasted_ms >= _LEAST_MS:

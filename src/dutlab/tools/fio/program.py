@@ -1,7 +1,7 @@
 """Tool `fio`: jobs on the drives of a testbed, on several hosts at once, one section of the job file a drive.
 
-fio itself is told nothing but the job file that dutlab writes: which devices, when to end, what to log. It runs in a folder of its own,
-which is removed. Before every trial the drives are found anew, and looked at if the trial writes.
+fio gets only the job file that dutlab writes: which devices, when to end, what to log. It runs in a separate folder,
+which is removed. Before every trial the drives are found again, and looked at if the trial writes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Found = Mapping[str, Mapping[str, FoundDrive]]
 
 @dataclass(frozen=True)
 class FioResult:
-    """What fio did, on all hosts."""
+    """Result of fio on all hosts."""
 
     versions: Mapping[str, str]
     jobs: Mapping[str, JobOutput]
@@ -71,7 +71,7 @@ class FioResult:
     spans: Mapping[str, tuple[float, float]]
     """Host → from when to when it was measured, by its own clock."""
     sections: Mapping[str, Sequence[JobOutput]] = field(default_factory=dict)
-    """Of a job file: drives of a host → each of its jobs."""
+    """Results of a job file: drives of a host → each of its jobs."""
 
     @property
     def whole(self) -> JobOutput:
@@ -108,7 +108,7 @@ def _writes(cell: Cell) -> bool:
 
 
 async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
-    """Whether every drive that `cells` use is there, and free where they write. Raises TestbedError with all reasons, HostError."""
+    """Check that every drive that `cells` use is there, and free where they write. Raises TestbedError with all reasons, HostError."""
     written = {name for cell in cells if _writes(cell) for name in cell.links}
     faults = list[str]()
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
@@ -179,7 +179,7 @@ async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> FioResu
 
 
 async def run_during(site: GeneratorSite, found: Found, setting: FioSetting, act: Callable[[], Awaitable[None]]) -> FioResult:
-    """The same, on one host, until `act` is over, with a histogram of each second. Raises ToolFailed, HostError, and what `act` raises."""
+    """Run on one host until `act` is over, with a histogram of each second. Raises ToolFailed, HostError, and what `act` raises."""
     ((host, drives),) = found.items()
     return FioResult.of([await _one(site.hosts[host], host, drives, setting, site.tell, act=act)])
 
@@ -195,7 +195,7 @@ def doubts_of(found: Found) -> tuple[Doubt, ...]:
 
 
 def facts_of(found: Found, ran: FioResult) -> dict[str, str]:
-    """What fio and the drives are."""
+    """Return the facts about fio and the drives."""
     drives = [d for of_host in found.values() for d in of_host.values()]
     return {
         "fio_version": next(iter(ran.versions.values())),
@@ -204,7 +204,7 @@ def facts_of(found: Found, ran: FioResult) -> dict[str, str]:
 
 
 def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive], *, histograms: bool = False) -> str:
-    """What fio is told: one section a drive, or of a job file of the user's each section on all drives together."""
+    """Return fio's job file: one section for each drive, or each section of the user's job file on all drives together."""
     common = {"runtime": f"{setting.duration_s * 1e3:.0f}ms"}
     common |= {"ramp_time": f"{setting.ramp_s * 1e3:.0f}ms"} if setting.ramp_s else {}
     common |= {"log_avg_msec": "1000", "log_unix_epoch": "1"}
@@ -230,13 +230,13 @@ def _jobs(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> dict[str, di
 
 
 def _place(drives: Sequence[FoundDrive]) -> dict[str, str]:
-    """Where it goes, and no further than the testbed allows."""
+    """Return options on where it goes, and no further than the testbed allows."""
     sizes = {drive.size_bytes for drive in drives}
     return {"filename": ":".join(drive.path.replace(":", "\\:") for drive in drives), "size": str(min(sizes) * len(drives))}
 
 
 async def _during(running: Coroutine[None, None, Done], act: Callable[[], Awaitable[None]], end: Callable[[], Awaitable[object]]) -> Done:
-    """What fio came to, which is ended once `act` is over; if it ends before, `act` is cancelled."""
+    """Return fio's result, which is ended once `act` is over; if it ends before, `act` is cancelled."""
     fio, acting = asyncio.ensure_future(running), asyncio.ensure_future(act())
     try:
         await asyncio.wait((fio, acting), return_when=asyncio.FIRST_COMPLETED)

@@ -40,7 +40,7 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class SendOrder:
-    """What a program is to send in one direction: `rate` in frames a second, None for as fast as it can."""
+    """Order to a program for one direction: `rate` in frames a second, None for as fast as it can."""
 
     frame_bytes: FrameBytes
     """With FCS."""
@@ -49,13 +49,13 @@ class SendOrder:
 
     @property
     def frames(self) -> int | None:
-        """How many these are, at least one; None where nobody can know before."""
+        """Number of frames, at least one; None where it is not known before."""
         return None if self.rate is None else max(1, round(self.rate * self.seconds))
 
 
 @dataclass(frozen=True)
 class SendReport:
-    """What the program says of what it did in one direction. `tried_frames` is None when it does not count them."""
+    """Report of the program on one direction. `tried_frames` is None when it does not count them."""
 
     tried_frames: int | None
     seconds: float
@@ -158,7 +158,7 @@ class CountedGenerator:
 
 @dataclass(frozen=True)
 class _Sent:
-    """What a program did in one direction, and the counters around that."""
+    """Work of a program in one direction, and the counters around that."""
 
     direction: Direction
     told: SendReport
@@ -203,7 +203,7 @@ class _Sent:
         )
 
     def doubts(self, flow: Flow) -> tuple[Doubt, ...]:
-        """What the program's way of sending, and counting at ports, leave open."""
+        """Return doubts that the program's way of sending, and counting at ports, leave open."""
         direction = self.direction
         came = (
             f"{direction.receives_on}'s counter"
@@ -218,6 +218,6 @@ def _since(tool: str, role: str, before: PortCount | None, after: PortCount | No
     if before is None or after is None:
         remedy = "use a generator that brings its own receiver (engine, iperf3-udp), or a Linux host"
         raise ToolFailed(
-            "the counters of its port cannot be read, so nobody knows what was sent and received", tool=tool, host=role, remedy=remedy
+            "the counters of its port cannot be read, so it is not known what was sent and received", tool=tool, host=role, remedy=remedy
         )
     return after.since(before)

@@ -17,11 +17,11 @@ class GuardedGenerator:
         """Links whose ports may be loaded."""
 
     async def check(self) -> str:
-        """As the wrapped generator does."""
+        """Check as the wrapped generator does."""
         return await self._inner.check()
 
     async def close(self) -> None:
-        """As the wrapped generator does."""
+        """Close as the wrapped generator does."""
         self._seen.clear()
         await self._inner.close()
 

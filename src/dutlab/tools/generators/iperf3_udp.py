@@ -27,7 +27,7 @@ from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return Iperf3Udp(model, place)
 
@@ -50,7 +50,7 @@ class Iperf3Udp:
         """Nothing runs between trials."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """No warm-up: each test is a connection of its own. Raises ToolFailed, HostError."""
+        """No warm-up: each test is a separate connection. Raises ToolFailed, HostError."""
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
         ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
         datagrams = {direction.name: self._datagrams(direction, size, offer) for direction in directions}

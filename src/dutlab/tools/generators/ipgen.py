@@ -1,4 +1,4 @@
-"""Generator `ipgen` of IIJ: a script (-S) has it warm up, rest, clear its counters, send and drain; its log (-L) tells each second.
+"""Generator `ipgen` of IIJ: a script (-S) has it warm up, rest, clear its counters, send and drain; its log (-L) has each second.
 
 What is corrected for (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss does not see
 a lost tail, so loss here is sent less received at the end of the drain. A script counts in whole seconds.
@@ -35,7 +35,7 @@ UNREACHED_PPS = 148_809_524
 LINKS_UP_S = 60.0
 """It waits for both links to go down and up again as it takes the ports."""
 BENCHMARK_S = 3
-# Script and log lie in a folder that goes with the command, however it ends. The log follows what ipgen says, behind a line of its own.
+# Script and log are in a folder that is removed with the command, however it ends. The log follows ipgen's output, after a separate line.
 _RUN = (
     'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; '
     's=$?; cat "$d/log" 2>/dev/null; exit $s'
@@ -43,7 +43,7 @@ _RUN = (
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, IpgenModel)  # noqa: S101 -- the registry's key
     return Ipgen(model, place)
 
@@ -125,13 +125,13 @@ def ends_of(link: Link) -> list[str]:
 
 
 def since_cleared(log: Sequence[IpgenSecond]) -> list[IpgenSecond]:
-    """What was logged after the counters were cleared: from where its totals fell, or all."""
+    """Return what was logged after the counters were cleared: from where its totals fell, or all."""
     fell = [n for n in range(1, len(log)) if log[n].sent < log[n - 1].sent]
     return list(log[fell[-1] :] if fell else log)
 
 
 def still_moving(last: IpgenSecond) -> str:
-    """What the last line says of frames that were still on their way, empty when there were none."""
+    """Return what the last line says of frames that were still on their way, empty when there were none."""
     moved = {"sent": last.offered_pps, "received": last.received_pps}
     said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
     return f"its counters moved in its last interval: {said}" if said else ""

@@ -1,4 +1,4 @@
-"""What `ipgen -X` prints: its own benchmark, in which a process makes frames and sends none.
+"""Output of `ipgen -X`: its own benchmark, in which a process makes frames and sends none.
 
 As gen.c of iij/ipgen has it (gentest_main, commit b124ae8; the same in version 1.29, commit 050e621). One X writes addresses, ports and
 length into a packet, XX also copies it, XXX also works its checksum out. The process waits for the clock's next whole second, says once
@@ -49,7 +49,7 @@ class BenchmarkProcess:
     """With FCS."""
     work: FrameWork
     lines: list[int]
-    """Where it was read, from 1: that of its beginning, then one a second."""
+    """Line numbers, from 1: that of its beginning, then one a second."""
     made: list[int] = field(default_factory=list)
     """Frames of each second."""
 
@@ -106,17 +106,17 @@ def made_by(processes: Sequence[BenchmarkProcess]) -> tuple[dict[str, float], li
 
 
 async def version_of(host: Host, program: str) -> str:
-    """As it says itself; it has no option for that alone. Raises ToolMissing, HostError."""
+    """Return the version that it prints; it has no option for that alone. Raises ToolMissing, HostError."""
     done = await host.run([program, "-v", "-X", "-t", "1"], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
     found = _VERSION.search(done.text)
-    return found[1] if found else "not told"
+    return found[1] if found else "not stated"
 
 
 @dataclass(frozen=True)
 class BenchmarkRun:
-    """What each process of a benchmark is started with."""
+    """Options of each process of a benchmark."""
 
     program: str
     work: FrameWork

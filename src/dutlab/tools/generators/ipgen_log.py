@@ -1,4 +1,4 @@
-"""What ipgen writes: its log of one JSON object a second (`-L`), and the answer of its RFC 2544 test.
+"""Output of ipgen: its log of one JSON object a second (`-L`), and the answer of its RFC 2544 test.
 
 The answer is in a file (`--rfc2544-output-json`) and in two tables that it prints, by bits and by frames (gen.c, rfc2544_showresult):
 
@@ -59,9 +59,9 @@ class IpgenThroughput:
     pps: float
     ceiling_pps: float
     trial_s: float | None = None
-    """How long a trial was, where it says so."""
+    """Length of a trial, where it is printed."""
     tolerated_percent: float | None = None
-    """The loss that it tolerated, likewise."""
+    """The loss that it tolerated."""
 
 
 def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
@@ -101,7 +101,7 @@ def parse_answer(text: str) -> list[IpgenThroughput]:
 
 
 def parse_tables(text: str) -> list[list[IpgenThroughput]]:
-    """The answers in what it printed, each in the order of its rows; empty where it printed none. A row stands in both tables of one."""
+    """The answers in what it printed, each in the order of its rows; empty where it printed none. A row is in both tables of one."""
     answers: list[dict[int, IpgenThroughput]] = []
     told: dict[str, float] = {}
     for line in text.splitlines():

@@ -37,14 +37,14 @@ NS = 1e9
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, PktGenModel)  # noqa: S101 -- the registry's key
     return PktGen(model, place)
 
 
 @dataclass(frozen=True)
 class PktGenOutputs:
-    """What both ends of one direction said."""
+    """Output of both ends of one direction."""
 
     direction: Direction
     sender: Done
@@ -73,13 +73,13 @@ class PktGen:
         self._model, self._place = model, place
 
     async def check(self) -> str:
-        """It reports no version of its own: that it is there, on both ends. Raises ToolMissing, HostError."""
+        """Check that it is there, on both ends; it reports no version. Raises ToolMissing, HostError."""
         for name in dict.fromkeys((*self._place.senders, *self._place.receivers)):
             host = self._place.hosts[name]
             done = await host.run([self._model.program, "-h"], check=False)
             if done.status == NO_SUCH_PROGRAM or b"-f" not in done.stdout + done.stderr:
                 raise ToolMissing("pkt-gen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
-        return "not told by pkt-gen"
+        return "not stated by pkt-gen"
 
     async def close(self) -> None:
         """Nothing runs between trials."""

@@ -1,4 +1,4 @@
-"""What netmap's pkt-gen prints, in the three forms that it has had. The time of a line counts modulo 1000 s (sys/net/netmap_user.h, D()).
+"""Output of netmap's pkt-gen, in its three forms. The time of a line counts modulo 1000 s (sys/net/netmap_user.h, D()).
 
     2015   870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)
     then   143.205469 main_thread [1708] 33.000 pps (33.000 pkts 369.600 Kbps in 1001053 usec) 3.00 avg_batch
@@ -6,7 +6,7 @@
 
 and at its end `Sent N packets N bytes N events N bytes each in F seconds.` (2015: `Sent N packets, N bytes each, in F seconds.`) and a line
 of speed. `Gbps` are the bits of the interval, since 2021 those of a second; with -B each frame counts 24 bytes more. A log may have several
-runs one after another; what a program wrote into a file stands before what it printed there at its end. Reports of two hosts are not
+runs one after another; what a program wrote into a file comes before what it printed there at its end. Reports of two hosts are not
 aligned: they are brought together by their time (`matched`), never by their place. Frame sizes given with `-l` exclude the FCS.
 """
 
@@ -34,7 +34,7 @@ _NOTHING = re.compile(r"^(Sent|Received) nothing\.")
 _WAY = re.compile(r"^(?:\S+ \w+ \[\d+\] )?(Sending on|Receiving from) |\b(sender|receiver)_body\b")
 _BEGINS = "interface is "
 _HEAD = re.compile(r"\s*(?:(source|sender|tx)|sink|receiver|rx)\s*:?\s*", re.IGNORECASE)
-"""What people write above a log in a file that has those of both ends."""
+"""Headings that people write above a log in a file that has those of both ends."""
 _EVERY = re.compile(r"^Sending (\d{1,9}) packets every\s+(\d{1,9}\.\d{9}) s")
 
 
@@ -47,7 +47,7 @@ class Report:
     pps: float
     packets: float
     bits: float | None = None
-    """As printed, in one of the meanings that it has had."""
+    """Bits as printed, in one of the meanings that they have had."""
     packets_error: float = 0.0
     bits_error: float = 0.0
 
@@ -70,13 +70,13 @@ class Total:
 
 @dataclass
 class PktGenRun:
-    """One run of the program. `direction` is empty where nothing tells it."""
+    """One run of the program. `direction` is empty where it is not known."""
 
     reports: list[Report] = field(default_factory=list)
     total: Total | None = None
     direction: str = ""
     asked_pps: float | None = None
-    """The rate that it was told (-R); None for as fast as it can, and where it does not say."""
+    """The asked rate (-R); None for as fast as it can, and where it does not say."""
     unread: list[int] = field(default_factory=list)
     """Numbers, from 1, of lines that are like reports and cannot be read."""
 
@@ -97,7 +97,7 @@ class PktGenRun:
 
     @property
     def frame_bytes(self) -> int | None:
-        """Of each frame with FCS, where all were of one size."""
+        """Size of each frame with FCS, where all were of one size."""
         if self.total is None or not self.total.packets or self.total.bytes is None or self.total.bytes % self.total.packets:
             return None
         return self.total.bytes // self.total.packets + FCS_BYTES
@@ -111,12 +111,12 @@ class PktGenLog:
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """Of all runs."""
+        """Reports of all runs."""
         return tuple(report for run in self.runs for report in run.reports)
 
     @property
     def total(self) -> Total | None:
-        """Of the last run."""
+        """Total of the last run."""
         return self.runs[-1].total if self.runs else None
 
 
@@ -150,7 +150,7 @@ def parse(text: str) -> PktGenLog:
 
 @dataclass(frozen=True)
 class SizedReports:
-    """Reports one after another, of frames of one size. None: of several, or it is not told."""
+    """Reports one after another, of frames of one size. None: of several, or not known."""
 
     frame_bytes: int | None
     reports: tuple[Report, ...]
@@ -188,7 +188,7 @@ def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
 
 
 _Meaning = tuple[bool, int]
-"""Whether bits are of a second, and the bytes that each frame counts beside its own."""
+"""True if bits are of a second, and the bytes that are counted for each frame in addition to its own."""
 _MEANINGS: tuple[_Meaning, ...] = ((False, 0), (True, 0), (False, 24), (True, 24))
 
 
@@ -228,7 +228,7 @@ def _packets_between(reports: Sequence[Report], start: float, end: float) -> flo
 
 
 def _total(end: re.Match[str]) -> Total:
-    """In 2015 a sender said the size that it was told, and a receiver none."""
+    """In 2015 a sender printed the asked size, and a receiver none."""
     packets, each = int(end["packets"]), end["each"]
     told = int(end["bytes"]) if end["bytes"] else packets * int(each) if each and end["way"] == "Sent" else None
     return Total(end["way"], packets, told, float(end["seconds"]))

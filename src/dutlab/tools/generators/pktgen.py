@@ -31,7 +31,7 @@ _RESULT = re.compile(r"Result: OK: (\d+)\(c\d+\+d\d+\) usec, (\d+) \((\d+)byte,\
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, PktgenModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Pktgen(model, place), place)
 

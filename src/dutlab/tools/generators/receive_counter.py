@@ -18,7 +18,7 @@ from dutlab.hosts.host import Host
 from dutlab.tools.engine.load import DESTINATION_PORT
 
 Reading = Callable[[], Awaitable[int | None]]
-"""How many datagrams were taken so far; None where none is."""
+"""Number of datagrams so far; None where it is not known."""
 
 LOOKS, LOOK_S = 20, 0.05
 _NO_NAME = re.compile(r"[^A-Za-z0-9]")

@@ -31,11 +31,11 @@ class Stepped:
         self._inner = inner
 
     async def check(self) -> str:
-        """As the wrapped generator does."""
+        """Check as the wrapped generator does."""
         return await self._inner.check()
 
     async def close(self) -> None:
-        """As the wrapped generator does."""
+        """Close as the wrapped generator does."""
         await self._inner.close()
 
     async def offer(self, offer: Offer) -> Outcome:

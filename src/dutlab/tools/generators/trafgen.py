@@ -1,9 +1,9 @@
-"""Generator `trafgen` of netsniff-ng (0.6): each stream a process of its own, ended by timeout(1) or after its frames.
+"""Generator `trafgen` of netsniff-ng (0.6): a process for each stream, ended by timeout(1) or after its frames.
 
 It pins itself: to the core that its configuration names, else to core 0. Its rate (`-b`) is kept by sending a second's frames at once
-and waiting for the next second, each frame by a call of its own. Without a rate it fills a ring that the kernel empties; where the kernel
+and waiting for the next second, each frame by a separate call. Without a rate it fills a ring that the kernel empties; where the kernel
 takes no more for a moment it gives up (trafgen 0.6.8), as it does before a veth whose other end is slow. Then it is started again with a
-rate that nobody reaches, so that it calls for each frame and waits.
+rate that cannot be reached, so that it calls for each frame and waits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROCESS = re.compile(rb"^\s*(\d+) sec, (\d+) usec on CPU\d+ \((\d+) packets\)",
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Trafgen(model, place), place)
 
@@ -81,7 +81,7 @@ class Trafgen:
         return SendReport(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
 
     def _cores(self, role: str, rate: Pps | None) -> list[int]:
-        """One a stream. Core 0, 1, … where nobody names any: it pins itself in any case."""
+        """One for each stream, on core 0, 1, … where none is named: it pins itself in any case."""
         if rate is not None:
             return [0]
         cores = self._place.cores(self._model, role) or tuple(range(self._model.streams))

@@ -3,8 +3,8 @@
 The client is spoken to through a small script of ours (trex_client.py) that goes to that machine. Counters are those of TRex's ports, set
 to nought before a trial and read after its drain, when they stand still. TRex stretches time rather than sending fewer frames, so a trial
 that is late is stopped, takes its real length, and what it did not send is asked less sent. Frames that its own receiver missed (`ierrors`)
-had reached its port: they count as received, with a doubt. What its ports counted of others is told apart only up to a handful, as of every
-generator that counts at ports.
+had reached its port: they count as received, with a doubt. Other frames that its ports counted are recognised only up to a handful, as
+for every generator that counts at ports.
 
 Proven against TRex 3.08 on af_packet interfaces, with a device between them that drops every 1000th frame: at 10, 50 and 100 kpps, of 64
 and of 512 bytes, it counted a loss ratio of 0.0010 each.
@@ -48,19 +48,19 @@ WARMUP_DRAIN = Seconds(0.1)
 _ENDS_WITH_RUN_S = 366 * 86400.0
 """Longer than any run: a server is ended by us."""
 _CLIENT_AT = "automation/trex_control_plane/interactive/trex"
-# t-rex-64 is a script, also in a clone that was never built; the program itself is beside it under one of two names.
+# t-rex-64 is a script, also in a clone that was never built; the program itself is next to it under one of two names.
 _LACKS = (
     f'cd "$1" 2>/dev/null || {{ echo folder; exit; }}; [ -d {_CLIENT_AT} ] || echo {_CLIENT_AT}; [ "$2" = running ] && exit 0; '
     "[ -x t-rex-64 ] || echo t-rex-64; [ -x _t-rex-64 ] || [ -x _t-rex-64-o ] || echo _t-rex-64"
 )
 _SERVER = 'cd "$1" && exec ./t-rex-64 -i --iom 0 --no-scapy-server --cfg "$2"'
-# find_python.sh is how TRex's own tools find their Python; it tells by setting PYTHON.
+# find_python.sh is how TRex's own tools find their Python; it sets PYTHON.
 _CLIENT = 'cd "$1" || exit 1; [ ! -f find_python.sh ] || source ./find_python.sh >&2; exec "${PYTHON:-python3}" "$2"'
 _SCRIPT = Path(__file__).with_name("trex_client.py")
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, TrexModel)  # noqa: S101 -- the registry's key
     return Trex(model, place)
 
@@ -77,9 +77,9 @@ class Trex:
         self._facts: dict[str, str] = {}
 
     async def check(self) -> str:
-        """Starts it; the version that its server tells. Raises ToolMissing, ToolFailed, HostError."""
+        """Start it, and return the version of its server. Raises ToolMissing, ToolFailed, HostError."""
         client = await self._started()
-        return str(client.hello.get("version", "not told"))
+        return str(client.hello.get("version", "not stated"))
 
     async def close(self) -> None:
         """Ends the client, the server if it is ours, and takes away what was put there."""
@@ -123,7 +123,7 @@ class Trex:
         return self._place.hosts[self._place.senders[0]]
 
     def _mult(self, offer: Offer) -> str:
-        """What TRex scales its streams by: ours have their rates, a profile's are made to add up to what is asked."""
+        """Return the factor by which TRex scales its streams: ours have their rates, a profile's are made to add up to the asked one."""
         if offer.rate is None:
             return "100%"
         return f"{offer.rate:.6f}pps" if self._model.profile else "1"
@@ -140,7 +140,7 @@ class Trex:
         return (source + 1, source) if direction.is_back else (source, source + 1)
 
     def _of_receiver(self, direction: Direction, found: Mapping[str, Any]) -> list[Doubt]:
-        """What its receiving port says of frames that it did not take, or does not say."""
+        """Return doubts about frames that its receiving port did not take, or does not report."""
         missed = found["ports"][str(self._port_numbers(direction)[1])].get("ierrors")
         if missed is None:
             return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", direction.name)]
@@ -213,7 +213,7 @@ class Trex:
             )
 
     async def _connected(self, client: Client) -> Mapping[str, Any]:
-        """What the server says of itself, or at once that it has ended. Raises ToolFailed, HostError."""
+        """Return the server's greeting, or report at once that it has ended. Raises ToolFailed, HostError."""
         hello = asyncio.ensure_future(client.connect(self._model.path, self._model.address))
         either: list[asyncio.Future[Any]] = [hello, *([self._server_ended] if self._server_ended else [])]
         try:
@@ -225,7 +225,7 @@ class Trex:
         raise ToolFailed("its server did not start", tool=TOOL, host=self._host.name)
 
     async def _written(self, folder: str) -> str:
-        """Where the configuration for the links' interfaces lies."""
+        """Return the path of the configuration for the links' interfaces."""
         directions = [
             await direction_of(self._place.hosts, self._place.testbed, link, reverse=reverse)
             for link, reverse in itertools.product(self._place.testbed.links, (False, True))
@@ -262,7 +262,7 @@ class Client:
         self.alive = True
 
     async def connect(self, path: str, address: str) -> Mapping[str, Any]:
-        """What the server at `address` says of itself. Raises ToolFailed, HostError."""
+        """Return the greeting of the server at `address`. Raises ToolFailed, HostError."""
         self.hello = await self._ask("connect", STARTS_S + REPLY_S, path=path, address=address, wait_s=STARTS_S)
         return self.hello
 

@@ -21,7 +21,7 @@ LATE_SHARE = 0.1
 """TRex stretches time rather than sending fewer frames: a trial that is later than both together is stopped."""
 PUSH_PPS = 1000
 PUSH_S = 0.5
-"""What pushes frames out that a stopped trial left in a sender's ring: those of af_packet go when more are sent."""
+"""Load that pushes frames out which a stopped trial left in a sender's ring: those of af_packet go when more are sent."""
 STILL_S = 0.25
 LONGEST_STILL_S = 5.0
 """Counters are read when two readings so far apart are alike; after that long they are read as they are, with a warning."""
@@ -103,7 +103,7 @@ class Conversation:
         return False
 
     def push_out(self, senders: List[int], ports: List[int]) -> List[str]:
-        """What the trial before left in these senders' rings, so that it is not counted in this one."""
+        """Push out what the trial before left in these senders' rings, so that it is not counted in this one."""
         left = sorted(self.left.intersection(senders))
         if not left:
             return []
@@ -126,7 +126,7 @@ class Conversation:
                 return stats, ["counters still moved after {} s".format(LONGEST_STILL_S)]  # noqa: UP032 -- as above
 
     def streams(self, direction: Json) -> List[Any]:
-        """Of a user's profile, or one a frame size, each frame byte by byte and without its FCS."""
+        """Return the streams of a user's profile, or one for each frame size, each frame byte by byte and without its FCS."""
         if direction.get("profile"):
             tunables = direction.get("tunables") or {}
             profile = self.api.STLProfile.load(direction["profile"], direction=direction["direction"], port_id=direction["tx"], **tunables)
@@ -155,9 +155,9 @@ def counters_of(stats: Any, port: int) -> Json:  # noqa: ANN401 -- as below
 
 
 def version_of(client: Any) -> str:  # noqa: ANN401 -- TRex's client has no types
-    """As the server says it."""
+    """Return the server's version."""
     said = client.get_server_version()
-    return str(said.get("version", "not told")) if isinstance(said, dict) else str(said)
+    return str(said.get("version", "not stated")) if isinstance(said, dict) else str(said)
 
 
 def answered(talk: Conversation, line: str) -> str:

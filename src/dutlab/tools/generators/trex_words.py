@@ -1,4 +1,4 @@
-"""What TRex is given: its configuration for interfaces of the kernel, and frames byte by byte."""
+"""Input of TRex: its configuration for interfaces of the kernel, and frames byte by byte."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def frame_of(direction: Direction, own_mac: str, frame_bytes: int) -> bytes:
     payload = bytes(frame_bytes - FCS_BYTES - 14 - header - 8)
     length = 8 + len(payload)
     udp = struct.pack("!HHHH", direction.source_port, DESTINATION_PORT, length, 0)
-    if source.version == 4:  # noqa: PLR2004 -- likewise; no checksum is one that UDP over IPv4 allows (RFC 768)
+    if source.version == 4:  # noqa: PLR2004 -- the version of IP; no checksum is one that UDP over IPv4 allows (RFC 768)
         bare = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, TTL, UDP, 0, source.packed, destination.packed)
         ip = bare[:10] + struct.pack("!H", checksum(bare)) + bare[12:]
     else:

@@ -1,6 +1,6 @@
 """Generator `xdp-trafficgen` of xdp-tools: `xdp-trafficgen udp`, ended by timeout(1).
 
-It tells rates and no totals, so all of its numbers are those of the ports. What it takes to load its program counts as sending: rates are
+It reports rates and no totals, so all numbers are those of the ports. What it takes to load its program counts as sending: rates are
 too low by some tens of milliseconds of the trial.
 """
 
@@ -27,7 +27,7 @@ _UNABLE = re.compile(r"failed to load|Error probing|Couldn't|doesn't support|is 
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """As tools.generators asks for."""
+    """Make the generator, as tools.generators asks for."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(XdpTrafficgen(model, place), place)
 
@@ -66,7 +66,7 @@ class XdpTrafficgen:
 
 
 def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
-    """As xdp-trafficgen(8) has it. Its own link-local addresses are used where the link has none of IPv6."""
+    """Return the command of xdp-trafficgen(8). Its own link-local addresses are used where the link has none of IPv6."""
     argv = [PROGRAM, "udp", "--dst-mac", direction.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
     if ":" in direction.source:
         argv += ["--dst-addr", direction.destination, "--src-addr", direction.source]

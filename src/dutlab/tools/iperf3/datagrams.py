@@ -25,7 +25,7 @@ from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, 
 
 GRACE_S = 15.0
 _UNREAD_S = 0.01
-"""What was sent in this time before the end may wait in the server's socket."""
+"""Time before the end of whose datagrams some may wait in the server's socket."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class DatagramEnd:
 
 @dataclass(frozen=True)
 class Datagrams:
-    """What is sent: `length` bytes of payload each, `rate` a second of all streams together; None is as fast as it can."""
+    """Datagrams: `length` bytes of payload each, `rate` a second of all streams together; None is as fast as it can."""
 
     length: int
     rate: float | None
@@ -52,13 +52,13 @@ class Datagrams:
 
     @property
     def whole_seconds(self) -> int:
-        """What iperf3 is told."""
+        """Options of iperf3."""
         return max(1, math.ceil(self.seconds))
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What became of them."""
+    """Account of the datagrams."""
 
     sent: int
     received: int

@@ -4,21 +4,30 @@ UDP before 3.11 has one sum, `end.sum`. Its `bytes` are those sent; a server say
 are those sent, from 3.2 on; before it is the highest number that the receiver saw. What arrived is `packets - lost_packets`
 (iperf_print_results() of the tags 3.0.12, 3.1.3, 3.2, 3.7, 3.10.1 and 3.11).
 
-The format is made in iperf3's src/iperf_api.c. What has been seen in the wild and is read here, beside what `json_text` mends: no output at
-all, an `error` beside figures that look real, and exit status 0 with an error (3.12 says "unable to connect" that way), which is why the
+The format is made in iperf3's src/iperf_api.c. Read here as well as what `json_text` mends, all seen in the wild: no output at
+all, an `error` with figures that look real, and exit status 0 with an error (3.12 says "unable to connect" that way), which is why the
 status is not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
 
 from dutlab.subject import back_of, joined
 from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, read_object
 
 __all__ = ["UnreadableError", "error_in", "parse"]
+
+
+_N = TypeVar("_N", int, float)
+
+
+def _sum(ours: _N | None, theirs: _N | None) -> _N | None:
+    return None if ours is None or theirs is None else ours + theirs
 
 
 @dataclass(frozen=True)
@@ -27,10 +36,14 @@ class Iperf3Interval:
 
     end_s: float
     goodput_bps: float
-    """Of UDP, at a sender: what it sent."""
+    """Goodput; of UDP, at a sender: the sent rate."""
     retransmits: int | None
     of_sender: bool = True
-    """Of UDP only: whether it lacks what a receiver counts."""
+    """True if it is of a UDP sender, which lacks what a receiver counts."""
+
+    def __add__(self, other: Iperf3Interval) -> Iperf3Interval:
+        """That of two clients."""
+        return replace(self, goodput_bps=self.goodput_bps + other.goodput_bps, retransmits=_sum(self.retransmits, other.retransmits))
 
 
 @dataclass(frozen=True)
@@ -50,15 +63,17 @@ class Iperf3Result:
     version: str
     intervals: tuple[Iperf3Interval, ...] = ()
     repairs: tuple[str, ...] = field(default=())
-    """What had to be mended or left out before the output could be read."""
+    """Repairs and omissions before the output could be read."""
     loss_ratio: float | None = None
     jitter_ns: float | None = None
     below_zero: str = ""
-    """Of UDP: how many datagrams were counted as lost, where that is below zero."""
+    """Lost datagrams of UDP, where their number is below zero."""
+    began_s: float | None = None
+    """When it began, in whole seconds since 1970 by the clock of the client."""
 
     @property
     def figures(self) -> dict[str, float]:
-        """What the test found, under the names of figures; what this iperf3 does not tell is absent."""
+        """Figures of the test, under our names; what this iperf3 does not report is absent."""
         known = {
             "goodput_bps": self.received_bps,
             "sent_bps": self.sent_bps,
@@ -70,6 +85,22 @@ class Iperf3Result:
         }
         return {name: float(value) for name, value in known.items() if value is not None}
 
+    def __add__(self, other: Iperf3Result) -> Iperf3Result:
+        """Both clients of one link, which sent at the same time. What one does not tell, both do not."""
+        return replace(
+            self,
+            received_bps=self.received_bps + other.received_bps,
+            sent_bps=_sum(self.sent_bps, other.sent_bps),
+            received_bytes=self.received_bytes + other.received_bytes,
+            sent_bytes=_sum(self.sent_bytes, other.sent_bytes),
+            seconds=min(self.seconds, other.seconds),
+            retransmits=_sum(self.retransmits, other.retransmits),
+            sender_cpu_percent=_sum(self.sender_cpu_percent, other.sender_cpu_percent),
+            receiver_cpu_percent=_sum(self.receiver_cpu_percent, other.receiver_cpu_percent),
+            intervals=tuple(ours + theirs for ours, theirs in zip(self.intervals, other.intervals, strict=False)),
+            repairs=(*self.repairs, *other.repairs),
+        )
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -78,10 +109,23 @@ class Sums:
     sent: Mapping[str, Any]
     received: Mapping[str, Any]
     loss_ratio: float | None = None
-    """Of UDP: lost datagrams among those sent."""
+    """Lost datagrams of UDP among those sent."""
     jitter_ns: float | None = None
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
+
+
+def of_clients(results: Sequence[Iperf3Result]) -> Iperf3Result:
+    """Clients of one link as one. The sum of their rates would say too much where they did not run at the same time."""
+    whole, later_s = reduce(add, results), apart_s(results)
+    share = whole.seconds / (whole.seconds + later_s) if whole.seconds else 1.0
+    return replace(whole, received_bps=whole.received_bps * share, sent_bps=None if whole.sent_bps is None else whole.sent_bps * share)
+
+
+def apart_s(results: Sequence[Iperf3Result]) -> float:
+    """How long after the first of them the last began. A second says nothing: they tell whole ones."""
+    began = [r.began_s for r in results if r.began_s is not None]
+    return later_s if began and (later_s := max(began) - min(began)) > 1 else 0.0
 
 
 def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
@@ -100,7 +144,7 @@ def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str,
 
 _OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
 BACK = "_bidir_reverse"
-"""What the sums of the other direction have behind their name (iperf_api.c, since 3.11), and here those of 3.7 to 3.10, which come twice.
+"""Ending of the names of the other direction's sums (iperf_api.c, since 3.11), and here of those of 3.7 to 3.10, which come twice.
 
 At both ends the sums without it are from client to server.
 """
@@ -157,6 +201,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
         receiver_cpu_percent=number(cpu, theirs),
         congestion=str(end["sender_tcp_congestion"]) if "sender_tcp_congestion" in end else None,
         version=str(start.get("version", "unknown")),
+        began_s=number(member(start, "timestamp"), "timesecs"),
         intervals=_intervals(intervals, f"sum{suffix}"),
         repairs=(*repairs, *sums.repairs),
         loss_ratio=sums.loss_ratio,
@@ -166,7 +211,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
 
 
 def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
-    """What was sent and received in a report that was read; `back` as in parse().
+    """Return what was sent and received in a report that was read; `back` as in parse().
 
     Raises UnreadableError where it has the sums of both directions under one name.
     """
@@ -212,7 +257,7 @@ def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float
 
 
 def _more_than_all(packets: float | None, lost: float | None) -> list[str]:
-    """What is wrong with a count of lost datagrams above that of all."""
+    """Return the fault of a count of lost datagrams above that of all."""
     return [f"it counts {lost:.0f} datagrams as lost of {packets:.0f}"] if packets and lost is not None and lost > packets else []
 
 
@@ -245,20 +290,37 @@ def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
     return found if found is not None and 1 <= found <= _LONGEST_DATAGRAM else None
 
 
+def intervals_in(output: bytes, *, back: bool = False) -> tuple[Iperf3Interval, ...]:
+    """The intervals of one end, whole or not; `back` as in parse(). Raises UnreadableError."""
+    raw = read_report(output)[0].get("intervals")
+    return _intervals(raw if isinstance(raw, list) else [], f"sum{BACK if back else ''}")
+
+
+def round_trips_in(output: bytes) -> tuple[tuple[float, float], ...]:
+    """(seconds after the test began, nanoseconds): the smoothed round trip of each stream that this end sends, interval by interval.
+
+    It is tcpi_rtt of TCP_INFO in microseconds; a receiver has none (iperf3: iperf_tcp.c, print_interval_results()). Raises UnreadableError.
+    """
+    raw = read_report(output)[0].get("intervals")
+    streams = [s for entry in raw if isinstance(entry, Mapping) for s in entry.get("streams", ())] if isinstance(raw, list) else []
+    found = [(number(s, "end"), number(s, "rtt")) for s in streams if isinstance(s, Mapping)]
+    return tuple((end, rtt * 1e3) for end, rtt in found if end is not None and rtt)
+
+
 def is_reverse(document: Mapping[str, Any]) -> bool:
-    """Whether the client receives (`-R`)."""
+    """Return whether the client receives (`-R`)."""
     return member(member(document, "start"), "test_start").get("reverse") == 1
 
 
 def _is_both_ways(end: Mapping[str, Any]) -> bool:
-    """Whether streams of both directions are in it; before 3.7 no stream says which it has."""
+    """Return whether streams of both directions are in it; before 3.7 no stream says which it has."""
     streams = end.get("streams")
     ends = [e for s in streams if isinstance(s, Mapping) for e in s.values() if isinstance(e, Mapping)] if isinstance(streams, list) else []
     return {e["sender"] for e in ends if isinstance(e.get("sender"), bool)} == {True, False}
 
 
 def has_back(document: Mapping[str, Any]) -> bool:
-    """Whether it is of a test in both directions whose report tells them apart."""
+    """Return whether it is of a test in both directions whose report distinguishes them."""
     return any(key.startswith("sum") and key.endswith(BACK) for key in member(document, "end"))
 
 
@@ -273,7 +335,7 @@ def error_in(output: bytes) -> str | None:
 
 
 def is_whole(output: bytes) -> bool:
-    """Whether the report has an end: the client got the server's result; never raises."""
+    """Return whether the report has an end: the client got the server's result; never raises."""
     try:
         return bool(member(read_object(output)[0], "end"))
     except UnreadableError:
@@ -281,7 +343,7 @@ def is_whole(output: bytes) -> bool:
 
 
 def omitted(document: Mapping[str, Any]) -> int:
-    """How many intervals of the warm-up (-O) it has."""
+    """Return the number of warm-up intervals (-O)."""
     raw = document.get("intervals")
     return sum(member(entry, "sum").get("omitted") is True for entry in raw if isinstance(entry, Mapping)) if isinstance(raw, list) else 0
 

@@ -1,7 +1,7 @@
 """Workload `datagrams`: `iperf3 -u` with one length after the other, and why the answer steps where a packet no longer carries a datagram.
 
 A datagram longer than the path MTU less its headers is sent in fragments (RFC 791 section 3.2, RFC 8200 section 4.5): more packets for the
-same datagram, and the loss of any one loses all of it. Where that begins is told from the path MTU, which pings find, not from the answer.
+same datagram, and the loss of any one loses all of it. Where that begins follows from the path MTU, which pings find, not from the answer.
 
 Figures of a link: path_mtu_bytes, whole_bytes (the longest datagram that one packet carries), and of the lengths just above and just below
 that, where both were measured, the ratio of datagrams a second: offered_step_ratio and received_step_ratio. Table `lengths`: a row a link
@@ -71,7 +71,7 @@ class Iperf3Lengths:
         return Measured(figures=figures, tables={"lengths": rows}, raw=raw, notes=notes, doubts=tuple(doubts))
 
     async def _path_mtus(self, cell: Cell) -> tuple[dict[str, int], list[str]]:
-        """Of each link; where pings are not answered, that of its own ports, and a note that says so."""
+        """Path MTU of each link; where pings are not answered, the MTU of its ports, and a note that says so."""
         try:
             found = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:

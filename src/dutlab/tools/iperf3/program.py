@@ -43,13 +43,19 @@ async def version_of(host: Host, oldest: tuple[int, int] = OLDEST, why: str = ""
 
 
 async def listen(
-    host: Host, address: str, first_port: int, ended_at_exit: AsyncExitStack, *, cores: Sequence[int] | None = None
+    host: Host,
+    address: str,
+    first_port: int,
+    ended_at_exit: AsyncExitStack,
+    *,
+    cores: Sequence[int] | None = None,
+    more: Sequence[str] = (),
 ) -> tuple[int, Process]:
-    """A server that has been seen listening, on the first free port from `first_port`. Raises ToolFailed."""
+    """A server that has been seen listening, on the first free port from `first_port`, with `more` options. Raises ToolFailed."""
     for port in range(first_port, first_port + PORTS_TRIED):
         if await _is_taken(host, port):
             continue  # somebody's server; ours could not tell its own readiness from theirs
-        server = await host.spawn([*host.system.pinned(cores or ()), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J"])
+        server = await host.spawn([*host.system.pinned(cores or ()), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J", *more])
         ended_at_exit.push_async_callback(server.end)
         if (why := await _why_silent(host, server, port)) is None:
             return port, server
@@ -75,7 +81,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
 
 
 async def ended(server: Process, client: Done) -> Done:
-    """What a server says at its end, once its client has gone."""
+    """Return the server's output at its end, once its client has gone."""
     try:
         return await server.wait(SERVER_ENDS_S if json_output.is_whole(client.stdout) else SERVER_FAILS_S)
     except CommandTimedOut:
@@ -83,7 +89,7 @@ async def ended(server: Process, client: Done) -> Done:
 
 
 async def _is_taken(host: Host, port: int) -> bool:
-    """Whether something listens on a TCP port there."""
+    """Return whether something listens on a TCP port there."""
     done = await host.run(host.system.listens(port), check=False)
     return host.system.is_listening(done.text, port)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
@@ -27,13 +27,14 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.traffic import Directions
+from dutlab.spec.tunnels import inner_source, loaded
 from dutlab.spec.workloads.iperf3 import Iperf3Setting, TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
 from dutlab.subject import back_of, joined
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import json_output
 from dutlab.tools.iperf3.datagrams import DatagramEnd, Datagrams, Sent, send
-from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, both_ways
+from dutlab.tools.iperf3.json_output import Iperf3Result, UnreadableError, apart_s, both_ways, of_clients
 from dutlab.tools.iperf3.program import BOTH_WAYS, FIRST_PORT, PORTS_TRIED, PROGRAM, TOOL, ended, listen, run_client, version_of
 from dutlab.tools.live import received_rate
 
@@ -58,10 +59,29 @@ class _End:
 
 
 @dataclass(frozen=True)
-class _Ran:
-    """One link's test that ended."""
+class _Test:
+    """What one client does on a link."""
 
     link: str
+    near: _End
+    far: _End
+    setting: TcpSetting
+    client: int = 0
+    """Its place among those on the link: each goes through another tunnel (factor `tunnels`)."""
+    more: tuple[str, ...] = ()
+    """Further options of both ends."""
+
+    @property
+    def name(self) -> str:
+        """Name in files and messages."""
+        return f"{self.link}.{self.client + 1}" if self.client else self.link
+
+
+@dataclass(frozen=True)
+class FinishedTest:
+    """A client's test that ended."""
+
+    test: _Test
     result: Iperf3Result
     """From client to server; of `reverse` from server to client."""
     back: Iperf3Result | None
@@ -72,14 +92,14 @@ class _Ran:
 
 
 def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
-    """That run it."""
+    """Return the hosts that run it."""
     return cell.setting.ends or tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
     hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
-    both = {host for cell in cells if getattr(cell.setting, "direction", "") == "bidir" for host in hosts_of(cell, site.testbed)}
+    both = {host for cell in cells if cell.setting.ways is Directions.BOTH for host in hosts_of(cell, site.testbed)}
     found = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
     return versions_of(dict(zip(hosts, found, strict=True)))
 
@@ -91,14 +111,34 @@ class Iperf3:
         self._hosts, self._testbed, self._cpus, self._tell = hosts, testbed, cpus, tell
 
     async def measure(self, cell: Cell) -> Measured:
-        """One test on every link of the cell at once.
+        """One test on every link of the cell at once, with a client for each tunnel that a stream goes through.
 
         Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished.
         """
-        test = cell.setting_as(TcpSetting)
-        links = {name: self._testbed.links[name] for name in cell.links}
-        ran = await self._all({name: self._ends(link, link.source.host, link.sink.host) for name, link in links.items()}, test)
-        return _measured(cell, test, ran)
+        setting = cell.setting_as(TcpSetting)
+        return _measured(cell, await self._all([t for nth, name in enumerate(cell.links) for t in self._of_link(cell, setting, name, nth)]))
+
+    def _of_link(self, cell: Cell, setting: TcpSetting, name: str, nth: int) -> list[_Test]:
+        """The streams of a link, shared out over its tunnels; the link at place `nth` may end before the first one."""
+        link, through_dut = self._testbed.links[name], list(self._testbed.through_dut().links)
+        near, far = self._ends(link, link.source.host, link.sink.host)
+        ends_apart_s = nth * (setting.ends_apart_s if isinstance(setting, Iperf3Setting) else 0)
+        ways = loaded(cell.tunnels)
+        taken = [ways[n] for n in loaded(len(ways), setting.streams)]
+        tests = []
+        for client, number in enumerate(taken):
+            streams = setting.streams // len(taken) + (client < setting.streams % len(taken))
+            own = setting.model_copy(update={"streams": streams, "duration_s": setting.duration_s - ends_apart_s})
+            from_ = replace(near, address=str(inner_source(link, through_dut.index(name), number))) if number else near
+            tests.append(_Test(name, from_, far, own, client))
+        return tests
+
+    async def finished(self, name: str, setting: TcpSetting, more: Sequence[str]) -> FinishedTest:
+        """Run one test on the link `name`, with `more` options at both ends. Raises as measure()."""
+        link = self._testbed.links[name]
+        near, far = self._ends(link, link.source.host, link.sink.host)
+        (test,) = await self._all([_Test(name, near, far, setting, more=tuple(more))])
+        return test
 
     async def pair(self, cell: Cell) -> Measured:
         """One test from the host `client` to the host `server` of the setting, on the cell's link. Raises as measure()."""
@@ -110,7 +150,7 @@ class Iperf3:
         near, far = self._ends(self._testbed.links[link], client, server)
         if setting.protocol == "udp":
             return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), link, setting)
-        return _measured(cell, setting, await self._all({link: (near, far)}, setting))
+        return _measured(cell, await self._all([_Test(link, near, far, setting)]))
 
     def _of_datagrams(self, end: _End) -> DatagramEnd:
         return DatagramEnd(end.host, end.address, tuple(self._cpus.get(end.name) or ()))
@@ -120,27 +160,28 @@ class Iperf3:
         of = {address: port.interface for port, address in zip(link.ports, link.addresses, strict=True)}
         return _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
 
-    async def _all(self, tests: Mapping[str, tuple[_End, _End]], test: TcpSetting) -> list[_Ran]:
-        """A test from client to server on every link at once: every server is listening before any client starts."""
+    async def _all(self, tests: Sequence[_Test]) -> list[FinishedTest]:
+        """All at once: every server is listening before any client starts."""
         async with AsyncExitStack() as ended_at_exit:
-            servers = {}
-            for i, (name, (_, server)) in enumerate(tests.items()):
-                servers[name] = await listen(
-                    server.host, server.address, FIRST_PORT + i * PORTS_TRIED, ended_at_exit, cores=self._cpus.get(server.name)
-                )
-            return await together(self._one(name, tests[name], _lasting(test, nth), *servers[name]) for nth, name in enumerate(tests))
+            servers = []
+            for i, test in enumerate(tests):
+                cores = self._cpus.get(test.far.name)
+                port = FIRST_PORT + i * PORTS_TRIED
+                servers.append(await listen(test.far.host, test.far.address, port, ended_at_exit, cores=cores, more=test.more))
+            return await together(self._one(test, *server) for test, server in zip(tests, servers, strict=True))
 
-    async def _one(self, name: str, ends: tuple[_End, _End], test: TcpSetting, port: int, server: Process) -> _Ran:
+    async def _one(self, test: _Test, port: int, server: Process) -> FinishedTest:
         """The whole test, from the client's end to the server's. Raises ToolFailed."""
-        near, far = ends
+        near, far, setting = test.near, test.far, test.setting
         argv = [*near.host.system.pinned(self._cpus.get(near.name) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
-        argv += ["-P", str(test.streams), "-O", str(test.omit_s), "-t", str(test.duration_s), "-J"]
-        argv += ["-Z"] if test.zerocopy else []
-        argv += _FLAGS[test.direction]
+        argv += ["-P", str(setting.streams), "-O", str(setting.omit_s), "-t", str(setting.duration_s), "-J"]
+        argv += ["-Z"] if setting.zerocopy else []
+        argv += [*_FLAGS[setting.direction], *test.more]
         retries = 0
         while True:
-            async with received_rate(far.host, far.interface, name, TOOL, self._tell):
-                client = await run_client(near.host, argv, timeout_s=test.loaded_s + GRACE_S, name=f"link {name}", lets="TCP")
+            rate = nullcontext() if test.client else received_rate(far.host, far.interface, test.link, TOOL, self._tell)
+            async with rate:
+                client = await run_client(near.host, argv, timeout_s=setting.loaded_s + GRACE_S, name=f"link {test.name}", lets="TCP")
             if retries == CONNECT_RETRIES or "Connection refused" not in (json_output.error_in(client.stdout) or ""):
                 break
             retries += 1
@@ -148,20 +189,14 @@ class Iperf3:
         served = await ended(server, client)
         try:
             result = json_output.parse(client.stdout)
-            back = json_output.parse(client.stdout, back=True) if test.ways is Directions.BOTH else None
+            back = json_output.parse(client.stdout, back=True) if setting.ways is Directions.BOTH else None
         except UnreadableError as e:
             said = client.complaint
-            why = f"link {name}: {e}{f'; on stderr: {said}' if said else ''}"
+            why = f"link {test.name}: {e}{f'; on stderr: {said}' if said else ''}"
             if (other := json_output.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"
-            raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(name, client, served)) from e
-        return _Ran(name, result, back, client, served, retries)
-
-
-def _lasting(test: TcpSetting, nth: int) -> TcpSetting:
-    """The test of the link at this place, which may end before the first one's."""
-    apart_s = test.ends_apart_s if isinstance(test, Iperf3Setting) else 0
-    return test.model_copy(update={"duration_s": test.duration_s - nth * apart_s}) if apart_s else test
+            raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(test.name, client, served)) from e
+        return FinishedTest(test, result, back, client, served, retries)
 
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
@@ -174,15 +209,19 @@ async def pair(site: GeneratorSite, cell: Cell) -> Measured:
     return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell).pair(cell)
 
 
-def _raw(link: str, client: Done, server: Done) -> dict[str, bytes]:
-    """What both ends printed, by file name."""
-    return {f"iperf3-{link}-client.json": client.stdout, f"iperf3-{link}-server.json": server.stdout}
+def _raw(name: str, client: Done, server: Done) -> dict[str, bytes]:
+    """Return the output of both ends, by file name."""
+    return {f"iperf3-{name}-client.json": client.stdout, f"iperf3-{name}-server.json": server.stdout}
 
 
-def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
-    each = {r.link: _figures(r, test) for r in ran}
+def _measured(cell: Cell, ran: Sequence[FinishedTest]) -> Measured:
+    by_link: dict[str, list[FinishedTest]] = {}
+    for r in ran:
+        by_link.setdefault(r.test.link, []).append(r)
+    results = {link: of_clients([r.result for r in of]) for link, of in by_link.items()}
+    each = {link: _figures(link, results[link], of) for link, of in by_link.items()}
     figures = {place: of for found in each.values() for place, of in found.items()}
-    if len(ran) > 1:
+    if len(by_link) > 1:
         whole = [next(iter(found)) for found in each.values()]
         added = (name for name in _ADDS if all(name in figures[place] for place in whole))
         figures[joined(whole)] = {name: sum(figures[place][name] for place in whole) for name in added}
@@ -191,44 +230,51 @@ def _measured(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> Measured:
         facts["iperf3_congestion_control"] = ", ".join(congestion)
     if retries := sum(r.retries for r in ran):
         facts["iperf3_connect_retries"] = str(retries)
+    if len(ran) > len(by_link):
+        facts["iperf3_source_addresses"] = ", ".join(r.test.near.address for r in ran)
     return Measured(
         figures=figures,
-        doubts=(*(d for nth, r in enumerate(ran) for d in _doubts(r, _lasting(test, nth), each[r.link])), *_apart(cell, test, ran)),
-        raw={name: text for r in ran for name, text in _raw(r.link, r.client, r.server).items()},
+        doubts=(*(d for r in ran for d in _doubts(r, each[r.test.link])), *_apart(cell, ran)),
+        raw={name: text for r in ran for name, text in _raw(r.test.name, r.client, r.server).items()},
         facts=facts,
         readings=tuple(
-            ToolReading(r.client.started_s + i.end_s, back_of(r.link) if test.ways is Directions.BACK else r.link, name, value)
-            for r in ran
-            for i in r.result.intervals
+            ToolReading(of[0].client.started_s + i.end_s, back_of(link) if _is_back(of) else link, name, value)
+            for link, of in by_link.items()
+            for i in results[link].intervals
             for name, value in (("goodput_bps", i.goodput_bps), ("retransmits", i.retransmits))
             if value is not None
         ),
     )
 
 
-def _figures(ran: _Ran, test: TcpSetting) -> dict[str, dict[str, float]]:
+def _is_back(ran: Sequence[FinishedTest]) -> bool:
+    return ran[0].test.setting.ways is Directions.BACK
+
+
+def _figures(link: str, result: Iperf3Result, ran: Sequence[FinishedTest]) -> dict[str, dict[str, float]]:
     """Of a link and the ways that were measured, first of both together."""
-    if ran.back is not None:
-        return both_ways(ran.link, ran.result.figures, ran.back.figures)
-    return {back_of(ran.link) if test.ways is Directions.BACK else ran.link: ran.result.figures}
+    if backs := [r.back for r in ran if r.back is not None]:
+        return both_ways(link, result.figures, of_clients(backs).figures)
+    return {back_of(link) if _is_back(ran) else link: result.figures}
 
 
-def _doubts(ran: _Ran, test: TcpSetting, places: Iterable[str]) -> list[Doubt]:
-    whys = list(ran.result.repairs)
-    if ran.result.seconds < test.duration_s * (1 - TOGETHER):
-        whys.append(f"it measured {ran.result.seconds:.1f} of {test.duration_s} s")
+def _doubts(ran: FinishedTest, places: Iterable[str]) -> list[Doubt]:
+    whys, asked_s = list(ran.result.repairs), ran.test.setting.duration_s
+    if ran.result.seconds < asked_s * (1 - TOGETHER):
+        whys.append(f"it measured {ran.result.seconds:.1f} of {asked_s} s")
     if json_output.error_in(ran.server.stdout) is not None or not ran.server.stdout.strip():
         whys.append(f"the server ended badly: {json_output.error_in(ran.server.stdout) or 'it printed nothing'}")
     return [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(whys), place) for place in places] if whys else []
 
 
-def _apart(cell: Cell, test: TcpSetting, ran: Sequence[_Ran]) -> list[Doubt]:
+def _apart(cell: Cell, ran: Sequence[FinishedTest]) -> list[Doubt]:
     """Whether the links were loaded at the same time."""
-    ends = [r.client.started_s + r.client.seconds + test.duration_s - _lasting(test, nth).duration_s for nth, r in enumerate(ran)]
-    apart_s = max(ends) - min(ends)
-    if apart_s <= test.duration_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
+    longest_s = max(r.test.setting.duration_s for r in ran)
+    ends = [r.client.started_s + r.client.seconds + longest_s - r.test.setting.duration_s for r in ran]
+    late_s = max(max(ends) - min(ends), *(apart_s([r.result for r in ran if r.test.link == link]) for link in cell.links))
+    if late_s <= longest_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
         return []
-    return [Doubt(DoubtKind.NOT_TOGETHER, f"they ended {apart_s:.1f} s apart", cell.link_label)]
+    return [Doubt(DoubtKind.NOT_TOGETHER, f"they began or ended {late_s:.1f} s apart", cell.link_label)]
 
 
 async def datagrams_between(near: DatagramEnd, far: DatagramEnd, link: str, setting: MatrixSetting) -> Measured:

@@ -32,11 +32,11 @@ SUM = "SUM"
 
 @dataclass(frozen=True)
 class ReceivedDatagrams:
-    """What a receiver tells of UDP."""
+    """Counts of a UDP receiver."""
 
     jitter_ns: float
     counted_lost: int
-    """As printed: duplicates and late datagrams can bring it below zero (esnet/iperf#1044)."""
+    """Lost datagrams as printed: duplicates and late ones can bring the number below zero (esnet/iperf#1044)."""
     total: int
 
     @property
@@ -53,7 +53,7 @@ class TextLine:
     stream: str
     """The number of a stream, or SUM."""
     role: str
-    """Of a test in both directions (--bidir): TX-C, RX-C, TX-S or RX-S; else empty."""
+    """Role in a test of both directions (--bidir): TX-C, RX-C, TX-S or RX-S; else empty."""
     from_s: float
     to_s: float
     bps: float
@@ -66,7 +66,7 @@ class TextLine:
 
     @property
     def is_omitted(self) -> bool:
-        """Whether it belongs to the warm-up that iperf3 leaves out (-O)."""
+        """True if it belongs to the warm-up that iperf3 leaves out (-O)."""
         return "(omitted)" in self.rest
 
     @property
@@ -83,7 +83,7 @@ class TextLine:
 
 
 def unstamped(text: str) -> str:
-    """Without what stands before the lines: times (`--timestamps`, ts), names of a log, which may put each in quotes."""
+    """Return the text without prefixes of its lines: times (`--timestamps`, ts), names of a log, which may put each in quotes."""
     return _STAMP.sub("", _QUOTE.sub("", text))
 
 

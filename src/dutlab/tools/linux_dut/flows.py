@@ -1,4 +1,4 @@
-"""What a Linux DUT knows of flows: a methods.ports.StateTable of nf_conntrack, by sysctl, netlink and nft.
+"""Flows of a Linux DUT: a methods.ports.StateTable of nf_conntrack, by sysctl, netlink and nft.
 
 Of what bounds the table, a network namespace has the time-outs and its rules for itself; `nf_conntrack_max` and the number of buckets are
 those of the whole machine and can be set in its first namespace only (nf_conntrack_standalone.c, nf_conntrack_standalone_init_sysctl()).
@@ -30,7 +30,7 @@ _FLUSH_CHAIN = f"flush chain inet {TABLE} postrouting\n"
 
 
 class LinuxFlows:
-    """`announce` is told of each setting before it is changed."""
+    """`announce` is called with each setting before it is changed."""
 
     def __init__(self, dut: Host, announce: Announce) -> None:
         self._dut, self._announce = dut, announce
@@ -93,7 +93,7 @@ class LinuxFlows:
 
 
 def _counters(table: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Of /proc/net/stat/nf_conntrack: names, then a line of hexadecimal numbers for each CPU."""
+    """Parse /proc/net/stat/nf_conntrack: names, then a line of hexadecimal numbers for each CPU."""
     if not table:
         return {}
     total = Counter[str]()

@@ -1,7 +1,7 @@
 """Routes of a Linux DUT: a methods.ports.RouteTable by `ip -batch`, and routes that change while it forwards (RFC 2544 section 11.3).
 
-They go into the main table, where a router has its routes: a table of its own would need a rule, which every packet would then have to
-pass. Their protocol number tells them from all others, so that exactly they can be counted and taken away.
+They go into the main table, where a router has its routes: a separate table would need a rule, which every packet would then have to
+pass. Their protocol number identifies them, so that exactly they can be counted and removed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PROTOCOL = 219
 SAMPLES = 256
 """Addresses looked up after loading: one in each of the 256 networks of RFC 2544 section 12."""
 LOAD_S = 900.0
-"""As long as loading may take: a million routes take half a minute."""
+"""Longest time of loading: a million routes take half a minute."""
 
 
 class LinuxRoutes:
-    """`announce` is told of the routes before the first one is there."""
+    """`announce` is called with the routes before the first one exists."""
 
     def __init__(self, dut: Host, testbed: Testbed, announce: Announce) -> None:
         self._dut, self._testbed, self._announce = dut, testbed, announce
@@ -59,15 +59,15 @@ class LinuxRoutes:
 
     def _flush(self, version: str, network: IPNetwork) -> UndoStep:
         argv = ("ip", version, "route", "flush", "root", str(network), "proto", str(PROTOCOL))
-        return UndoStep(self._dut.name, argv, "", f"no routes to {network} beside those that were found")
+        return UndoStep(self._dut.name, argv, "", f"no routes to {network} other than those that were there")
 
     async def _count(self, version: str) -> int:
-        """How many of our protocol there are."""
+        """Return the number of routes of our protocol."""
         return int((await self._dut.run(["sh", "-c", f"ip {version} route show proto {PROTOCOL} | wc -l"], timeout_s=LOAD_S)).text)
 
 
 def _lines(spread: Spread, hop: IPv4Address | IPv6Address) -> Iterator[str]:
-    """Of `ip -batch`. Written from numbers: a million address objects take longer than a million routes."""
+    """Yield the lines for `ip -batch`. Written from numbers: a million address objects take longer than a million routes."""
     kind, step = type(hop), 1 << (spread.network.max_prefixlen - spread.length)
     first = int(spread.network.network_address)
     rest = f"/{spread.length} via {hop} proto {PROTOCOL}\n"
@@ -81,7 +81,7 @@ def _sampled(count: int) -> Sequence[int]:
 
 
 def _astray(said: Sequence[str], asked: Sequence[IPv4Address | IPv6Address], way: str) -> Iterator[str]:
-    """What `ip route get` answered to each address that does not go `way`."""
+    """Yield the answers of `ip route get` for addresses that do not go `way`."""
     answers = {words[0]: line for line in said if (words := line.split()) and words[0] != "cache"}
     for address in asked:
         line = answers.get(str(address), "no answer")
@@ -93,7 +93,7 @@ UPDATED_NETWORKS = {
     4: [str(network) for network in IPv4Network("203.0.113.0/24").subnets(new_prefix=28)],
     6: [str(network) for network in IPv6Network("2001:db8:ffff::/48").subnets(new_prefix=52)],
 }
-"""Of RFC 5737 and RFC 3849, for documentation: never on a test link. Sixteen of each."""
+"""Networks of RFC 5737 and RFC 3849, for documentation: never on a test link. Sixteen of each."""
 UPDATES_PROTOCOL = 220
 """Protocol number of these routes alone, so that exactly they are removed."""
 UPDATES_METRIC = 4242

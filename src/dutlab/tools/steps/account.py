@@ -1,4 +1,4 @@
-"""What has been done of steps: each with its output and its end, when each host began, and what the record has of them."""
+"""Account of steps: each with its output and its end, the start of each host, and their part of the record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL_HOSTS = "all hosts"
 """In the place where other tools name a link. Figures of one step have its host there."""
 
 End = Literal["", "time-out", "step", "trial", "interrupted"]
-"""What ended a step, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
+"""Cause of a step's end, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class StepDone:
 
     @property
     def file(self) -> str:
-        """Where its output is kept, without the ending."""
+        """Path of its output, without the ending."""
         return f"{self.host}/{self.phase}/{self.place:02d}"
 
     @property
     def subject(self) -> Subject:
-        """What the figures in its output are of."""
+        """Subject of the figures in its output."""
         return Subject((self.host,), part=step_part(self.phase, self.place))
 
     @property
@@ -80,7 +80,7 @@ class StepDone:
 
 @dataclass
 class Account:
-    """What has been done so far; filled as it happens, so that an interrupted trial keeps it too."""
+    """Account so far; filled as it happens, so that an interrupted trial keeps it too."""
 
     done: list[StepDone] = field(default_factory=list)
     starts: dict[Phase, list[Start]] = field(default_factory=dict)

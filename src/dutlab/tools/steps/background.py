@@ -1,9 +1,9 @@
-"""What a step leaves in the background: the text that a host's shell is given for a command.
+"""Processes that a step leaves in the background: the text that a host's shell gets for a command.
 
 The end of a command's shell ends all of its process group, as every command of dutlab's does. A step that starts `nohup PROGRAM &` wants
-PROGRAM to go on. So such a command runs inside another shell, which tells its status on standard output and then stays, as leader of the
+PROGRAM to go on. So such a command runs inside another shell, which prints its status on standard output and then stays, as leader of the
 group, until the last process that the command left has ended or the group is ended from outside. It knows by a pipe that they inherit as
-file descriptor 9. Programs that start a session of their own (`iperf3 -D`) leave the group and are nobody's.
+file descriptor 9. Programs that start a new session (`iperf3 -D`) leave the group and are not ended.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _LEAVES = re.compile(
 
 
 def leaves_something(command: str) -> bool:
-    """Whether `command` may leave processes in the background: it has `&`, nohup or a script."""
+    """Return whether `command` may leave processes in the background: it has `&`, nohup or a script."""
     return _LEAVES.search(command) is not None
 
 
 def watched(command: str) -> str:
-    """A POSIX shell's text that runs `command`, tells its status, and stays while anything of it runs."""
+    """Return a script of sh that runs `command`, prints its status, and stays while anything of it runs."""
     inner = f"sh -c {shlex.quote(command)} 9>&1 >&3 3>&-"
     return f"{{ dutlab_left=$( {{ {inner}; printf '\\000ended %d\\n' \"$?\" >&3; }} ); }} 3>&1"
 
 
 def take_status(said: bytearray, since: int) -> int | None:
-    """Takes the status that `watched` tells out of the output; None while it has not been told. Before `since` it was looked for."""
+    """Take the status that `watched` prints out of the output; None while it is not there. Text before `since` was searched already."""
     found = _STATUS.search(said, max(0, since - _LONGEST_STATUS))
     if found is None:
         return None

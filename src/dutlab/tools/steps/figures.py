@@ -33,14 +33,14 @@ from dutlab.tools.json_text import UnreadableError, number, pieces_of
 Found = tuple[str, float]
 
 MOST_BYTES = 2**22
-"""Of a longer output the beginning and the end are read: figures are in the summary."""
+"""Size above which only the beginning and the end of an output are read: figures are in the summary."""
 MOST_FIGURES = 40
 """Figures of one step; a server that hundreds of clients used has no more."""
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _RTT = re.compile(rf"(?:rtt|round-trip) min/avg/max(?:/\w+)? = {_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})? ms")
 _BREAK = re.compile(r"^(?=- - -|-----|Accepted|Connecting)", re.MULTILINE)
-"""Where another test, or another part of one, begins in what iperf prints."""
+"""Start of another test, or of another part of one, in iperf's output."""
 _LOSS = re.compile(rf"^\d+ packets transmitted, .*?{_NUMBER}% packet loss", re.MULTILINE)
 _PMC_HEAD = re.compile(r"^#((?:\s+[ps](?:/\d+)?/\S+)+)\s*$")
 _TIMES = (
@@ -51,7 +51,7 @@ _TIMES = (
 
 
 def step_figures(stdout: bytes, stderr: bytes) -> dict[str, float]:
-    """What was found in both streams: name with its unit → value. Never raises; what cannot be read is not a figure."""
+    """Return the figures in both streams: name with its unit → value. Never raises; what cannot be read is not a figure."""
     out: dict[str, float] = {}
     texts = [_text(stdout), _text(stderr)]
     for read in _READERS:
@@ -131,7 +131,7 @@ def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *
     total, lost, sent_bps = sum(d.total for d in told), sum(d.lost for d in told), sum(line.bps for line in whole)
     if sent_bps > 0:
         yield "sent_bps", sent_bps
-        if is_server:  # one that sends is not told what came
+        if is_server:  # a sender does not know what arrived
             return
         yield "goodput_bps", sent_bps * (1 - lost / total) if total else 0.0
     elif (came := [mean_bps([i for i in intervals if i.stream == stream]) for stream in of_streams]) and None not in came:
@@ -142,7 +142,7 @@ def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *
 
 
 def _covers_all(line: TextLine) -> bool:
-    """Whether the line of an iperf 2, which names no side, may be the summary: it covers more than a second from the start."""
+    """Return whether the line of an iperf 2, which names no side, may be the summary: it covers more than a second from the start."""
     return not line.is_omitted and line.from_s == 0.0 and line.to_s > 1.5  # noqa: PLR2004 -- an interval is a second unless asked otherwise
 
 

@@ -17,12 +17,12 @@ _PROGRAM = re.compile(r"(?:\S*/)?([A-Za-z][\w.+-]*)")
 
 
 def ends_one_of(command: str, running: str) -> bool:
-    """Whether `command` ends a program that `running` names, or one by its number."""
+    """Return whether `command` ends a program that `running` names, or one by its number."""
     names = [found[1] for word in running.split() if (found := _PROGRAM.fullmatch(word))]
     ends = [(found["by"].lower(), found["what"]) for found in _ENDS.finditer(command)]
     return any(not what.lstrip().startswith("-0") if by == "kill" else any(name in what for name in names) for by, what in ends)
 
 
 def found_nothing(command: str, status: int | None) -> bool:
-    """Whether it was to end processes by name and there were none: what it was there for is so."""
+    """Return whether it was to end processes by name and there were none: then its purpose is reached."""
     return status == _NONE and _LAST.match(command) is not None

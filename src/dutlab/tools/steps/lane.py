@@ -39,7 +39,7 @@ class Left:
     """It ended early because a later step of its host was there to end it."""
 
     def was_ended_by(self, other: StepDone) -> bool:
-        """Whether a step on the same host began while this one ran, and ends processes: this program, or one by its number."""
+        """Return whether a step on the same host began while this one ran, and ends processes: this program, or one by its number."""
         if other.host != self.begun.host or self.waiting.exception() is not None:
             return False
         ended = self.waiting.result()
@@ -124,7 +124,7 @@ class Lane:
         self.account.keep(_ended(self._begun(1, self.began_s), done, None, _INTERRUPTED, "interrupted"))
 
     def _text(self, step: Step) -> str:
-        """What the host's shell is given."""
+        """Return the text for the host's shell."""
         command = watched(step.command) if step.spawn is None and self._may_leave_something(step) else step.command
         return self.host.system.shell.in_directory(self.directory, command) if self.directory else command
 
@@ -148,7 +148,7 @@ class Lane:
             self.account.keep(_timed_out(begun, await _end(process, waiting)))
 
     async def _watched(self, process: Process, begun: StepDone) -> None:
-        """The same for a step that may leave something in the background, which goes on. Raises HostError."""
+        """Watch a step that may leave something in the background, which continues. Raises HostError."""
         said, dropped = bytearray(begun.stdout), 0
         begun = replace(begun, stdout=b"")
         status = take_status(said, 0)

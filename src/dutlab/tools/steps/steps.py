@@ -36,7 +36,7 @@ class Steps:
     """Carries out a StepsWorkload on `hosts`."""
 
     def __init__(self, hosts: Mapping[str, Host], *, directories: Mapping[str, str] | None = None, note: Note | None = None) -> None:
-        """`directories`: where the steps of a host run, if not where its commands run anyway. `note` is told of steps that take long."""
+        """`directories`: where the steps of a host run, if not in the folder of its commands. `note` gets a sentence about long steps."""
         self._hosts, self._directories, self._note = hosts, directories or {}, note
 
     async def carry_out(self, work: StepsWorkload, account: Account, phases: Sequence[Phase] = PHASES) -> None:

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from dutlab.errors import HostError, ToolFailed
 from dutlab.hosts.host import Host
+from dutlab.spec.links import Port
 
 NextHop = Callable[[Host, str, IPv4Address | IPv6Address], Awaitable[str]]
 """Host, its interface, address of the next hop → that one's MAC, as next_hop_mac() has it."""
@@ -18,7 +19,7 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Address) -> str:
     """The MAC of `address` as `host` knows it on `interface`; where it knows none yet, it is made to ask.
 
-    Raises ToolFailed when nobody answers, HostError.
+    Raises ToolFailed when there is no answer, HostError.
     """
     if mac := await _known(host, interface, address):
         return mac
@@ -27,7 +28,7 @@ async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Ad
     if mac := await _known(host, interface, address):
         return mac
     raise ToolFailed(
-        f"nobody on {interface} answers for {address}",
+        f"no host on {interface} answers for {address}",
         tool="ip neigh",
         host=host.name,
         remedy="see that the DUT's port is up and has that address",
@@ -44,3 +45,11 @@ async def _known(host: Host, interface: str, address: IPv4Address | IPv6Address)
             f"`ip -j neigh` printed what cannot be read: {done.text[:80]!r}", host=host.name, remedy="install a newer iproute2"
         ) from e
     return next((mac for mac in macs if _MAC.fullmatch(mac)), None)
+
+
+async def mac_of_port(host: Host, port: Port) -> str:
+    """The MAC of a Linux host's own port. Raises HostError."""
+    done = await host.run(["cat", f"/sys/class/net/{port.interface}/address"], check=False)
+    if done.status != 0:
+        raise HostError(f"there is no port {port.interface}", host=host.name, remedy="correct the testbed file")
+    return done.text.strip()

@@ -1,0 +1,193 @@
+"""Distances of links as a level that stays below all others: made by tc-netem(8) and tc-tbf(8), measured, and taken away at the end.
+
+They are before the ports that `Link.distance_ports` names, each in one direction. What was asked for is measured by pings from the port to
+the other end of its cable, whose way there has the distance and whose way back has not: with it and, just before, without it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import ClassVar
+
+from dutlab.dut.levels import Hosts, Revived, nobody_revives
+from dutlab.dut.linux_queues import bucket_bytes, queues_of, script_of, taken, undo_of, unknown
+from dutlab.dut.mode import Check, UndoStep
+from dutlab.errors import HostError
+from dutlab.hosts.host import Host
+from dutlab.spec.distance import QUEUE_S
+from dutlab.spec.links import Link, Port
+from dutlab.spec.testbed import Testbed
+
+_ROOM = 100_000
+"""Packets that are on their way at most."""
+_PINGS, _MOST_PINGS, _LOSSES = 20, 1000, 10
+"""Without a loss, at most, and losses that are expected of as many as are sent."""
+_EACH_S = 0.002
+"""The least between pings for whoever is not root (ping(8)); at a slow rate more."""
+_PING_BITS = 98 * 8
+_SIGMAS = 4
+_TRIES = 3
+"""Other work may delay a ping as long as a distance does."""
+_WITHIN_S, _WITHIN = 0.002, 0.1
+
+
+@dataclass(frozen=True)
+class FarPort:
+    """One direction of a link, before one port."""
+
+    port: Port
+    link: Link
+    neighbour: str
+    """Address at the other end of the port's cable."""
+
+    def lines(self) -> list[str]:
+        """Words of tc."""
+        link, words, parent = self.link, list[str](), "root handle 1:"
+        if link.delay is not None or link.loss is not None:
+            delay = "" if link.delay is None else f" delay {_us(link.delay)}" + ("" if link.jitter is None else f" {_us(link.jitter)}")
+            loss = "" if link.loss is None else f" loss {link.loss * 100:.6g}%"
+            words.append(f"qdisc add dev {{port}} {parent} netem{delay}{loss} limit {_ROOM}")
+            parent = "parent 1:1 handle 10:"
+        if link.rate is not None:
+            bucket, wait = bucket_bytes(link.rate, link.mtu), _us(link.queue or QUEUE_S)
+            words.append(f"qdisc add dev {{port}} {parent} tbf rate {link.rate:.0f}bit burst {bucket} latency {wait}")
+        return words
+
+
+@dataclass(frozen=True)
+class CablePings:
+    """What pings over a cable found."""
+
+    sent: int
+    times_s: Sequence[float]
+
+    @property
+    def lost(self) -> int:
+        """Those that nothing answered."""
+        return self.sent - len(self.times_s)
+
+
+@dataclass
+class DistanceLevel:
+    """Of all links of a testbed. What it has measured is kept for the checks of each mode."""
+
+    ports: Sequence[FarPort]
+    measured: dict[str, str] = field(default_factory=dict)
+    stands: dict[str, str] = field(default_factory=dict)
+    reboots: ClassVar[bool] = False
+
+    async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
+        """Raises HostError for a port with a queue that could not be put back."""
+        steps = []
+        for name, ports in self._by_host().items():
+            if faults := await taken(hosts[name], ports):
+                raise HostError(faults[0], host=name)
+            steps.append(undo_of(hosts[name], ports, "no distance, as it was found"))
+        return steps
+
+    async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
+        """Raises HostError where what pings measure is not what was asked for."""
+        del revived
+        for far in self.ports:
+            await self._make(hosts[far.port.host], far)
+
+    async def verify(self, hosts: Hosts) -> Sequence[Check]:
+        """Whether the queues are as they were when they were measured."""
+        checks = []
+        for far in self.ports:
+            now = await _shown(hosts[far.port.host], far.port.interface)
+            holds = now == self.stands.get(str(far.port))
+            found = self.measured.get(str(far.port), "") if holds else f"its queues are now: {now or 'none'}"
+            checks.append(Check(f"link {far.link.name}: {far.link.distance_words} before {far.port}", holds, found))
+        return checks
+
+    async def faults(self, hosts: Hosts) -> Sequence[str]:
+        """Hosts that no command reaches, or whose kernel lacks what it takes."""
+        faults = []
+        for name in self._by_host():
+            of_host = [far for far in self.ports if far.port.host == name]
+            if name not in hosts:
+                faults += [f"link {far.link.name}: no command reaches {name}, so it can add no distance" for far in of_host[:1]]
+            elif why := await unknown(hosts[name], [script_of("lo", far.lines()) for far in of_host]):
+                words = of_host[0].link.distance_words
+                faults.append(
+                    f"{name}: its kernel cannot make the distance of link {of_host[0].link.name} ({words}): {why}; delay, jitter and loss "
+                    f"need CONFIG_NET_SCH_NETEM, rate CONFIG_NET_SCH_TBF: leave them out, or put a router with such a kernel on the path"
+                )
+            else:
+                faults += await taken(hosts[name], self._by_host()[name])
+        return faults
+
+    def _by_host(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for far in self.ports:
+            found.setdefault(far.port.host, []).append(far.port.interface)
+        return found
+
+    async def _make(self, host: Host, far: FarPort) -> None:
+        port = far.port.interface
+        for left in reversed(range(_TRIES)):
+            await host.run(["sh", "-e"], stdin=script_of(port, ()).encode())
+            without = await _pinged(host, far, _PINGS)
+            await host.run(["sh", "-e"], stdin=script_of(port, far.lines()).encode())
+            with_it = await _pinged(host, far, _pings(far.link.loss))
+            said, why = _judged(far.link, without, with_it)
+            if not why or not left:
+                break
+        if why:
+            raise HostError(f"the distance of link {far.link.name} is not what was asked for: {why}", host=host.name)
+        self.measured[str(far.port)], self.stands[str(far.port)] = said, await _shown(host, port)
+
+
+def distance_level(testbed: Testbed) -> DistanceLevel | None:
+    """None where no link has a distance."""
+    ports = dict[Port, FarPort]()
+    for link in testbed.links.values():
+        if link.is_distant:
+            for port in link.distance_ports:
+                ports.setdefault(port, FarPort(port, link, str(link.addresses[link.path.index(port) ^ 1].ip)))
+    return DistanceLevel(list(ports.values())) if ports else None
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f}us"
+
+
+def _pings(loss: float | None) -> int:
+    """So many that some are lost where some should be."""
+    return _PINGS if loss is None else min(_MOST_PINGS, max(_PINGS, math.ceil(_LOSSES / loss)))
+
+
+async def _pinged(host: Host, far: FarPort, count: int) -> CablePings:
+    """Raises HostError."""
+    longest = 2 * ((far.link.delay or 0) + (far.link.jitter or 0)) + (far.link.queue or QUEUE_S) + 1
+    each = max(_EACH_S, 2 * _PING_BITS / far.link.rate if far.link.rate else 0)
+    asked = ["ping", "-n", "-I", far.port.interface, "-c", str(count), "-i", f"{each:.3f}", "-W", f"{longest:.0f}", far.neighbour]
+    done = await host.run(asked, check=False, timeout_s=60 + count * each + longest)
+    return CablePings(count, [float(ms) / 1000 for ms in re.findall(r" time=([0-9.]+) ms", done.text)])
+
+
+def _judged(link: Link, without: CablePings, with_it: CablePings) -> tuple[str, str]:
+    """In words, and why that is not what was asked for; the second is empty where it is."""
+    if without.lost or not with_it.times_s:
+        silent = without if without.lost else with_it
+        return "", f"{silent.lost} of {silent.sent} pings over its cable found no answer {'without' if without.lost else 'with'} it"
+    added = median(with_it.times_s) - median(without.times_s)
+    said = f"measured by {with_it.sent} pings: {added * 1000:.1f} ms more, {with_it.lost} lost"
+    wanted = link.delay or 0.0
+    if abs(added - wanted) > max(_WITHIN_S, _WITHIN * wanted) + (link.jitter or 0):
+        return said, f"{added * 1000:.1f} ms more where {wanted * 1000:g} ms were asked for"
+    expected = with_it.sent * (link.loss or 0)
+    if abs(with_it.lost - expected) > _SIGMAS * math.sqrt(expected * (1 - (link.loss or 0))) + (link.loss is not None):
+        return said, f"{with_it.lost} of {with_it.sent} pings lost where {expected:.1f} were expected"
+    return said, ""
+
+
+async def _shown(host: Host, port: str) -> str:
+    """Its queues and what they are set to, without counters. Raises HostError."""
+    queues = await queues_of(host, port)
+    return ", ".join(f"{of['kind']} {of['handle']} {of.get('options', {})}" for of in queues)

@@ -1,0 +1,81 @@
+"""dpdk-testpmd of DPDK on packet sockets of the DUT's ports (net_af_packet): no card is bound, no huge pages are set aside.
+
+Words: DPDK's "Testpmd Application User Guide". Tried with 22.11, the version of Debian 12.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dutlab.dut.device_programs import DevicePrograms, ProgramText
+from dutlab.dut.mode import UdpFlow
+from dutlab.dut.user_space import Crossing
+from dutlab.hosts.host import Host
+from dutlab.hosts.programs import DPDK_TESTPMD, STDBUF, Program
+from dutlab.systems.polled import parse_testpmd
+
+_PROMPT = "testpmd> "
+_NO_COMMAND = "Command not found"
+_ASKS = "show config fwd\nshow fwd stats all\nshow port stats all\ndutlab\n"
+"""testpmd does not know the last line, and says so: that ends its answers to the others."""
+_MEMORY_MB, _BUFFERS = 256, 16384
+
+
+@dataclass(frozen=True)
+class Testpmd:
+    """`io` hands frames on as they are; `mac` writes the addresses of the next cable into them. Both leave the rest of a frame alone."""
+
+    forwards: Literal["io", "mac"]
+
+    @property
+    def needs(self) -> Sequence[Program]:
+        """Programs on the DUT."""
+        return (DPDK_TESTPMD, STDBUF)
+
+    @property
+    def stop(self) -> Sequence[str]:
+        """SIGTERM ends it in order."""
+        return ()
+
+    def made_ports(self, links: int) -> Sequence[str]:
+        """It makes none."""
+        del links
+        return ()
+
+    def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
+        """One thread polls all ports, or on several cores one those of each link; another, which sleeps, takes commands."""
+        ports = [port for way in ways for port in way.ports]
+        polling = list(cores)[: len(ways)]
+        lcores = [f"0@{cores[0]}", *(f"{n}@{core}" for n, core in enumerate(polling, start=1))]
+        peers = (
+            [f"--eth-peer={n},{mac}" for n, mac in enumerate(mac for way in ways for mac in way.peers)] if self.forwards == "mac" else []
+        )
+        words = [
+            f"--lcores={','.join(lcores)} --no-pci --no-huge -m {_MEMORY_MB} --file-prefix=dutlab",
+            *(f"--vdev=net_af_packet{n},iface={port},framesz=2048,blocksz=4096,framecnt=2048" for n, port in enumerate(ports)),
+            f"-- -i --auto-start --forward-mode={self.forwards} --nb-cores={len(polling)} --record-core-cycles",
+            f"--total-num-mbufs={_BUFFERS}",
+            *peers,
+        ]
+        # What it prints is to come line by line although no terminal reads it.
+        return ProgramText((f"export RUNTIME_DIRECTORY=$PWD\nexec stdbuf -oL dpdk-testpmd {' '.join(words)}",))
+
+    async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
+        """Until it takes commands: by then it forwards. Raises HostError."""
+        del dut, ways
+        (program,) = programs.running
+        await program.asked("", _PROMPT)
+
+    async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
+        """Those of its ports, and the cycles of its threads. Raises HostError."""
+        del dut
+        (program,) = programs.running
+        return parse_testpmd(await program.asked(_ASKS, _NO_COMMAND), time.monotonic())
+
+    async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
+        """It tracks nothing."""
+        del programs, dut, flow
+        return False

@@ -1,0 +1,116 @@
+"""Connection tracking table capacity (RFC 9693 section 4.9): the most connections that the DUT knows at once.
+
+From a number that is safe, C0, the number is doubled until the maximum connection establishment rate drops below the share `beta`; then the
+gap is halved until it is no more than `error` wide, with `gamma` in place of `beta`. Whether the rate dropped so far is all that needs to
+be known: the rate that held last is tried, then half of it, and so on down to that share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.methods.ports import Row
+from dutlab.methods.stateful_nat.phases import Phases
+from dutlab.units import si
+
+
+@dataclass(frozen=True)
+class TableCapacity:
+    """What was found, in the letters of the RFC: C0 and R0 to begin with, CS and RS that held, CT that did not."""
+
+    begins_at: int
+    begins_per_s: float
+    held: int | None
+    held_per_s: float | None
+    failed_from: int | None
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """Both bounds, as far as they are known."""
+        bounds = {"capacity_connections": self.held, "capacity_upper_connections": self.failed_from}
+        return {name: float(value) for name, value in bounds.items() if value is not None}
+
+    @property
+    def row(self) -> Row:
+        """For the table of RFC 9693 section 6."""
+        return {
+            "c0_connections": self.begins_at,
+            "r0_per_s": self.begins_per_s,
+            "cs_connections": self.held,
+            "rs_per_s": self.held_per_s,
+            "ct_connections": self.failed_from,
+        }
+
+
+@dataclass
+class _Fill:
+    phases: Phases
+    rows: list[Row] = field(default_factory=list)
+
+    async def holds(self, connections: int, rate_per_s: float, share: float) -> float | None:
+        """The rate at which so many are established, of those down to a share of `rate_per_s`; None for none. Raises MeasurementError."""
+        rate = rate_per_s
+        while rate >= rate_per_s * share:
+            trial = await self.phases.trial(connections, rate)
+            self.rows.append({**trial.row, "safe_per_s": rate_per_s})
+            if trial.passes:
+                return rate
+            rate /= 2
+        return None
+
+
+async def measure(phases: Phases, rate_per_s: float) -> TableCapacity:
+    """`rate_per_s` is R0, at which C0 connections were established. Raises MeasurementError, HostError."""
+    setting, fill = phases.setting, _Fill(phases)
+    safe, safe_rate, failed_from = setting.first_connections, rate_per_s, None
+    found = await fill.holds(safe, safe_rate, setting.beta_ratio)
+    if found is None:
+        words = (
+            f"not even {safe} connections were established at {si(rate_per_s, '/s')} or less; write a smaller capacity_from or fill_rate"
+        )
+        doubt = Doubt(DoubtKind.NO_LOWER_BOUND, words, "capacity_connections")
+        return TableCapacity(safe, rate_per_s, None, None, safe, tuple(fill.rows), (f"capacity: {words}",), (doubt,))
+    safe_rate = begins_per_s = found
+    cut = ""
+    try:
+        while failed_from is None and safe < setting.most_connections:
+            tried = min(2 * safe, setting.most_connections)
+            found = await fill.holds(tried, safe_rate, setting.beta_ratio)
+            if found is None:
+                failed_from = tried
+            else:
+                safe, safe_rate = tried, found
+        while failed_from is not None and failed_from - safe > setting.error_connections:
+            tried = (safe + failed_from) // 2
+            found = await fill.holds(tried, safe_rate, setting.gamma_ratio)
+            if found is None:
+                failed_from = tried
+            else:
+                safe, safe_rate = tried, found
+    except MachineTooBusy:
+        raise
+    except MeasurementError as end:
+        cut = str(end)
+    notes, doubts = _words(safe, failed_from, fill.rows, cut)
+    return TableCapacity(
+        setting.first_connections, begins_per_s, safe, safe_rate, failed_from, tuple(fill.rows), tuple(notes), tuple(doubts)
+    )
+
+
+def _words(safe: int, failed_from: int | None, rows: list[Row], cut: str) -> tuple[list[str], list[Doubt]]:
+    """What ended the search, in sentences, and what there is to doubt."""
+    figure = "capacity_connections"
+    if cut:
+        return [f"capacity: {cut}"], [Doubt(DoubtKind.SEARCH_CUT, cut, figure)]
+    if failed_from is None:
+        words = f"all {safe} connections were established, the most that was tried: the table may hold more"
+        return [f"capacity: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, figure)]
+    row = next(row for row in reversed(rows) if row["asked_connections"] == failed_from)
+    came = "no answer was asked for" if row["validated_connections"] is None else f"{row['validated_connections']} answers came back"
+    return [f"capacity: of {failed_from} connections {row['arrived_connections']} arrived and {came}"], []

@@ -1,0 +1,167 @@
+"""The two phases of a trial of RFC 9693: connections are begun one by one (section 4.2), then answered from the other side (section 4.7).
+
+The tester asks the DUT nothing. The receiver of the first phase keeps the addresses and ports of the frames as the DUT made them; what
+comes back in the second phase shows which of these connections the DUT knows (section 4.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import MachineTooBusy, MeasurementError
+from dutlab.methods.dut_tables import FlowCounts, StateTable
+from dutlab.methods.ledger import doubts_of, starved
+from dutlab.methods.ports import Flow, Generator, LearnedTuples, Offer, Outcome, Row
+from dutlab.spec.traffic import Directions, Traffic
+from dutlab.spec.workloads.stateful_nat import StatefulNatSetting
+from dutlab.units import Pps, Seconds, si
+
+TRIES = 4
+"""A trial that other work disturbed, or of which the tester itself lost frames, is made so often at most."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class NatTrial:
+    """One trial of both phases."""
+
+    asked: int
+    rate_per_s: float
+    begun: Flow
+    learned: LearnedTuples
+    answered: Flow | None
+    """None: connections were missing after the first phase already."""
+    starved: str
+    """How far the generator stayed behind the rate of the first phase; empty where it did not."""
+
+    @property
+    def validated(self) -> int | None:
+        """Connections whose answer came back."""
+        return None if self.answered is None else self.answered.received_frames - self.answered.duplicated_frames
+
+    @property
+    def established(self) -> int:
+        """Connections that the DUT took, translated in a way of their own, and knew at the end."""
+        arrived = min(self.learned.frames, self.learned.different)
+        return arrived if self.validated is None else min(arrived, self.validated)
+
+    @property
+    def passes(self) -> bool:
+        """Whether every connection that was asked for was established."""
+        return self.answered is not None and self.established == self.asked
+
+    @property
+    def row(self) -> Row:
+        """For the tables of the record."""
+        return {
+            "asked_per_s": self.rate_per_s,
+            "asked_connections": self.asked,
+            "begun_connections": self.begun.sent_frames,
+            "arrived_connections": self.learned.frames,
+            "different_connections": self.learned.different,
+            "validated_connections": self.validated,
+            "passed": "yes" if self.passes else "no",
+            "starved": self.starved or None,
+        }
+
+
+@dataclass
+class Phases:
+    """Makes trials on one link. `states` forgets connections by command; without it their time-out is waited for."""
+
+    generator: Generator
+    states: StateTable | None
+    link: str
+    setting: StatefulNatSetting
+    again: int = TRIES - 1
+    """How often a trial that other work disturbed is made again; with 0 it counts as it is."""
+    sleep: Sleep = asyncio.sleep
+    traffic: Traffic = field(default_factory=Traffic)
+    """That of the connections that were begun last."""
+    doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    made: int = 0
+    """Trials."""
+
+    async def trial(self, connections: int, rate_per_s: float) -> NatTrial:
+        """So many new connections at a rate, and then an answer to each. Raises MeasurementError, HostError."""
+        spoilt = ""
+        for _ in range(max(TRIES, self.again + 1)):
+            first, learned = await self.begin(connections, rate_per_s)
+            (begun,) = first.flows
+            behind = starved(self._load(connections, rate_per_s, Directions.FORWARD), begun)
+            second = None
+            if min(begun.sent_frames, learned.frames, learned.different) == connections:
+                second = await self.answer(connections, rate_per_s * self.setting.alpha_ratio)
+            spoilt = self._spoilt(first) or (self._spoilt(second) if second is not None else "")
+            if not spoilt:
+                return NatTrial(connections, rate_per_s, begun, learned, None if second is None else second.flows[0], behind)
+        raise MachineTooBusy(f"{connections} connections at {si(rate_per_s, '/s')}: {spoilt}", raw=self.raw)
+
+    async def begin(self, connections: int, rate_per_s: float) -> tuple[Outcome, LearnedTuples]:
+        """The first phase, in an empty table, with connections that no earlier trial had."""
+        await self.forget()
+        self.made += 1
+        self.traffic = self.setting.traffic(connections, seed=self.made)
+        outcome = await self._offer(replace(self._load(connections, rate_per_s, Directions.FORWARD), learns=True))
+        learned = outcome.learned.get(self.link)
+        if learned is None:
+            raise MeasurementError(
+                "the generator does not tell which addresses and ports came out of the DUT", remedy="leave generator out"
+            )
+        return outcome, learned
+
+    async def answer(self, connections: int, rate_per_s: float) -> Outcome:
+        """A frame from the other side to each connection of the first phase, in the order in which they arrived there."""
+        return await self._offer(replace(self._load(connections, rate_per_s, Directions.BACK), answers_learned=True))
+
+    async def forget(self) -> None:
+        """Empties the DUT's table."""
+        if self.states is not None:
+            await self.states.forget()
+        elif self.setting.expires_s is not None:
+            await self.sleep(self.setting.expires_s)
+        else:
+            raise MeasurementError(
+                "nothing makes this DUT forget its connections",
+                remedy="write expires: the longest time-out of its connections, or take a DUT of family linux",
+            )
+
+    async def counts(self) -> FlowCounts:
+        """What the DUT says of its table, where it does."""
+        return FlowCounts() if self.states is None else await self.states.counts()
+
+    async def _offer(self, offer: Offer) -> Outcome:
+        outcome = await self.generator.offer(offer)
+        self.facts.update(outcome.facts)
+        for name, said in outcome.raw.items():
+            self.raw[name] = self.raw.get(name, b"") + said
+        found = [*outcome.doubts, *(doubt for flow in outcome.flows for doubt in doubts_of(offer, flow))]
+        kept = {DoubtKind.TX_STARVED, DoubtKind.DISTURBED, DoubtKind.RX_DROPPED}
+        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in found if doubt.kind not in kept}
+        return outcome
+
+    def _spoilt(self, outcome: Outcome) -> str:
+        """What in it was not the DUT's doing."""
+        if outcome.link_lost or (outcome.disturbed and self.again):
+            return outcome.link_lost or outcome.disturbed
+        dropped = [doubt.detail for doubt in outcome.doubts if doubt.kind is DoubtKind.RX_DROPPED]
+        return f"the receiving host had no room for frames: {'; '.join(dropped)}" if dropped else ""
+
+    def _load(self, connections: int, rate_per_s: float, directions: Directions) -> Offer:
+        return Offer(
+            links=(self.link,),
+            mix=self.setting.frame_size,
+            rate=Pps(rate_per_s),
+            duration=Seconds(connections / rate_per_s),
+            drain=self.setting.drain_s,
+            directions=directions,
+            traffic=self.traffic,
+            frames=connections,
+            once=True,
+        )

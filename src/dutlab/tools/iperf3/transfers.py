@@ -1,0 +1,75 @@
+"""TCP that fills a link while something else is measured: a methods.transfer_ports.Transfers of iperf3.
+
+What a flow got is read at its receiver, the round trips of its connections at its sender. Both ends count from the beginning of the test,
+which is taken to be when the client was started. Times are those of the source's clock, as an offer's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dutlab.doubts import Doubt, DoubtKind
+from dutlab.errors import ToolFailed
+from dutlab.events import Tell, nobody
+from dutlab.hosts.host import Done, Host
+from dutlab.methods.transfer_ports import TransferLoad, TransferReading, TransferReport
+from dutlab.spec.testbed import Testbed
+from dutlab.spec.traffic import Directions
+from dutlab.spec.workloads.iperf3 import Direction, Iperf3Setting
+from dutlab.subject import back_of
+from dutlab.tools.iperf3.json_output import UnreadableError, intervals_in, read_report, round_trips_in
+from dutlab.tools.iperf3.program import TOOL
+from dutlab.tools.iperf3.tcp import FinishedTest, Iperf3
+from dutlab.tools.json_text import member, number
+
+EVERY_S = 0.2
+"""From one interval of the report to the next; iperf_api.h has 0.1 as the shortest (MIN_INTERVAL)."""
+_DIRECTION: Mapping[Directions, Direction] = {Directions.FORWARD: "forward", Directions.BACK: "reverse", Directions.BOTH: "bidir"}
+
+
+class Iperf3Transfers:
+    """Arguments as those of Iperf3."""
+
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], tell: Tell = nobody) -> None:
+        self._iperf3 = Iperf3(hosts, testbed, cpus, tell)
+
+    async def carry_out(self, load: TransferLoad) -> TransferReport:
+        """Raises ToolFailed, ToolMissing, HostError."""
+        test = Iperf3Setting(streams=load.streams, duration_s=load.seconds, omit_s=0, direction=_DIRECTION[load.ways])
+        finished = await self._iperf3.finished(load.link, test, ("-i", str(EVERY_S)))
+        try:
+            return _report(finished, load)
+        except UnreadableError as e:
+            raw = {f"iperf3-{load.link}-server.json": finished.server.stdout, f"iperf3-{load.link}-client.json": finished.client.stdout}
+            raise ToolFailed(f"link {load.link}, server: {e}", tool=TOOL, host=finished.server.host, raw=raw) from e
+
+
+def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
+    """Raises UnreadableError."""
+    began_s, client, server = _began_s(finished.client, load.seconds), finished.client.stdout, finished.server.stdout
+    readings, round_trips = {}, {}
+    for back in load.ways.backs:
+        flow = back_of(load.link) if back else load.link
+        intervals = intervals_in(client if back else server, back=back and load.ways is Directions.BOTH)
+        readings[flow] = [TransferReading(began_s + i.end_s, i.goodput_bps) for i in intervals]
+        round_trips[flow] = [(began_s + end_s, ns) for end_s, ns in round_trips_in(server if back else client)]
+    return TransferReport(
+        began_s=began_s,
+        ended_s=min(of[-1].at_s if of else began_s for of in readings.values()),
+        readings=readings,
+        round_trips_ns=round_trips,
+        raw={f"iperf3-{load.link}-client.json": client, f"iperf3-{load.link}-server.json": server},
+        facts={
+            "iperf3_version": finished.result.version,
+            **({"iperf3_congestion_control": finished.result.congestion} if finished.result.congestion else {}),
+        },
+        doubts=tuple(Doubt(DoubtKind.TOOL_INCOMPLETE, why, load.link) for why in finished.result.repairs),
+    )
+
+
+def _began_s(client: Done, lasts_s: float) -> float:
+    """By the clock of the client's host, which it tells in whole seconds; by ours, which is finer, where the two agree."""
+    told = number(member(member(read_report(client.stdout)[0], "start"), "timestamp"), "timesecs")
+    if told is None or -1.0 <= told - client.started_s <= max(0.0, client.seconds - lasts_s) + 1.0:
+        return client.started_s
+    return told + 0.5
