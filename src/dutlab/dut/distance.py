@@ -36,7 +36,7 @@ _WITHIN_S, _WITHIN = 0.002, 0.1
 
 
 @dataclass(frozen=True)
-class FarPort:
+class DistantPort:
     """One direction of a link, before one port."""
 
     port: Port
@@ -75,7 +75,7 @@ class CablePings:
 class DistanceLevel:
     """Of all links of a testbed. What it has measured is kept for the checks of each mode."""
 
-    ports: Sequence[FarPort]
+    ports: Sequence[DistantPort]
     measured: dict[str, str] = field(default_factory=dict)
     stands: dict[str, str] = field(default_factory=dict)
     reboots: ClassVar[bool] = False
@@ -128,7 +128,7 @@ class DistanceLevel:
             found.setdefault(far.port.host, []).append(far.port.interface)
         return found
 
-    async def _make(self, host: Host, far: FarPort) -> None:
+    async def _make(self, host: Host, far: DistantPort) -> None:
         port = far.port.interface
         for left in reversed(range(_TRIES)):
             await host.run(["sh", "-e"], stdin=script_of(port, ()).encode())
@@ -145,11 +145,11 @@ class DistanceLevel:
 
 def distance_level(testbed: Testbed) -> DistanceLevel | None:
     """None where no link has a distance."""
-    ports = dict[Port, FarPort]()
+    ports = dict[Port, DistantPort]()
     for link in testbed.links.values():
         if link.is_distant:
             for port in link.distance_ports:
-                ports.setdefault(port, FarPort(port, link, str(link.addresses[link.path.index(port) ^ 1].ip)))
+                ports.setdefault(port, DistantPort(port, link, str(link.addresses[link.path.index(port) ^ 1].ip)))
     return DistanceLevel(list(ports.values())) if ports else None
 
 
@@ -162,7 +162,7 @@ def _pings(loss: float | None) -> int:
     return _PINGS if loss is None else min(_MOST_PINGS, max(_PINGS, math.ceil(_LOSSES / loss)))
 
 
-async def _pinged(host: Host, far: FarPort, count: int) -> CablePings:
+async def _pinged(host: Host, far: DistantPort, count: int) -> CablePings:
     """Raises HostError."""
     longest = 2 * ((far.link.delay or 0) + (far.link.jitter or 0)) + (far.link.queue or QUEUE_S) + 1
     each = max(_EACH_S, 2 * _PING_BITS / far.link.rate if far.link.rate else 0)
