@@ -49,9 +49,10 @@ impl Connection {
     /// Begins the next request, for `object`, to be answered at `deadline`.
     pub(crate) fn ask(&mut self, object: usize, request: &[u8], now: Nanos, deadline: Nanos) {
         (self.object, self.asked, self.deadline) = (object, now, deadline);
-        match &mut self.http2 {
-            Some(http2) => http2.ask(request),
-            None => (self.sent, self.body_left) = (0, None),
+        if let Some(http2) = &mut self.http2 {
+            http2.ask(request);
+        } else {
+            (self.sent, self.body_left) = (0, None);
         }
     }
 
