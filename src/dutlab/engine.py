@@ -279,18 +279,18 @@ class RunningTraffic:
 
         Raises ToolFailed when a port failed, HostError.
         """
-        said = [sound(of, _host(port)) for port, of in zip(self._senders, await asyncio.shield(self.sending), strict=True)]
-        sent = {s.stream: s for of in said for s in of.streams}
+        accounts = [sound(of, _host(port)) for port, of in zip(self._senders, await asyncio.shield(self.sending), strict=True)]
+        sent = {s.stream: s for of in accounts for s in of.streams}
         settled = await asyncio.gather(*(self._settle(port, sent, drain_s) for port in self._receivers))
         received = {s.stream: s for of in settled for s in of.streams}
         return {n: _totals(of, received.get(n)) for n, of in sent.items()}
 
     async def _settle(self, port: TrafficPort, sent: Mapping[int, protocol.SentStream], drain_s: float) -> protocol.Received:
         streams, timeout_s = [to_settle(sent[n]) for n in self._receivers[port] if n in sent], drain_s + REPLY_S
-        said = await self._agents[port].ask(
+        reply = await self._agents[port].ask(
             "settle", protocol.Received, port=port.name, sent=streams, drain_ns=round(drain_s * _NS), timeout_s=timeout_s
         )
-        return sound(said, _host(port))
+        return sound(reply, _host(port))
 
 
 def _totals(sent: protocol.SentStream, of: protocol.ReceivedStream | None) -> StreamTotals:

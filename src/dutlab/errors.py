@@ -132,8 +132,8 @@ class CommandFailed(HostError):
     """A command ended with a status that it must not end with."""
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, stderr_tail: str, remedy: str = "") -> None:
-        said = reason_in(stderr_tail) or "it said nothing"
-        super().__init__(f"`{' '.join(argv)}` ended with {status}: {said}", host=host, remedy=remedy)
+        reason = reason_in(stderr_tail) or "it said nothing"
+        super().__init__(f"`{' '.join(argv)}` ended with {status}: {reason}", host=host, remedy=remedy)
         self.argv, self.status, self.stderr_tail = list(argv), status, stderr_tail
 
 

@@ -274,8 +274,8 @@ _SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
 def measure_of(name: str) -> Measure | None:
     """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for an undeclared one."""
     plain = figure_name(name).measure
-    if found := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
-        return found
+    if declared := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
+        return declared
     return Measure(plain, MeasureUnit.ONE, "higher", "a rate, in the unit of its name", is_speed=True) if _SCALED.fullmatch(plain) else None
 
 
@@ -294,8 +294,8 @@ def declare(measure: Measure) -> None:
 def value_of_many(figure: str) -> str:
     """Return which value of many a figure is, as its measure declares: `min`, `p99`; empty for a measure that has one."""
     measure = measure_of(figure)
-    found = measure.pattern.fullmatch(figure_name(figure).measure) if measure is not None and "{p}" in measure.name else None
-    return found[1] if found else ""
+    match = measure.pattern.fullmatch(figure_name(figure).measure) if measure is not None and "{p}" in measure.name else None
+    return match[1] if match else ""
 
 
 def measure_unit(name: str) -> MeasureUnit:

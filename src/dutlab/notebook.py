@@ -66,8 +66,8 @@ class DataTable:
         """The rows that have these values, as in `where(mode="nat", figure="goodput_bps")`. Raises KeyError."""
         kept = list(self.rows)
         for column, value in wanted.items():
-            found = self[column]
-            keep = {id(row) for row, has in zip(self.rows, found, strict=True) if has == value}
+            values = self[column]
+            keep = {id(row) for row, has in zip(self.rows, values, strict=True) if has == value}
             kept = [row for row in kept if id(row) in keep]
         return DataTable(self.columns, tuple(kept))
 
@@ -125,8 +125,8 @@ class Run:
     @cached_property
     def experiment(self) -> dict[str, Any]:
         """The experiment as it was understood. Raises StoreError."""
-        found = self._folder.resolved.get("experiment")
-        return found if isinstance(found, dict) else {}
+        section = self._folder.resolved.get("experiment")
+        return section if isinstance(section, dict) else {}
 
     @cached_property
     def trials(self) -> tuple[TrialRecord, ...]:
@@ -142,11 +142,11 @@ class Run:
     @cached_property
     def figures(self) -> DataTable:
         """A row a figure of each trial that counts; a column for each further factor, and one for each setting of its cell."""
-        kept = [r for r in self.trials if counts(r)]
-        factors = sorted({name for r in kept for name in r.cell.factors} - {"mode"} - set(_FIGURES))
-        settings = sorted({name for r in kept for name in r.cell.params} - set(_FIGURES) - set(factors))
+        records = [r for r in self.trials if counts(r)]
+        factors = sorted({name for r in records for name in r.cell.factors} - {"mode"} - set(_FIGURES))
+        settings = sorted({name for r in records for name in r.cell.params} - set(_FIGURES) - set(factors))
         rows = []
-        for r in kept:
+        for r in records:
             cell = (self.name, r.trial, r.cell.repeat, r.cell.mode, r.cell.workload, r.cell.link_label)
             beside = (*(r.cell.factors.get(f) for f in factors), *(_plain(r.cell.params.get(s)) for s in settings))
             rows += [(*cell, link, figure, value, *beside) for link, of_link in r.figures.items() for figure, value in of_link.items()]
@@ -159,8 +159,8 @@ class Run:
         numbers = [trial] if trial is not None else [r.trial for r in self.trials]
         paths = {number: path for number in numbers if (path := self._folder.samples_path(number)) is not None}
         places = list(paths)
-        found = query_samples(list(paths.values()), "SELECT file, t_s, host, sensor, name, unit, value FROM samples ORDER BY ALL")
-        return DataTable(_SAMPLES, tuple((places[file], *rest) for file, *rest in found))
+        rows = query_samples(list(paths.values()), "SELECT file, t_s, host, sensor, name, unit, value FROM samples ORDER BY ALL")
+        return DataTable(_SAMPLES, tuple((places[file], *rest) for file, *rest in rows))
 
     @cached_property
     def report(self) -> RunReport:
@@ -198,11 +198,11 @@ class Run:
 
 def runs(folder: Where = "runs") -> list[Run]:
     """The runs in a folder, the newest first; what is not a run is passed over. Raises InputError when it cannot be read."""
-    found = []
+    readable = []
     for name in reversed(run_names(Path(folder))):
         with suppress(InputError):
-            found.append(Run(Path(folder) / name))
-    return found
+            readable.append(Run(Path(folder) / name))
+    return readable
 
 
 @dataclass(frozen=True)

@@ -139,10 +139,10 @@ def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
     size = at.st_size
     if size > bound.most_bytes:
         raise UnfitFile(path, Unfit.TOO_LARGE, bound)
-    found = os.read(handle, size + 1)
-    if len(found) == size:
-        return found
-    parts, length = [found], len(found)  # it grew meanwhile, or its size says nothing (/proc)
+    content = os.read(handle, size + 1)
+    if len(content) == size:
+        return content
+    parts, length = [content], len(content)  # it grew meanwhile, or its size says nothing (/proc)
     while part := os.read(handle, _AT_ONCE_BYTES):
         parts.append(part)
         length += len(part)
@@ -192,15 +192,15 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _integer(digits: str) -> int:
-    if (found := int(digits)) > _LARGEST or found < -_LARGEST:
+    if (value := int(digits)) > _LARGEST or value < -_LARGEST:
         raise ValueError(f"a number of {len(digits)} digits")
-    return found
+    return value
 
 
 def _number(text: str) -> float:
-    if (found := float(text)) in (float("inf"), float("-inf")):
+    if (value := float(text)) in (float("inf"), float("-inf")):
         raise ValueError(f"{text} is too large")
-    return found
+    return value
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_number)

@@ -26,10 +26,10 @@ def own_folder(path: Path) -> None:
     private_parents(path)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        found = os.fstat(handle)
-        if found.st_uid != os.geteuid():
+        status = os.fstat(handle)
+        if status.st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "belongs to another user", str(path))
-        if stat.S_IMODE(found.st_mode) & _OF_OTHERS:
+        if stat.S_IMODE(status.st_mode) & _OF_OTHERS:
             os.fchmod(handle, _OWN)
     finally:
         os.close(handle)

@@ -156,26 +156,26 @@ class PlugSwitch:
 
 
 def _state(document: Any, name: str) -> bool:  # noqa: ANN401
-    found = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(found, bool):
+    state = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(state, bool):
         raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say `{name}`")  # noqa: TRY004 -- an answer, not a call
-    return found
+    return state
 
 
 def _tasmota(document: Any, channel: int) -> bool:  # noqa: ANN401
     """One with a single outlet calls it POWER, others count from 1."""
     answer = document if isinstance(document, dict) else {}
-    found = answer.get(f"POWER{channel + 1}", answer.get("POWER") if channel == 0 else None)
-    if found not in ("ON", "OFF"):
+    state = answer.get(f"POWER{channel + 1}", answer.get("POWER") if channel == 0 else None)
+    if state not in ("ON", "OFF"):
         raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say POWER{channel + 1}")
-    return bool(found == "ON")
+    return bool(state == "ON")
 
 
 def _mfi(document: Any, channel: int) -> bool:  # noqa: ANN401
-    found, _ = number_at(document, f"sensors[{channel}].output")
-    if found not in (0, 1):
+    state, _ = number_at(document, f"sensors[{channel}].output")
+    if state not in (0, 1):
         raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say `output` of outlet {channel}")
-    return found == 1
+    return state == 1
 
 
 class SnmpSwitch:
@@ -210,10 +210,10 @@ class IpmiSwitch:
 
     def is_on(self) -> bool:
         """Return the state, as the Switch."""
-        said = self._ask("status").strip()
-        if said not in ("Chassis Power is on", "Chassis Power is off"):
-            raise ValueError(f"ipmitool said {said[:SHOWN]!r}")
-        return said.endswith("on")
+        output = self._ask("status").strip()
+        if output not in ("Chassis Power is on", "Chassis Power is off"):
+            raise ValueError(f"ipmitool said {output[:SHOWN]!r}")
+        return output.endswith("on")
 
     def turn(self, *, on: bool) -> None:
         """Turn, as the Switch. Off is at once, without the system's knowledge."""
@@ -222,10 +222,10 @@ class IpmiSwitch:
     def _ask(self, word: str) -> str:
         from dutlab.sensors.ipmi import IpmiSession  # noqa: PLC0415 -- ipmitool may not be there, nor needed
 
-        status, said, why = IpmiSession(self._spec, "OPERATOR").ask("chassis", "power", word)
+        status, output, why = IpmiSession(self._spec, "OPERATOR").ask("chassis", "power", word)
         if status != 0:
             raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no word'}")
-        return said
+        return output
 
 
 class RedfishSwitch:
@@ -261,10 +261,10 @@ class RedfishSwitch:
         return self._system
 
     def _get(self, target: str) -> Mapping[str, Any]:
-        found = get_json(self._spec, f"{self._root}{target}")
-        if not isinstance(found, dict):
-            raise ValueError(f"{target} is {str(found)[:SHOWN]!r}, not an object")  # noqa: TRY004 -- an answer, not a call
-        return found
+        document = get_json(self._spec, f"{self._root}{target}")
+        if not isinstance(document, dict):
+            raise ValueError(f"{target} is {str(document)[:SHOWN]!r}, not an object")  # noqa: TRY004 -- an answer, not a call
+        return document
 
 
 class CommandSwitch:
@@ -275,10 +275,10 @@ class CommandSwitch:
 
     def is_on(self) -> bool:
         """Return the state, as the Switch."""
-        said = self._run(self._spec.status).strip()
-        if said not in ("on", "off"):
-            raise ValueError(f"`{self._spec.status}` printed {said[:SHOWN]!r}, neither on nor off")
-        return said == "on"
+        output = self._run(self._spec.status).strip()
+        if output not in ("on", "off"):
+            raise ValueError(f"`{self._spec.status}` printed {output[:SHOWN]!r}, neither on nor off")
+        return output == "on"
 
     def turn(self, *, on: bool) -> None:
         """Turn, as the Switch."""

@@ -75,14 +75,14 @@ class MeasuredRun:
         """
         every = self.run.figures
         rows = [row for row in every if row["figure"] == name]
-        kept = [row for row in rows if all(str(row.get(key)) == str(value) for key, value in where.items())]
-        if not kept:
+        matches = [row for row in rows if all(str(row.get(key)) == str(value) for key, value in where.items())]
+        if not matches:
             known = {key: _all(rows, key) for key in where} if rows else {"figures": _all(list(every), "figure")}
             raise LookupError(f"{self.run.name} has no {name} of {_words(where)}; it has {_listed(known)}")
-        apart = {key: of for key in every.columns if key not in _OF_A_REPEAT and len(of := _all(kept, key)) > 1}
+        apart = {key: of for key in every.columns if key not in _OF_A_REPEAT and len(of := _all(matches, key)) > 1}
         if apart:
             raise LookupError(f"{name} of {_words(where)} is of several: {_listed(apart)}")
-        return MeasuredFigure(name, _words(where), tuple(float(row["value"] or 0.0) for row in kept))
+        return MeasuredFigure(name, _words(where), tuple(float(row["value"] or 0.0) for row in matches))
 
 
 class Dutlab:
@@ -118,13 +118,13 @@ class Dutlab:
         argv += ["--lab", lab] if lab else []
         argv += ["--testbed", str(testbed)] if testbed else []
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
-        said = done.stderr[-_LAST_WORDS:].strip()
+        output = done.stderr[-_LAST_WORDS:].strip()
         if done.returncode == TestbedError.exit_status:
-            last = said.splitlines()[-1] if said else "the testbed cannot be used"
+            last = output.splitlines()[-1] if output else "the testbed cannot be used"
             (pytest.fail if self._must_run else pytest.skip)(last.removeprefix("dutlab: "))
-        found = [path for path in runs.iterdir() if (path / "plan.json").exists()] if runs.is_dir() else []
-        if not found or not len((run := Run(found[0])).figures):
-            pytest.fail(f"`{shlex.join(argv[2:])}` ended with {done.returncode} and measured nothing:\n{said}")
+        folders = [path for path in runs.iterdir() if (path / "plan.json").exists()] if runs.is_dir() else []
+        if not folders or not len((run := Run(folders[0])).figures):
+            pytest.fail(f"`{shlex.join(argv[2:])}` ended with {done.returncode} and measured nothing:\n{output}")
         return MeasuredRun(run)
 
 

@@ -27,10 +27,10 @@ def reason_in(text: str) -> str:
         at = max(n for n, line in enumerate(lines) if _TRACEBACK in line)
         if raised := next((line for line in lines[at + 1 :] if not line[0].isspace()), ""):
             return shortened(raised)
-    said = [line for line in lines if not _NO_REASON.match(line)]
+    candidates = [line for line in lines if not _NO_REASON.match(line)]
     for pattern in (_of_system(), _SAYS_SO):
-        if found := next((line for line in said if pattern.search(line)), ""):
-            return shortened(found)
+        if reason := next((line for line in candidates if pattern.search(line)), ""):
+            return shortened(reason)
     return " ".join(" ".join(lines).split())[-MOST:]
 
 

@@ -72,10 +72,10 @@ class Subject:
         names = [(flow.removesuffix(_BACK), flow.endswith(_BACK)) for flow in apart(text)]
         backs = tuple(sorted({back for _, back in names}))
         way = next(way for way, of in _BACKS.items() if of == backs)
-        found = cls(tuple(dict.fromkeys(name for name, _ in names)), way)
-        if found.place != text:
+        subject = cls(tuple(dict.fromkeys(name for name, _ in names)), way)
+        if subject.place != text:
             raise ValueError(f"{text!r} is not what figures are of: places joined by {_TOGETHER}, each with the same directions")
-        return found
+        return subject
 
     @property
     def flows(self) -> tuple[str, ...]:
@@ -241,11 +241,11 @@ def of_part(part: str, values: Mapping[str, float]) -> dict[str, float]:
 
 def by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Part → measure, with its way → value, of the figures of one place."""
-    found: dict[str, dict[str, float]] = {}
+    values_by_part: dict[str, dict[str, float]] = {}
     for text, value in values.items():
         name = figure_name(text)
-        found.setdefault(name.part, {})[str(name._replace(part=""))] = value
-    return found
+        values_by_part.setdefault(name.part, {})[str(name._replace(part=""))] = value
+    return values_by_part
 
 
 class Figures(dict[str, dict[str, float]]):
@@ -254,17 +254,17 @@ class Figures(dict[str, dict[str, float]]):
     @classmethod
     def of(cls, values: Iterable[tuple[Subject, Mapping[str, float]]]) -> Self:
         """Those of each subject, by measure. A measure with `.back` behind it is of what came back to the subject's place."""
-        found = cls()
+        figures = cls()
         for subject, by_measure in values:
             before = f"{subject.part}{_PART}" if subject.part else ""
             behind = f"{_WAY}{subject.way.value}" if subject.way in _OF_DRIVES else ""
-            here = found.setdefault(subject.place, {})
+            here = figures.setdefault(subject.place, {})
             for text, value in by_measure.items():
                 if text.endswith(_BACK):
-                    found.setdefault(replace(subject, way=Way.BACK).place, {})[before + text.removesuffix(_BACK)] = value
+                    figures.setdefault(replace(subject, way=Way.BACK).place, {})[before + text.removesuffix(_BACK)] = value
                 else:
                     here[before + text + behind] = value
-        return found
+        return figures
 
     def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
         """Each subject with its values by measure, in their order: one whose values are not next to each other comes again.

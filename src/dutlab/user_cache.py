@@ -9,9 +9,9 @@ from pathlib import Path
 
 def user_cache(environment: Mapping[str, str] | None = None) -> Path:
     """The user's folder for dutlab (XDG Base Directory Specification; a relative XDG_CACHE_HOME is ignored, as it says)."""
-    found = (os.environ if environment is None else environment).get("XDG_CACHE_HOME", "")
+    folder = (os.environ if environment is None else environment).get("XDG_CACHE_HOME", "")
     try:
-        base = Path(found) if Path(found).is_absolute() else Path.home() / ".cache"
+        base = Path(folder) if Path(folder).is_absolute() else Path.home() / ".cache"
     except RuntimeError:  # a user without an entry in passwd has no home: nothing can be kept
         base = Path(os.devnull)
     return base / "dutlab"

@@ -440,9 +440,11 @@ def plug_of(name: str) -> WorkloadPlug:
 
 def main_figures(workload: str, names: Iterable[str]) -> list[str]:
     """Return the main figures of a cell; several where a search had several goals."""
-    held = list(dict.fromkeys(names))
+    unique_names = list(dict.fromkeys(names))
     choices = (figures.split() for figures in plug_of(workload).figures)
-    return next((found for figures in choices if (found := [name for name in held if {name, each_part(name)} & {*figures}])), [])
+    return next(
+        (matches for figures in choices if (matches := [name for name in unique_names if {name, each_part(name)} & {*figures}])), []
+    )
 
 
 def is_open(workload: str, figure: str, held: Collection[str]) -> bool:

@@ -178,9 +178,9 @@ class ContestResult:
 
     def against(self, first: str, second: str) -> Comparison | None:
         """The second cell against the first, whichever is the first in the contest; None where they were not compared."""
-        found = self.between(first, second)
+        comparison = self.between(first, second)
         order = [e.label for e in self.contest.entrants]
-        return found if found is None or order.index(first) < order.index(second) else turned(found)
+        return comparison if comparison is None or order.index(first) < order.index(second) else turned(comparison)
 
     def among(self, labels: Collection[str]) -> ContestResult:
         """Return the answer about some of the cells, from the same comparisons."""
@@ -198,17 +198,17 @@ def decide(contests: Sequence[Contest], *, least: float | None = None, margin: f
     if unknown := [contest.figure for contest in contests if not contest.better]:
         raise UnknownDirection(unknown)
     couples = [(n, a, b) for n, contest in enumerate(contests) for a, b in combinations(contest.entrants, 2)]
-    found = compare([_pair(contests[n], a, b) for n, a, b in couples], margin=margin, least=least)
-    tests = sum(c.p is not None for c in found)
-    made: list[list[RankedPair]] = [[] for _ in contests]
+    comparisons = compare([_pair(contests[n], a, b) for n, a, b in couples], margin=margin, least=least)
+    tests = sum(c.p is not None for c in comparisons)
+    ranked: list[list[RankedPair]] = [[] for _ in contests]
     unranked: list[list[tuple[str, str, Comparison]]] = [[] for _ in contests]
-    for (n, a, b), comparison in zip(couples, found, strict=True):
+    for (n, a, b), comparison in zip(couples, comparisons, strict=True):
         if comparison.p is None:
             unranked[n].append((a.label, b.label, comparison))
         else:
-            made[n].append(_placed(a, b, comparison, less=contests[n].better == "lower"))
+            ranked[n].append(_placed(a, b, comparison, less=contests[n].better == "lower"))
     return tuple(
-        _standing(contest, tuple(made[n]), tuple(unranked[n]), _least(made[n], least), tests) for n, contest in enumerate(contests)
+        _standing(contest, tuple(ranked[n]), tuple(unranked[n]), _least(ranked[n], least), tests) for n, contest in enumerate(contests)
     )
 
 

@@ -69,12 +69,12 @@ def _tested(pairs: Sequence[Pair], margin: float | Margin | None, least: float |
     margins = [margin(p) if callable(margin) else margin for p in pairs]
     if bad := [m for m in margins if m is not None and not 0 < m < 1]:
         raise ValueError(f"a margin lies between 0 % and 100 %, not at {bad[0]:.0%}")
-    found = tested(pairs, least)
-    each = iter(adjusted([m for m in found if m.p is not None]))
-    tests = sum(m.p is not None for m in found)
+    tested_pairs = tested(pairs, least)
+    each = iter(adjusted([m for m in tested_pairs if m.p is not None]))
+    tests = sum(m.p is not None for m in tested_pairs)
     return tuple(
         _missing(m) if m.p is None else _compared(m, next(each), of_pair, tests, sum(of is not None for of in margins))
-        for m, of_pair in zip(found, margins, strict=True)
+        for m, of_pair in zip(tested_pairs, margins, strict=True)
     )
 
 
@@ -158,12 +158,12 @@ def _grounds(m: TestedPair, verdict: Verdict, tests: int, margin: float | None) 
         return (f"the whole interval of the ratio{_allowed(m)} lies inside the margin",)
     if verdict is Verdict.NO_DIFFERENCE and not _can(m, tests):
         return (f"too few {_unit(m.pair)} to prove any {among}".rstrip(), _needed(m, tests))
-    said = f"{among} for a change beyond {m.least * 100:g} % ({_method(m)})".lstrip()
+    ground = f"{among} for a change beyond {m.least * 100:g} % ({_method(m)})".lstrip()
     if verdict is Verdict.NO_DIFFERENCE and any(m.pair.at_least):
-        return (said, "a bound is not the result, which may be larger")
+        return (ground, "a bound is not the result, which may be larger")
     if verdict is Verdict.NO_DIFFERENCE and margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
-        return (said, f"nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %")
-    return (said,)
+        return (ground, f"nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %")
+    return (ground,)
 
 
 def _allowed(m: TestedPair) -> str:

@@ -36,8 +36,8 @@ def costs(pps: Mapping[str, Sequence[float]], *, barest: str | None = None, hert
     base = max(pps, key=lambda m: median(pps[m])) if barest is None else barest
     if base not in pps:
         raise ValueError(f"there is no mode {base}; there are {', '.join(pps)}")
-    found = [_cost(mode, base, pps, hertz) for mode in pps]
-    return tuple(sorted(found, key=lambda c: c.ns))
+    mode_costs = [_cost(mode, base, pps, hertz) for mode in pps]
+    return tuple(sorted(mode_costs, key=lambda c: c.ns))
 
 
 def _cost(mode: str, base: str, pps: Mapping[str, Sequence[float]], hertz: float | None) -> Cost:

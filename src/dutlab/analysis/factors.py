@@ -266,8 +266,8 @@ class _Data:
 
     def _estimate(self, weights: Weights) -> tuple[float, float, int]:
         """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where the error is not known."""
-        if found := self._answers(weights):
-            return fmean(found), stdev(found) / sqrt(len(found)), len(found) - 1
+        if answers := self._answers(weights):
+            return fmean(answers), stdev(answers) / sqrt(len(answers)), len(answers) - 1
         variance, freedom, _ = self.residual
         value = sum(w * y for w, y in zip(weights.of, self.logs, strict=True))
         return value, sqrt(variance * sum(w * w for w in weights.of)), freedom
@@ -292,7 +292,7 @@ def _usable(cells: Sequence[FactorCell]) -> tuple[list[FactorCell], tuple[str, .
 def _effects(data: _Data) -> tuple[list[Effect], list[str]]:
     effects, unseparated = [], []
     for g, group in enumerate(data.design.groups):
-        found, missing = [], []
+        group_effects, missing = [], []
         for before, after in _changes(data.design, g):
             weights, mixed = data.design.pairs(g, before, after), list[tuple[int, int]]()
             weights = weights or data.design.clear(g, before, after)
@@ -302,11 +302,11 @@ def _effects(data: _Data) -> tuple[list[Effect], list[str]]:
                 missing.append((before, after))
                 continue
             only = _only_at(data.design, g, weights) if weights.pairs else ()
-            found.append(
+            group_effects.append(
                 Effect(group, before, after, *data.ratio(weights), weights.pairs, only, tuple(_product(data.design, m) for m in mixed))
             )
-        effects += found
-        if missing and not found:
+        effects += group_effects
+        if missing and not group_effects:
             unseparated.append(_unseparated(data.design, g))
     return effects, unseparated
 
@@ -329,9 +329,9 @@ def _changes(design: CellDesign, group: int) -> list[tuple[Levels, Levels]]:
 def _only_at(design: CellDesign, group: int, weights: Weights) -> tuple[str, ...]:
     out = []
     for g, factors in enumerate(design.groups):
-        seen = {design.cells[n][g] for n in weights.used}
-        if g != group and len(seen) == 1 and len({cell[g] for cell in design.cells}) > 1:
-            out += [f"{f} {level}" for f, level in zip(factors, next(iter(seen)), strict=True)]
+        levels = {design.cells[n][g] for n in weights.used}
+        if g != group and len(levels) == 1 and len({cell[g] for cell in design.cells}) > 1:
+            out += [f"{f} {level}" for f, level in zip(factors, next(iter(levels)), strict=True)]
     return tuple(out)
 
 

@@ -83,22 +83,22 @@ def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = CONFIRMED) 
     changes = [sign * (log(b) - log(a)) for a, b in rounds]
     reach = mean_reach(changes, LEVEL / cells)
     worse, at_most = _share(sign * log(second / first), pair.better), None if reach is None else _share(reach.high, pair.better)
-    found = GateCell(pair.label, pair.figure, CheckKind.CANNOT_TELL, first, second, worse, at_most, len(rounds))
+    cell = GateCell(pair.label, pair.figure, CheckKind.CANNOT_TELL, first, second, worse, at_most, len(rounds))
     is_worse = likelier(changes, *(_logarithm(of, pair.better) for of in (allowed / ALLOWED_BY_LEAST, allowed)))
     if is_worse >= log(cells / alarm):
-        return replace(found, kind=CheckKind.FAIL)
+        return replace(cell, kind=CheckKind.FAIL)
     if is_worse <= -log(cells / PASSED):
-        return replace(found, kind=CheckKind.PASS, at_most=allowed if at_most is None else min(at_most, allowed))
-    return replace(found, why=f"{len(rounds)} rounds are too few for so much spread")
+        return replace(cell, kind=CheckKind.PASS, at_most=allowed if at_most is None else min(at_most, allowed))
+    return replace(cell, why=f"{len(rounds)} rounds are too few for so much spread")
 
 
 def gate_counts(pairs: Sequence[Pair], again: Again, allowed: float) -> tuple[GateCell, ...]:
     """The verdict of each cell; what is worse is counted again first."""
-    found = [of_counts(pair, allowed) for pair in pairs]
-    if not (alarms := [c.name for c in found if c.kind is CheckKind.FAIL]):
-        return tuple(found)
+    cells = [of_counts(pair, allowed) for pair in pairs]
+    if not (alarms := [c.name for c in cells if c.kind is CheckKind.FAIL]):
+        return tuple(cells)
     second = {c.name: c for c in (of_counts(pair, allowed) for pair in again(alarms))}
-    return tuple(_after(c, second.get(c.name)) if c.kind is CheckKind.FAIL else c for c in found)
+    return tuple(_after(c, second.get(c.name)) if c.kind is CheckKind.FAIL else c for c in cells)
 
 
 def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) -> tuple[GateCell, ...]:
@@ -107,9 +107,9 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
     undecided: Collection[CellName] = ()
     pairs = begun or measure((), lambda of: _is_enough(of, allowed))
     while True:
-        found = _decided(pairs, allowed, SUSPICION)
-        known |= {c.name: c for c in found}
-        alarms = [c for c in found if c.kind is CheckKind.FAIL]
+        cells = _decided(pairs, allowed, SUSPICION)
+        known |= {c.name: c for c in cells}
+        alarms = [c for c in cells if c.kind is CheckKind.FAIL]
         if not alarms:
             return tuple(known.values())
         second = {c.name: c for c in again_by_rounds(measure, [c.name for c in alarms], allowed)}

@@ -158,32 +158,32 @@ def history(points: Sequence[HistoryPoint]) -> History:
     """`points` in the order of time. Values that are not a number (or infinite), and runs without any other, are left out."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
-    kept, rows = _finite(points)
-    if len(kept) < FEWEST:
-        level = (HistoryLevel(0, len(kept) - 1, median([p.median for p in kept])),) if kept else ()
+    usable, rows = _finite(points)
+    if len(usable) < FEWEST:
+        level = (HistoryLevel(0, len(usable) - 1, median([p.median for p in usable])),) if usable else ()
         return History(
-            kept, level, (), why=f"{len(kept)} run{'s' if len(kept) != 1 else ''}; to find a change of level takes at least {FEWEST}"
+            usable, level, (), why=f"{len(usable)} run{'s' if len(usable) != 1 else ''}; to find a change of level takes at least {FEWEST}"
         )
     y = np.nanmedian(rows, axis=1) if np.isnan(rows).any() else np.median(rows, axis=1)
     series = LevelSeries.of(y)
     steps = sorted(level_steps(series, places=_WAYS * (len(y) - 2 * SHORTEST + 1)))
-    ends = [0, *(at for at, _ in steps), len(kept)]
+    ends = [0, *(at for at, _ in steps), len(usable)]
     levels = tuple(HistoryLevel(a, b - 1, float(np.median(y[a:b]))) for a, b in pairwise(ends))
     model = _Model.of(series, ends)
     straight = y - model.slope * (np.arange(len(y)) - (len(y) - 1) / 2) if model.drifts else y
     values = [float(np.median(straight[a:b])) for a, b in pairwise(ends)]
-    sides = [kept[of.first : of.last + 1] for of in levels]
+    sides = [usable[of.first : of.last + 1] for of in levels]
     changes = tuple(
         LevelChange(a[-1].run, b[0].run, after / before if before else None, p, _cause(a, b, before, after))
         for (a, b), (before, after), (_, p) in zip(pairwise(sides), pairwise(values), steps, strict=True)
     )
     return History(
-        kept, levels, changes,
-        apart=tuple(kept[n].run for n in series.apart),
+        usable, levels, changes,
+        apart=tuple(usable[n].run for n in series.apart),
         autocorrelation=series.phi,
         drift=model.drift,
-        spreads=tuple(_spreads(kept, rows, series, model.left)),
-        rig=_rig_changes(kept),
+        spreads=tuple(_spreads(usable, rows, series, model.left)),
+        rig=_rig_changes(usable),
         next_run=model.next_run,
     )  # fmt: skip
 
@@ -199,11 +199,11 @@ def _finite(points: Sequence[HistoryPoint]) -> tuple[tuple[HistoryPoint, ...], A
             most = max(len(p.values) for p in of)
         return np.array([p.values if len(p.values) == most else (*p.values, *[nan] * (most - len(p.values))) for p in of], dtype=float)
 
-    if (found := rows(points)).size and np.isfinite(found).all():
-        return tuple(points), found
+    if (matrix := rows(points)).size and np.isfinite(matrix).all():
+        return tuple(points), matrix
     numbers = (replace(p, values=tuple(v for v in p.values if isfinite(v))) for p in points)
-    kept = tuple(p for p in numbers if p.values)
-    return kept, rows(kept)
+    usable = tuple(p for p in numbers if p.values)
+    return usable, rows(usable)
 
 
 @dataclass(frozen=True)
@@ -269,10 +269,10 @@ def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: LevelSeries, lef
     """Find where runs, or the repeats of each, change their spread: steps of the roots of distances, which are about normal."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    found = [(SpreadOf.RUNS, np.abs(left))]
+    spreads = [(SpreadOf.RUNS, np.abs(left))]
     if (np.isfinite(rows).sum(axis=1) >= _REPEATS).all():
-        found.append((SpreadOf.REPEATS, np.nanstd(rows, axis=1, ddof=1)))
-    for of, sizes in found if series.least else ():
+        spreads.append((SpreadOf.REPEATS, np.nanstd(rows, axis=1, ddof=1)))
+    for of, sizes in spreads if series.least else ():
         roots = np.sqrt(sizes)
         at, _, p = StepFit(roots, phi := autocorrelation(roots), sqrt(series.least), degree=0).best()
         if p <= LEVEL and (more := left_over(roots, at, degree=0)) > phi:

@@ -62,8 +62,8 @@ def _has(change: CountChange, test: Mapping[str, object]) -> bool:
 
 
 def _since(change: CountChange) -> _Version:
-    (found,) = _versions([change.since])
-    return found
+    (version,) = _versions([change.since])
+    return version
 
 
 def _versions(texts: Iterable[str]) -> set[_Version]:

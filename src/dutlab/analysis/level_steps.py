@@ -86,10 +86,10 @@ def level_steps(of: LevelSeries, *, places: int, offset: int = 0) -> list[tuple[
     """Return the places where a level begins that differs from the one before, and p of each."""
     if len(of.y) < FEWEST or not of.least:  # too few, or all are 0
         return []
-    found = _proven(of, places)
-    if found is None:
+    step = _proven(of, places)
+    if step is None:
         return []
-    at, p = found
+    at, p = step
     return [
         *level_steps(of.part(0, at), places=places, offset=offset),
         (offset + at, p),
@@ -231,8 +231,8 @@ def _by_chance(of: LevelSeries, at: int, effect: float) -> float:
     short, long = sorted(sides, key=len)
     level, half = float(np.median(long)), abs(effect) / 2
     off = float((np.abs(long - _medians(long)) >= half).sum() + 1) / (len(long) + 1)
-    found = int((np.abs(short - level) >= half).sum())
-    return sum(comb(len(short), k) * off**k * (1 - off) ** (len(short) - k) for k in range(found, len(short) + 1))
+    outliers = int((np.abs(short - level) >= half).sum())
+    return sum(comb(len(short), k) * off**k * (1 - off) ** (len(short) - k) for k in range(outliers, len(short) + 1))
 
 
 def _refined(y: Array, at: int) -> int:
@@ -305,6 +305,6 @@ def _spread(steps: Array, share: float) -> float:
     """Standard deviation of normal steps: root mean square of the smaller ones, over what it would be of normal ones, cut alike."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    kept = np.sort(np.abs(steps))[: min(ceil(share * len(steps)), len(steps) - 1)]
-    cut = NormalDist().inv_cdf((1 + len(kept) / len(steps)) / 2)
-    return sqrt(float((kept**2).mean()) / (1 - 2 * cut * NormalDist().pdf(cut) * len(steps) / len(kept)))
+    smaller = np.sort(np.abs(steps))[: min(ceil(share * len(steps)), len(steps) - 1)]
+    cut = NormalDist().inv_cdf((1 + len(smaller) / len(steps)) / 2)
+    return sqrt(float((smaller**2).mean()) / (1 - 2 * cut * NormalDist().pdf(cut) * len(steps) / len(smaller)))

@@ -168,14 +168,14 @@ def beyond(first: Sequence[float], second: Sequence[float], least: float) -> flo
 
 def _finite(pair: Pair) -> Pair:
     sides = []
-    for values, given in ((pair.first, pair.first_at), (pair.second, pair.second_at)):
-        at = given or tuple(range(1, len(values) + 1))
-        kept = [(v, place) for v, place in zip(values, at, strict=True) if isfinite(v)]
-        sides.append((tuple(v for v, _ in kept), tuple(place for _, place in kept)))
+    for values, places in ((pair.first, pair.first_at), (pair.second, pair.second_at)):
+        at = places or tuple(range(1, len(values) + 1))
+        usable = [(v, place) for v, place in zip(values, at, strict=True) if isfinite(v)]
+        sides.append((tuple(v for v, _ in usable), tuple(place for _, place in usable)))
     (first, first_at), (second, second_at) = sides
     return replace(pair, first=first, second=second, first_at=first_at, second_at=second_at)
 
 
 def _level(values: Sequence[float]) -> SideLevel:
-    found = summarise(values)
-    return SideLevel(found.median, found.n, found.low, found.high)
+    summary = summarise(values)
+    return SideLevel(summary.median, summary.n, summary.low, summary.high)

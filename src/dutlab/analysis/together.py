@@ -90,8 +90,11 @@ def together(comparisons: Sequence[Comparison], tests: int = 1) -> Together | No
 
 def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
     """Return the statement of all cells on each two modes of a run; p is adjusted (Holm) over all pairs of modes with two cells or more."""
-    found = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons, len(pairs))) is not None}
-    return {modes: _adjusted(of, p) for (modes, of), p in zip(found.items(), holm([of.p for of in found.values()]), strict=True)}
+    statement_by_modes = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons, len(pairs))) is not None}
+    return {
+        modes: _adjusted(of, p)
+        for (modes, of), p in zip(statement_by_modes.items(), holm([of.p for of in statement_by_modes.values()]), strict=True)
+    }
 
 
 def _adjusted(of: Together, p: float) -> Together:

@@ -59,10 +59,10 @@ class BisectRequest:
 
         if self.file is None:
             raise click.UsageError("--commits needs --file, the rule set or kernel of each")
-        found = commits_of(self.repository, span)
+        commits = commits_of(self.repository, span)
         row = VersionRow(
-            kind="commits", names=tuple(commit[:12] for commit, _ in found), words=tuple(commit for commit, _ in found),
-            subjects={commit[:12]: subject for commit, subject in found}, repository=str(self.repository.absolute()), file=self.file,
+            kind="commits", names=tuple(commit[:12] for commit, _ in commits), words=tuple(commit for commit, _ in commits),
+            subjects={commit[:12]: subject for commit, subject in commits}, repository=str(self.repository.absolute()), file=self.file,
             build=self.build or "", **self._common(),
         )  # fmt: skip
         return row, []
@@ -145,18 +145,18 @@ def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
     from dutlab.report.questions.bisected import HEADS, step_rows
 
     try:
-        found = runs.find()
+        result = runs.find()
     except KeyboardInterrupt:
         tell(f"`dutlab bisect --resume {runs.folder.path}` goes on with it")
         raise
     if as_json:
-        say(json.dumps({"schema_version": 1, "folder": str(runs.folder.path), **found.plain()}, indent=1))
+        say(json.dumps({"schema_version": 1, "folder": str(runs.folder.path), **result.plain()}, indent=1))
     else:
-        say_words(found.sentence)
-        for line in table(HEADS, step_rows(found.steps), right={0, 2, 3}):
+        say_words(result.sentence)
+        for line in table(HEADS, step_rows(result.steps), right={0, 2, 3}):
             say(line)
         say(f"report: {runs.folder.path}/report.md")
-    click.get_current_context().exit(found.exit_status)
+    click.get_current_context().exit(result.exit_status)
 
 
 def _short(words: Sequence[str]) -> tuple[str, ...]:

@@ -149,23 +149,24 @@ class BisectRuns:
         """Asks versions until it knows; what was asked before is read. Raises TestbedError where another process does it, StoreError."""
         with self.folder.alone():
             self.folder.ask_no_more()
-            found = self._by_time() if self.row.by_time else self._by_counts()
-        replace_file(self.folder.path / _REPORT, markdown_of(found).encode())
-        return found
+            result = self._by_time() if self.row.by_time else self._by_counts()
+        replace_file(self.folder.path / _REPORT, markdown_of(result).encode())
+        return result
 
     def _by_counts(self) -> BisectFound:
         names = self.row.names
         known = dict[int, VersionSide]()
-        seen = {at: self._counts(at) for at in (0, len(names) - 1)}
-        ends = [figures_of(run) if run is not None else {} for run in seen.values()]
+        run_by_end = {at: self._counts(at) for at in (0, len(names) - 1)}
+        ends = [figures_of(run) if run is not None else {} for run in run_by_end.values()]
         changes = {
             place: log(ends[1][place] / value) for place, value in ends[0].items() if place in ends[1] and min(value, ends[1][place]) > 0
         }
         if not changes:
             why = next(
-                (f"{names[at]}: {self._why(at)}" for at, of in zip(seen, ends, strict=True) if not of), "the ends have no result in common"
+                (f"{names[at]}: {self._why(at)}" for at, of in zip(run_by_end, ends, strict=True) if not of),
+                "the ends have no result in common",
             )
-            for end in seen:
+            for end in run_by_end:
                 self._note(end, None, None, VersionSide.UNKNOWN, self._why(end))
             return self._found(("", ""), None, None, known, why)
         place = max(changes, key=lambda of: abs(changes[of]))
@@ -187,15 +188,15 @@ class BisectRuns:
         low, high = Bisection(len(names), known).bounds
         if high - low > 1:
             return self._found(place, last / first - 1, None, known)
-        found = self._found(place, last / first - 1, values[high] / values[low] - 1, known)
-        return replace(found, **self._functions(place[0], low, high)) if found.exit_status == 0 else found
+        result = self._found(place, last / first - 1, values[high] / values[low] - 1, known)
+        return replace(result, **self._functions(place[0], low, high)) if result.exit_status == 0 else result
 
     def _functions(self, label: str, low: int, high: int) -> Mapping[str, Any]:
         """Return the functions that take more or fewer in a version than in the one before it, by two separate runs."""
         run = self._counts(high)
-        if run is None or (found := place_of(run, label)) is None:
+        if run is None or (place := place_of(run, label)) is None:
             return {}
-        key, cell = found
+        key, cell = place
         planned = [self._planned(len(self.row.names) + at + 1) for at in (low, high)]
         for at, of in zip((low, high), planned, strict=True):
             self._run(of, partial(self._write_counted, at, only=cell))
@@ -216,13 +217,13 @@ class BisectRuns:
             return max(proven.items(), key=lambda item: abs(item[1]), default=None)
 
         changes = self._asked(0, count - 1, lambda of: whole(of) is not None)
-        if (found := whole(changes)) is None:
+        if (largest := whole(changes)) is None:
             self._note(count - 1, None, None, VersionSide.UNKNOWN, "no change is proven" if changes else self._why_pair(0, count - 1))
             why = (
                 f"no change between {names[0]} and {names[-1]} can be proven by so many blocks" if changes else self._why_pair(0, count - 1)
             )
             return self._found(("", ""), None, None, known, why)
-        place, change = found
+        place, change = largest
         self._note(count - 1, None, as_share(change), VersionSide.LAST)
         while (at := Bisection(count, known).next) is not None:
             of = self._asked(0, at, lambda of: side_of_rounds(of.get(place, ()), change, steps) is not VersionSide.UNKNOWN).get(place, [])
@@ -325,8 +326,8 @@ class BisectRuns:
             if only is not None:
                 modes = (only.mode,) if version.kind is VersionKind.KERNEL else ()
                 sizes, settings = (only.setting.size,), (*settings, "profile=true")
-            given = given_of(version, of, name=row.name, modes=modes, sizes=sizes, settings=settings)
-        replace_file(path, given.text)
+            definition = given_of(version, of, name=row.name, modes=modes, sizes=sizes, settings=settings)
+        replace_file(path, definition.text)
 
     def _write_timed(self, first: int, second: int, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -373,8 +374,8 @@ def commits_of(repository: Path, span: str) -> list[tuple[str, str]]:
         begin = _git(repository, "log", "-1", "--format=%H %s", good).decode(errors="replace")
     except NoVersion as error:
         raise InputError(f"{repository}: {error}", remedy="name a repository, and commits that it has") from None
-    found = [line.partition(" ") for line in (begin + words).splitlines() if line]
-    return [(commit, subject) for commit, _, subject in found]
+    rows = [line.partition(" ") for line in (begin + words).splitlines() if line]
+    return [(commit, subject) for commit, _, subject in rows]
 
 
 def _build(repository: Path, commit: str, command: str, file: str, place: Path) -> None:

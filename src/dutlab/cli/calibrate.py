@@ -87,15 +87,15 @@ def calibrate(
     if testbed is None:
         if standing is None:
             become_root()
-        found, where = run_in_order(_of_lab(name, standing, loads, Seconds(duration)))
+        calibration, where = run_in_order(_of_lab(name, standing, loads, Seconds(duration)))
     else:
         if rig != Rig.GENERATOR.value and set(generators) - {ENGINE.kind}:
             raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
-        found, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
+        calibration, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
-        say(json.dumps({"file": str(where) if where else None, **found.model_dump(mode="json")}, indent=2))
+        say(json.dumps({"file": str(where) if where else None, **calibration.model_dump(mode="json")}, indent=2))
         return
-    for line in table(_HEAD, [_row(p) for p in found.points], right=range(4, len(_HEAD))):
+    for line in table(_HEAD, [_row(p) for p in calibration.points], right=range(4, len(_HEAD))):
         say(line)
     say(f"kept in {where}" if where else "not kept: the cache cannot be written")
 
@@ -107,15 +107,15 @@ def _models(named: Sequence[str]) -> list[GeneratorModel]:
     from dutlab.spec.generators import ENGINE, Generator
 
     adapter: TypeAdapter[GeneratorModel] = TypeAdapter(Generator)
-    found = []
+    models = []
     for text in named:
         try:
-            found.append(adapter.validate_python(json.loads(text) if text.startswith("{") else text))
+            models.append(adapter.validate_python(json.loads(text) if text.startswith("{") else text))
         except ValidationError as e:
             raise InputError("; ".join(what["msg"] for what in e.errors()), remedy="give --generator one of them") from e
         except ValueError as e:
             raise InputError(f"--generator {text!r}: {e}", remedy="give a name, or it with its options as JSON") from e
-    return found or [ENGINE]
+    return models or [ENGINE]
 
 
 def _refuse_unfit(loads: Sequence[RigLoad]) -> None:

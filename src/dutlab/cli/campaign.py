@@ -293,5 +293,5 @@ def _added(cost: FleetCost | None) -> str:
 def _plain(standing: RunStanding) -> dict[str, object]:
     planned = asdict(standing.planned)
     cost = None if standing.cost is None else asdict(standing.cost) | {"added_s": standing.cost.added_s}
-    told = {"state": str(standing.state), "run": standing.run, "tries": standing.tries, "exit_status": standing.exit_status}
-    return {**planned, **told, "cost": cost, "kept": standing.kept}
+    outcome = {"state": str(standing.state), "run": standing.run, "tries": standing.tries, "exit_status": standing.exit_status}
+    return {**planned, **outcome, "cost": cost, "kept": standing.kept}

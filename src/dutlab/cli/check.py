@@ -82,18 +82,18 @@ def check(
     insist_different((*run, *baselines))
     newer = [open_run(path) for path in run]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
-    found = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)
+    result = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)
     if confirm_s is not None:
-        if len(run) != 1 or len(baselines) != 1 or not baselines[0].is_dir() or len(found.pair.runs[0]) != 1 or matches:
+        if len(run) != 1 or len(baselines) != 1 or not baselines[0].is_dir() or len(result.pair.runs[0]) != 1 or matches:
             raise InputError("--confirm measures one run and one baseline run in turn", remedy="name one of each, with modes of one name")
-        found = _confirmed(found, (baselines[0], run[0]), confirm_s)
+        result = _confirmed(result, (baselines[0], run[0]), confirm_s)
     if as_json:
-        said = {"schema_version": 1, "margin": list(margins), "threshold": threshold, "failed": found.failed, "kind": found.kind.name,
-                "seen": found.seen, "allowed": found.allowed, "verdict": found.sentence}  # fmt: skip
-        say(json.dumps({**said, **plain(found.pair)}, indent=1))
+        record = {"schema_version": 1, "margin": list(margins), "threshold": threshold, "failed": result.failed, "kind": result.kind.name,
+                "seen": result.seen, "allowed": result.allowed, "verdict": result.sentence}  # fmt: skip
+        say(json.dumps({**record, **plain(result.pair)}, indent=1))
     else:
-        _say(found, newer[-1], form)
-    ctx.exit(found.kind.exit_status)
+        _say(result, newer[-1], form)
+    ctx.exit(result.kind.exit_status)
 
 
 def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:

@@ -53,16 +53,16 @@ def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | Non
     from dutlab.store.run_folder import RunFolder
 
     read = [(read_card(card), card) for card in cards]
-    found = [(card, claim, verified(claim, RunFolder.open(run or card.parent / claim.folder))) for claim, card in read]
+    results = [(card, claim, verified(claim, RunFolder.open(run or card.parent / claim.folder))) for claim, card in read]
     if as_json:
         rows = [
-            {"card": str(card), "claim": claim.claim, "state": of.state, "differences": list(of.differences)} for card, claim, of in found
+            {"card": str(card), "claim": claim.claim, "state": of.state, "differences": list(of.differences)} for card, claim, of in results
         ]
         say(json.dumps({"schema_version": 1, "claims": rows}, indent=1))
     else:
-        for _, claim, of in found:
+        for _, claim, of in results:
             _say_result(claim, of)
-    ctx.exit(0 if all(of.state == "holds" for _, _, of in found) else 1)
+    ctx.exit(0 if all(of.state == "holds" for _, _, of in results) else 1)
 
 
 def _say_result(claim: ClaimCard, found: VerifiedClaim) -> None:

@@ -125,8 +125,8 @@ def compare(
 
 def _insist_alone(others: Mapping[str, object]) -> None:
     """Raises InputError for options that an order has no place for."""
-    if given := [name for name, value in others.items() if value]:
-        raise InputError(f"--order cannot be combined with {' and '.join(given)}", remedy="leave it out, or ask twice")
+    if options := [name for name, value in others.items() if value]:
+        raise InputError(f"--order cannot be combined with {' and '.join(options)}", remedy="leave it out, or ask twice")
 
 
 def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: bool) -> None:

@@ -111,6 +111,6 @@ def _row(done: StepDone) -> StepRow:
     elif done.failed:
         code, message = done.status or ERROR, done.step.command
     else:
-        said = done.stdout.decode("utf-8", "replace")
-        code, message = 0, said.replace("\r\n", "\n").replace("\r", "\n")
+        output = done.stdout.decode("utf-8", "replace")
+        code, message = 0, output.replace("\r\n", "\n").replace("\r", "\n")
     return StepRow(done.host, done.phase, done.place, started, ended, code, message)

@@ -72,15 +72,15 @@ def run(
     """
     test = _read(file, strict=strict, no_limit=no_limit, translate=translate)
     wanted = _wanted(test, clients)
-    given = _maps(maps, test)
+    place_by_host = _maps(maps, test)
     work = test.workload(frozenset(wanted), on_failure="keep-going" if keep_going else "stop")
     chosen = [p for p in PHASES if not phases or p in phases]
     if dry_run:
-        _print_plan(work, chosen, given)
+        _print_plan(work, chosen, place_by_host)
         return
     from dutlab.cli import conduct
 
-    places = _places(file, test, wanted, given, players)
+    places = _places(file, test, wanted, place_by_host, players)
     asked = conduct.ConductRequest(
         file=file,
         work=work,
@@ -175,10 +175,10 @@ def _host_of(test: Test, text: str) -> str | None:
 def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
     """Host → place. Raises InputError for what is not NAME=HOST, a name that the file does not have, and one that is given twice."""
     out: dict[str, str] = {}
-    for said in maps:
-        name, equals, place = said.partition("=")
+    for word in maps:
+        name, equals, place = word.partition("=")
         if not (equals and name and place):
-            raise InputError(f"--map {said} is not NAME=HOST", remedy=f"a host is {PLACES}")
+            raise InputError(f"--map {word} is not NAME=HOST", remedy=f"a host is {PLACES}")
         host = _host_of(test, name)
         if host is None:
             raise InputError(f"--map names {name}, which the file does not", remedy=f"it has {', '.join(test.names)}")
@@ -213,17 +213,17 @@ def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, s
         raise InputError(f"--players {players}: no such way", remedy="give ssh: or ssh:USER@, as in ssh:root@")
     if unwanted := sorted(set(given) - set(wanted)):
         raise InputError(f"--map names {', '.join(unwanted)}, which -c leaves out", remedy=f"it keeps {', '.join(wanted)}")
-    said = dict(given)
+    place_by_host = dict(given)
     if players is not None:
-        said = {name: f"{players}{test.hosts[name].player}" for name in wanted if test.hosts[name].player} | said
+        place_by_host = {name: f"{players}{test.hosts[name].player}" for name in wanted if test.hosts[name].player} | place_by_host
     faults = [
         Fault(str(file), 1, 1, name, f"is mapped to no host; add --map {name}=HOST, where HOST is {PLACES}", FaultKind.MISSING)
         for name in wanted
-        if name not in said
+        if name not in place_by_host
     ]
     if faults:
         raise SpecRefused(faults)
-    return {name: read_place(said[name]) for name in wanted}
+    return {name: read_place(place_by_host[name]) for name in wanted}
 
 
 def _directories(said: Sequence[str], test: Test, places: Mapping[str, TestPlace]) -> dict[str, str]:

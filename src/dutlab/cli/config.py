@@ -25,13 +25,17 @@ def config(*, as_json: bool) -> None:
     Example:
       dutlab config
     """
-    found = read_config()
-    rows = [(key, built_in, "built in") for key, built_in in _OF_ALL.items()] if found is None else list(_rows(found))
+    settings_file = read_config()
+    rows = [(key, built_in, "built in") for key, built_in in _OF_ALL.items()] if settings_file is None else list(_rows(settings_file))
     if as_json:
         settings = [{"key": key, "value": value, "from": where} for key, value, where in rows]
-        say(json.dumps({"schema_version": 1, "file": str(config_path()), "exists": found is not None, "settings": settings}, indent=1))
+        say(
+            json.dumps(
+                {"schema_version": 1, "file": str(config_path()), "exists": settings_file is not None, "settings": settings}, indent=1
+            )
+        )
         return
-    say(f"{config_path()}{'' if found is not None else ': no such file; docs/reference/config.md shows one'}")
+    say(f"{config_path()}{'' if settings_file is not None else ': no such file; docs/reference/config.md shows one'}")
     for line in table(("key", "value", "from"), [(key, _text(value), where) for key, value, where in rows]):
         say(printable(line))
 

@@ -83,15 +83,15 @@ def read_config() -> Config | None:
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
     """Key → line, as far as a key begins its line."""
-    found: dict[tuple[str, ...], int] = {}
+    line_by_key: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             table = _parts(header[1])
-            found.setdefault(table, number)
+            line_by_key.setdefault(table, number)
         elif key := _KEY.match(line):
-            found.setdefault((*table, *_parts(key[1])), number)
-    return found
+            line_by_key.setdefault((*table, *_parts(key[1])), number)
+    return line_by_key
 
 
 def _parts(dotted: str) -> tuple[str, ...]:
@@ -112,10 +112,10 @@ def defaults_of(config: Config, name: str, command: click.Command) -> dict[str, 
     table = config.data.get(name, {})
     if not isinstance(table, Mapping):
         raise SpecRefused([config.fault((name,), "a command's options are a table: write [" + name + "]", FaultKind.TYPE)])
-    made = _of_command(config, (name,), command, table, faults)
+    defaults = _of_command(config, (name,), command, table, faults)
     if faults:
         raise SpecRefused(faults)
-    return made
+    return defaults
 
 
 def _of_command(
@@ -131,9 +131,9 @@ def _of_command(
         ]
         return {name: _of_command(config, (*at, name), sub, _table(table.get(name)), faults) for name, sub in subs.items()}
     options = dict(_options(command))
-    made: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     if (runs := options.get("runs")) is not None and RUNS_FOLDER in config.data:
-        made |= _value(config, (RUNS_FOLDER,), runs, config.data[RUNS_FOLDER], faults)
+        defaults |= _value(config, (RUNS_FOLDER,), runs, config.data[RUNS_FOLDER], faults)
     for key, value in table.items():
         if key in ON_THE_COMMAND_LINE or (*at, key) == _OF_TEST:
             faults.append(config.fault((*at, key), "belongs on the command line, each time", FaultKind.CONFLICT))
@@ -144,8 +144,8 @@ def _of_command(
                 )
             )
         else:
-            made |= _value(config, (*at, key), option, value, faults)
-    return made
+            defaults |= _value(config, (*at, key), option, value, faults)
+    return defaults
 
 
 def _table(value: object) -> Mapping[str, Any]:

@@ -84,8 +84,8 @@ class LiveTrial:
             bounds.setdefault(f"{ends[0]} to {ends[1]}", []).append(goal)
         parts = [f"{' and '.join(of)} {ends}" for ends, of in bounds.items()]
         for name, unit, word in LIVE_RATES:
-            if found := [values[name] for values in self._rates.values() if name in values]:
-                parts.append(f"{word} {si(sum(found), unit)}")
+            if rates := [values[name] for values in self._rates.values() if name in values]:
+                parts.append(f"{word} {si(sum(rates), unit)}")
         return parts
 
 
@@ -114,8 +114,8 @@ class Console:
                 self.note(event.text)
             case ModeVerified(holds=False):
                 failed = [c for c in event.checks if not c.passed]
-                said = "; ".join(f"{c.what}: {c.found}" for c in failed) or "could not be applied"
-                self._line(f"mode {event.mode} skipped: {said}")
+                faults = "; ".join(f"{c.what}: {c.found}" for c in failed) or "could not be applied"
+                self._line(f"mode {event.mode} skipped: {faults}")
             case SetAside():
                 self.note(f"trial {event.trial} repeated, attempt {event.attempt + 1}: {event.why}")
             case HostLost():

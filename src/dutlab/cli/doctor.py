@@ -127,14 +127,14 @@ def _prove(
     from dutlab.tools.engine.binary import find_engine
 
     overrides = [f"workloads.{n}.{workload}.{of}" for n, written in enumerate(data["workloads"]) for workload in written for of in settings]
-    given = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
+    definition = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
-    result = Manner(form="json" if as_json else "text").carry_out(given, options)
+    result = Manner(form="json" if as_json else "text").carry_out(definition, options)
     (report,) = report_finished([result.folder])
     pairs = proof_pairs(open_run(result.folder), proof)
     if as_json:
-        told = {"schema_version": 1, "finding": kind, "run": str(result.folder), "pairs": [pair.to_json() for pair in pairs]}
-        say(json.dumps(told, indent=2))
+        record = {"schema_version": 1, "finding": kind, "run": str(result.folder), "pairs": [pair.to_json() for pair in pairs]}
+        say(json.dumps(record, indent=2))
     else:
         for pair in pairs:
             say(printable(f"{kind}: {pair.price.words}"))

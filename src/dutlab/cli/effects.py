@@ -98,17 +98,17 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, counted: Path | 
                 f"{mode}, {' '.join(filter(None, place))}: no cost, {sum(v <= 0 for v in values)} of {len(values)} repeats received nothing"
             )
     try:
-        found = {place: costs(rates, barest=barest, hertz=hertz) for place, rates in by_place.items()}
+        costs_by_place = {place: costs(rates, barest=barest, hertz=hertz) for place, rates in by_place.items()}
     except ValueError as error:
         raise InputError(f"{run}: {error}") from None
-    ordered = sorted(found.items(), key=lambda item: (item[0][1], size_order(item[0][0])))
+    ordered = sorted(costs_by_place.items(), key=lambda item: (item[0][1], size_order(item[0][0])))
     if as_json:
-        said = [
+        records = [
             {"frame_size": size, "links": links, **asdict(c), "instructions": instructions.get((c.mode, size))}
             for (size, links), of in ordered
             for c in of
         ]
-        say(json.dumps({"schema_version": 1, "costs": said, "left_out": notes}, indent=1))
+        say(json.dumps({"schema_version": 1, "costs": records, "left_out": notes}, indent=1))
         return
     rows = [
         (size, links, c.mode, f"{c.ns:.1f}", f"{c.added_ns:+.1f}",
@@ -121,7 +121,7 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, counted: Path | 
              *(("instructions a frame",) if instructions else ()))  # fmt: skip
     for line in table(heads, rows, right={3, 4, 6, 7}):
         say(line)
-    if any(c.interval is None and c.added_ns for of in found.values() for c in of):
+    if any(c.interval is None and c.added_ns for of in costs_by_place.values() for c in of):
         notes.append("no interval: fewer than 4 repeats")
     for note in notes:
         say_words(note)

@@ -70,24 +70,24 @@ def exact(
     own = _own_modes(rulesets, programs)
     chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
-        given = given_in_guest(
+        definition = given_in_guest(
             Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules,
             profile=profile,
         )  # fmt: skip
         options = RunOptions(runs=runs, engine_binary=Path(), command=("dutlab", *sys.argv[1:]))
-        result = manner.carry_out(given, options)
+        result = manner.carry_out(definition, options)
     manner.finish([result])
 
 
 def _own_modes(rulesets: tuple[Path, ...], programs: tuple[str, ...]) -> Mapping[str, Any]:
     """A mode a file, which has what is in it, so that the run needs the file no more. Raises InputError."""
-    found = dict[str, Any]()
+    modes = dict[str, Any]()
     for word in programs:
         path, section = (Path(word), "") if Path(word).exists() else (Path(word.partition(":")[0]), word.partition(":")[2])
-        _add(found, path, xdp_mode(version_of(str(path), VersionKind.XDP).program, section or "xdp"))
+        _add(modes, path, xdp_mode(version_of(str(path), VersionKind.XDP).program, section or "xdp"))
     for path in rulesets:
-        _add(found, path, version_of(str(path), VersionKind.RULES).own_modes["rules"])
-    return found
+        _add(modes, path, version_of(str(path), VersionKind.RULES).own_modes["rules"])
+    return modes
 
 
 def _add(modes: dict[str, Any], path: Path, mode: Mapping[str, Any]) -> None:

@@ -57,12 +57,12 @@ def _written(kind: str, runs: tuple[Path, ...], out: Path | None) -> str:
     from dutlab.interop.exports import influx_lines, samples_csv
     from dutlab.store.run_folder import RunFolder
 
-    found = [RunFolder.open(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+    folders = [RunFolder.open(path) for path in dict.fromkeys(p.resolve() for p in runs)]
     if kind in _FILES or kind == "parquet":
         if out is None:
             raise click.UsageError(f"{kind} needs -o {'FILE' if kind == 'parquet' else 'DIR'}")
-        return _files(kind, found, out)
-    return _stream(samples_csv(found) if kind == "csv" else influx_lines(found), out)
+        return _files(kind, folders, out)
+    return _stream(samples_csv(folders) if kind == "csv" else influx_lines(folders), out)
 
 
 def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) -> None:

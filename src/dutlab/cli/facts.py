@@ -55,12 +55,12 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
         return
     for row in rows:
         values = dict.fromkeys(row.by_host.values())
-        said = (
+        text = (
             next(iter(values))
             if len(values) == 1 and len(row.by_host) == len(facts_of_hosts)
             else "; ".join(f"{h}: {v}" for h, v in row.by_host.items())
         )
-        say(f"{row.name}: {said}")
+        say(f"{row.name}: {text}")
 
 
 def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
@@ -104,5 +104,5 @@ async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mappin
             name: [port for port in ports if port in have] if ports else links.get(name) or without_loopback(have)[:MOST_PORTS]
             for name, have in listed.items()
         }
-        found = await asyncio.gather(*(collect_facts(host, wanted[name], of_drives=True) for name, host in hosts.items()))
-        return dict(zip(hosts, found, strict=True))
+        results = await asyncio.gather(*(collect_facts(host, wanted[name], of_drives=True) for name, host in hosts.items()))
+        return dict(zip(hosts, results, strict=True))

@@ -110,21 +110,21 @@ def gate(
         else:
             if by_time:
                 become_root()
-            given = [
+            definitions = [
                 given_of(of, Path(folder) / side, name=title, modes=modes, sizes=sizes, settings=settings)
                 for side, of in (("older", older), ("newer", newer))
             ]
-            parts = [making.counted([_work(of) for of in given])]
+            parts = [making.counted([_work(of) for of in definitions])]
             if by_time and parts[0].kind.exit_status == 0:
                 parts.append(_timed(making, [_in_lab(of, lab, title, sizes) for of in (older, newer)]))
-    found = GateResult(base, head, tuple(parts))
+    result = GateResult(base, head, tuple(parts))
     for path, of in files.items():
-        path.write_text(_formatted(found, of, title) + "\n", encoding="utf-8")
+        path.write_text(_formatted(result, of, title) + "\n", encoding="utf-8")
     if as_json:
-        say(json.dumps({"schema_version": 1, **found.plain()}, indent=1))
+        say(json.dumps({"schema_version": 1, **result.plain()}, indent=1))
     else:
-        _say(found, form, title)
-    click.get_current_context().exit(found.kind.exit_status)
+        _say(result, form, title)
+    click.get_current_context().exit(result.kind.exit_status)
 
 
 def _files_of(written: Sequence[str]) -> dict[Path, str]:
@@ -142,10 +142,10 @@ def _of_experiments(making: GateRuns, *paths: Path) -> GatePart:
     from dutlab.spec.yaml_source import read_file
 
     texts = {path: read_file(path) for path in paths}
-    given = [given_experiment(texts[path], path) for path in paths]
-    if all(testbed_of(of).dut_family == EXACT for of in given):
-        return making.counted([_work(of) for of in given])
-    if any(testbed_of(of).lab is not None for of in given):
+    definitions = [given_experiment(texts[path], path) for path in paths]
+    if all(testbed_of(of).dut_family == EXACT for of in definitions):
+        return making.counted([_work(of) for of in definitions])
+    if any(testbed_of(of).lab is not None for of in definitions):
         become_root()
     return _timed(making, [given_experiment(texts[path], path, [f"repeats={MOST_ROUNDS}"]) for path in paths])
 

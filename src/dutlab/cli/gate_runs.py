@@ -87,15 +87,15 @@ class GateRuns:
 
         works = [to_repeat(path, testbed=None, trusted=False) for path in paths]
         sides = self.sides(paths)
-        found: dict[CellName, CheckKind] = {}
+        kinds: dict[CellName, CheckKind] = {}
         counts = [name for name in least if is_exact(name[1])]
         if counts:
             cells = [of_counts(pair, least.get((pair.label, pair.figure), 0.0)) for pair in self._again(works, sides, counts)]
-            found |= {c.name: c.kind for c in cells}
+            kinds |= {c.name: c.kind for c in cells}
         if rest := [name for name in least if name not in counts]:
             allowed = ALLOWED_BY_LEAST * max(least[name] for name in rest)
-            found |= {c.name: c.kind for c in again_by_rounds(_Rounds(self, works, sides), rest, allowed)}
-        return found
+            kinds |= {c.name: c.kind for c in again_by_rounds(_Rounds(self, works, sides), rest, allowed)}
+        return kinds
 
     def options(self, budget_s: float | None = None) -> RunOptions:
         """Return the options of each run."""
@@ -151,7 +151,7 @@ class GateRuns:
         report_finished(self._made)
         runs, self._made = tuple(map(str, self._made)), []
         absent, failures = (sides.absent, sides.failures) if sides is not None else ((), ())
-        functions = tuple((c.label, found) for c in cells if c.kind is CheckKind.FAIL and (found := self._grown.get(c.label)))
+        functions = tuple((c.label, changes) for c in cells if c.kind is CheckKind.FAIL and (changes := self._grown.get(c.label)))
         return GatePart(what, (*cells, *absent), allowed, failures, runs, functions if what == "instructions" else ())
 
 

@@ -70,18 +70,18 @@ def history(
             f"{'the index of the fleet' if fleet else folder}: no run of {experiment} has a result",
             remedy=f"there are {', '.join(known) or 'no runs'}",
         )
-    found = histories(rows, figures, sides_of(betters))
-    second = [] if confirm_s is None else _measured_again(found, folder, confirm_s)
+    results = histories(rows, figures, sides_of(betters))
+    second = [] if confirm_s is None else _measured_again(results, folder, confirm_s)
     written: list[Path] = []
     if plot is not None:
         from dutlab.report.write import write_images
 
-        written = write_images([p for n, h in enumerate(found, 1) if (p := history_plot(h, n)) is not None], plot)
+        written = write_images([p for n, h in enumerate(results, 1) if (p := history_plot(h, n)) is not None], plot)
     if as_json:
-        plain = {"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in found]}
+        plain = {"schema_version": 1, "experiment": experiment, "histories": [_plain(h) for h in results]}
         say(json.dumps(plain if confirm_s is None else {**plain, "confirmed": list(map(asdict, second))}, indent=1, default=_name))
     else:
-        _say(found, second, written)
+        _say(results, second, written)
     ctx.exit(_status(second))
 
 

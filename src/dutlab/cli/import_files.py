@@ -79,9 +79,9 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
 def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """Return the files to read, and those in the same folders that hold no results, as their names say."""
     named = [path for path in paths if not path.is_dir()]
-    found = [path for folder in paths if folder.is_dir() for path in sorted(p for p in folder.rglob("*") if p.is_file())]
-    others = [path for path in found if _NO_RESULTS.fullmatch(path.name)]
-    return [*named, *(path for path in found if path not in others)], others
+    files = [path for folder in paths if folder.is_dir() for path in sorted(p for p in folder.rglob("*") if p.is_file())]
+    others = [path for path in files if _NO_RESULTS.fullmatch(path.name)]
+    return [*named, *(path for path in files if path not in others)], others
 
 
 def _notes(trials: Sequence[Imported]) -> list[str]:

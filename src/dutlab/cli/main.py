@@ -166,8 +166,8 @@ def _command(name: str) -> click.Command:
     """Its module is imported now; its help is the line of SECTIONS and what its docstring adds."""
     module, function = COMMANDS[name].split(":")
     command: click.Command = getattr(importlib.import_module(module), function)
-    said = next(said for of_section in SECTIONS.values() for other, (_, said) in of_section.items() if other == name)
-    command.help = f"{said}\n\n{cleandoc(command.help or '')}"
+    summary = next(summary for of_section in SECTIONS.values() for other, (_, summary) in of_section.items() if other == name)
+    command.help = f"{summary}\n\n{cleandoc(command.help or '')}"
     return command
 
 
@@ -216,7 +216,7 @@ class LazyGroup(click.Group):
         """Lists commands by purpose."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
-                formatter.write_dl([(name, said) for name, (_, said) in commands.items()])
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
 
 
 def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:

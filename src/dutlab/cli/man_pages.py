@@ -25,8 +25,8 @@ def _pages(name: str, command: click.Command, parent: click.Context | None) -> I
     yield f"{ctx.command_path.replace(' ', '-')}.1", _page(command, ctx)
     if isinstance(command, click.Group):
         for sub in command.list_commands(ctx):
-            if (found := command.get_command(ctx, sub)) is not None:
-                yield from _pages(sub, found, ctx)
+            if (subcommand := command.get_command(ctx, sub)) is not None:
+                yield from _pages(sub, subcommand, ctx)
 
 
 def _page(command: click.Command, ctx: click.Context) -> str:
@@ -38,7 +38,7 @@ def _page(command: click.Command, ctx: click.Context) -> str:
         ".SH DESCRIPTION", *_paragraphs(command.help or ""),
     ]  # fmt: skip
     if options := [record for param in command.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]:
-        lines += [".SH OPTIONS", *(line for names, said in options for line in (".TP", f".B {_text(names)}", _text(said)))]
+        lines += [".SH OPTIONS", *(line for names, text in options for line in (".TP", f".B {_text(names)}", _text(text)))]
     if isinstance(command, click.Group):
         lines += _commands(command, ctx)
     else:
@@ -51,9 +51,9 @@ def _commands(group: click.Group, ctx: click.Context) -> Iterator[str]:
     for section, names in sections.items():
         yield f'.SH "{_text(section.upper())}"'
         for name in names:
-            found = group.get_command(ctx, name)
+            subcommand = group.get_command(ctx, name)
             yield from (".TP", f".BR {_text(ctx.command_path.replace(' ', '-'))}\\-{_text(name)} (1)")
-            yield _text(found.get_short_help_str(300) if found is not None else "")
+            yield _text(subcommand.get_short_help_str(300) if subcommand is not None else "")
 
 
 def _paragraphs(help_text: str) -> Iterator[str]:

@@ -81,16 +81,16 @@ class Manner:
 
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
         """Return what `make` makes of the settings; a workload with a budget for each trial gets its share of the whole."""
-        given = make(settings)
+        definition = make(settings)
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
-            return given
+            return definition
         from dutlab.plan.trials import make_plan
         from dutlab.spec.loader import testbed_of
         from dutlab.spec.workloads import model_of
 
         if "budget" not in model_of(kind).file_keys():
-            return given
-        trials = len(make_plan(given.experiment, testbed_of(given)).trials)
+            return definition
+        trials = len(make_plan(definition.experiment, testbed_of(definition)).trials)
         return make([*settings, f"budget={max(1, int(SHARE_OF_TRIALS * self.budget_s / trials))}s"])
 
     def finish(self, results: Sequence[RunResult]) -> None:

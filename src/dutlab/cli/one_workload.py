@@ -98,11 +98,11 @@ def measure_workload(
         "order": "as-written" if plug_of(kind).as_written else "shuffled",
     }
     asked = {**body, "links": where.link_sets or body.get("links")}
-    given = where.manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of))
+    definition = where.manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of))
     if where.testbed is None and standing is None:
         become_root()
     options = RunOptions(runs=where.runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
-    result = where.manner.carry_out(given, options)
+    result = where.manner.carry_out(definition, options)
     then(result.folder)
     where.manner.finish([result])
 
@@ -154,14 +154,14 @@ def given_workload(
         else:
             faults.append(f"{word}: write KEY=VALUE")
     try:
-        given = given_experiment(as_yaml(source.data), made)
+        definition = given_experiment(as_yaml(source.data), made)
     except SpecRefused as refused:
         if not faults and all(fault.file != str(made) for fault in refused.faults):
             raise
         faults += [str(f) if f.file != str(made) else f"{f.path.removeprefix(prefix)}: {f.what}" for f in refused.faults]
     if faults:
         raise InputError("\n".join(faults))
-    return given
+    return definition
 
 
 def insist_on_workload(kind: str) -> None:

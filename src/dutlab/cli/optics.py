@@ -114,5 +114,5 @@ def _write_csv(file: Path, rows: Sequence[OpticRow]) -> None:
         writer = csv.writer(out)
         writer.writerow(COLUMNS)
         writer.writerows(
-            [[formula_safe(said) if said == getattr(row, name) else said for name, said in row.words().items()] for row in rows]
+            [[formula_safe(text) if text == getattr(row, name) else text for name, text in row.words().items()] for row in rows]
         )

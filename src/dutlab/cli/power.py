@@ -30,12 +30,12 @@ def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_j
     from dutlab.spec.loader import load_testbed
 
     if testbed is not None and lab is None:
-        found = load_testbed(testbed)
+        bed = load_testbed(testbed)
     elif lab is not None and testbed is None:
-        found = run_in_order(labs.attach(lab)).testbed
+        bed = run_in_order(labs.attach(lab)).testbed
     else:
         raise InputError("say whose host it is", remedy="write either --testbed FILE or --lab LABEL")
-    of = HostPower.of(found, host)
+    of = HostPower.of(bed, host)
     if action == "cycle":
         of.cycle()
     elif action != "status":

@@ -42,15 +42,15 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
 
     if url and not _ADDRESS.fullmatch(url):
         raise InputError(f"--url: {url!r}: not an address", remedy="write one that begins with https:// or http://")
-    *given, out = paths
-    if merging and not given:
+    *sources, out = paths
+    if merging and not sources:
         raise click.UsageError("--merge needs at least one site, and last the folder of the new one")
     asked = SiteRequest(out, title, url, read_devices(devices) if devices else None)
-    found = (merge if merging else publish_runs)(given, asked)
+    result = (merge if merging else publish_runs)(sources, asked)
     if as_json:
         say((out / INDEX).read_text(encoding="utf-8"), nl=False)
         return
-    _tell(found, out)
+    _tell(result, out)
 
 
 def _tell(found: Published, out: Path) -> None:
@@ -60,9 +60,9 @@ def _tell(found: Published, out: Path) -> None:
     say(f"{plural(found.devices, 'device')}, {plural(len(found.runs), 'run')}: {out / 'index.html'}")
     if found.taken_twice:
         say_words(f"{plural(found.taken_twice, 'run')} taken once: the site has the same already")
-    for state, said in (("differs", "not what their raw files give"), ("not recomputed", "not worked out again")):
+    for state, phrase in (("differs", "not what their raw files give"), ("not recomputed", "not worked out again")):
         if count := states.count(state):
-            say_words(f"{count} of {plural(len(states), 'claim')} {said}: see {out / 'claims.html'}")
+            say_words(f"{count} of {plural(len(states), 'claim')} {phrase}: see {out / 'claims.html'}")
     if found.contradictions:
         say_words(f"{plural(len(found.contradictions), 'contradiction')} between runs: see {out / 'claims.html'}")
     damaged = [*found.left_out, *(f"{run.name}: {run.faults[0]}" for run in found.runs if run.faults)]

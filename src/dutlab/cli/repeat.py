@@ -105,10 +105,10 @@ async def _differing(run: Path, testbed: Testbed) -> list[str]:
         return ["the run has no facts of its machines, so differences are unknown"]
     now = await _facts_now(testbed, recorded)
     cards = testbed.lab is None
-    found = differences(_of_machines(recorded, cards=cards), _of_machines(now, cards=cards))
-    if not found:
+    changes = differences(_of_machines(recorded, cards=cards), _of_machines(now, cards=cards))
+    if not changes:
         return ["no difference between the machines of the run and these"]
-    rows = [(d.path, d.first[:60], d.second[:60]) for d in _shared(found, list(recorded))]
+    rows = [(d.path, d.first[:60], d.second[:60]) for d in _shared(changes, list(recorded))]
     return ["differs here:", *table(("what", "then", "here"), rows, indent="  ")]
 
 

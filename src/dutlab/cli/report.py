@@ -70,8 +70,8 @@ def report(
     if style is not None:
         written = write_publication(runs, style=style, formats=wanted, out=out)
     else:
-        written, found = write_and_gather(runs, formats=wanted, out=out)
-        print_answers({path.resolve(): path for path in runs}.values(), found)
+        written, answers = write_and_gather(runs, formats=wanted, out=out)
+        print_answers({path.resolve(): path for path in runs}.values(), answers)
     for path in written:
         say(path)
 

@@ -34,13 +34,13 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
     read = read_run(run_folder)
     for fault in read.faults:
         say_words(f"note: {printable(fault)}", err=True)
-    found, risen = rescored(read.groups), ramps(read.groups)
+    scores, risen = rescored(read.groups), ramps(read.groups)
     if as_json:
-        say(json.dumps({"rescored": [asdict(r) for r in found], "ramps": [asdict(r) for r in risen]}, indent=2))
+        say(json.dumps({"rescored": [asdict(r) for r in scores], "ramps": [asdict(r) for r in risen]}, indent=2))
         return
-    if not found and not risen:
+    if not scores and not risen:
         say("no search, sweep or ramp of this run has a result")
-    for line in _lines(found, risen):
+    for line in _lines(scores, risen):
         say(line)
 
 

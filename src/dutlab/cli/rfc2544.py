@@ -38,10 +38,10 @@ def rfc2544(
     from dutlab.spec.mixes import SIZES_OF
 
     written = [number_or_text(size) for size in sizes]
-    given = {
+    options = {
         "scale": scale,
         "frame_sizes": (sizes[0] if len(sizes) == 1 and sizes[0] in SIZES_OF else written) or None,
         "tests": [test.value for test in ALL_TESTS if test.value in tests] or None,
     }
-    body = {**(QUICK if quick else {}), **{key: value for key, value in given.items() if value is not None}}
+    body = {**(QUICK if quick else {}), **{key: value for key, value in options.items() if value is not None}}
     measure_workload("rfc2544", body, settings, where)

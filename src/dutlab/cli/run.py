@@ -133,19 +133,21 @@ def run(
     texts = {path: read_file(path, AtPipe.READ) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
-    given = [given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted]  # refused before anything else happens
-    if standing is None and any(testbed_of(of).lab is not None for of in given):
+    definitions = [
+        given_experiment(texts[path], path, overrides, testbed=on) for path, on in wanted
+    ]  # refused before anything else happens
+    if standing is None and any(testbed_of(of).lab is not None for of in definitions):
         if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
             raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts again", remedy="save it in a file")
         become_root()
     options = _options(runs, unattended=unattended, lab=standing, take_over=take_over)
     if interleave:
-        works = [runner.Work.planned(of, unattended=unattended) for of in given]
+        works = [runner.Work.planned(of, unattended=unattended) for of in definitions]
         for work in works:
             manner.insist_on_time(work.plan)
         manner.finish(run_in_order(run_in_turn(works, manner.options(options), _consoles(manner))))
     else:
-        manner.finish([manner.carry_out(given[0], options)])
+        manner.finish([manner.carry_out(definitions[0], options)])
 
 
 def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool = False) -> RunOptions:
@@ -240,11 +242,11 @@ def undo(*, run_folder: Path, trust: bool, reset: bool, as_json: bool) -> None:
                 say(f"lab {done.kept} stays for that; `dutlab lab down {done.kept}` takes it down without")
     for line in done.reset:
         say(f"reset: {printable(line)}")
-    said = [f"{plural(done.changes, 'change')} undone"] if done.changes else []
-    said += [f"lab {done.lab} taken down"] if done.lab else []
-    said += [f"freed: {', '.join(done.freed)}"] if done.freed else []
-    if said or not (done.unreset or done.reset):
-        say("; ".join(said) or "nothing to undo")
+    parts = [f"{plural(done.changes, 'change')} undone"] if done.changes else []
+    parts += [f"lab {done.lab} taken down"] if done.lab else []
+    parts += [f"freed: {', '.join(done.freed)}"] if done.freed else []
+    if parts or not (done.unreset or done.reset):
+        say("; ".join(parts) or "nothing to undo")
 
 
 def ask_trust(error: NotOurs) -> None:
@@ -280,11 +282,11 @@ def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: 
 
     _insist_on_one(lab, bed)
     overrides = overrides if lab is None else (*overrides, f"testbed.lab={lab_of(lab)[0]}")
-    given = given_experiment(read_file(experiment, AtPipe.READ), experiment, overrides, testbed=bed)
-    testbed = testbed_of(given)
-    made = make_plan(given.experiment, testbed)
+    definition = given_experiment(read_file(experiment, AtPipe.READ), experiment, overrides, testbed=bed)
+    testbed = testbed_of(definition)
+    schedule = make_plan(definition.experiment, testbed)
     if as_json:
-        say(json.dumps(made.to_json(), indent=2))
+        say(json.dumps(schedule.to_json(), indent=2))
     else:
-        for line in plan_lines(made, testbed, width=terminal()[0], each=each):
+        for line in plan_lines(schedule, testbed, width=terminal()[0], each=each):
             say(line)

@@ -67,15 +67,15 @@ def runs(
         from dutlab.store.fleet_index import asked_fleet
 
         with asked_fleet() as of_fleet:
-            found = list_runs(of_fleet, wanted, limit=limit + 1)
-            places = dict(of_fleet.places([r.name for r in found[:limit]]))
+            rows = list_runs(of_fleet, wanted, limit=limit + 1)
+            places = dict(of_fleet.places([r.name for r in rows[:limit]]))
     else:
         with opened(folder, rebuild=rebuild, note=note) as index:
-            found = list_runs(index, wanted, limit=limit + 1)
-    shown = found[:limit]
+            rows = list_runs(index, wanted, limit=limit + 1)
+    shown = rows[:limit]
     if as_json:
-        told = [asdict(r) | ({"place": places[r.name]} if fleet else {}) for r in shown]
-        say(json.dumps({"schema_version": 1, "more": len(found) > limit, "runs": told}, indent=1))
+        records = [asdict(r) | ({"place": places[r.name]} if fleet else {}) for r in shown]
+        say(json.dumps({"schema_version": 1, "more": len(rows) > limit, "runs": records}, indent=1))
         return
     if not shown:
         say(f"no such run in {'the index of the fleet' if fleet else folder}")
@@ -87,7 +87,7 @@ def runs(
             say(f"note: {printable(r.name)}: {printable(r.fault)}")
     if cut := next((r.name for r in shown if r.status == "cut"), None):
         say(f"cut: no process works on it; `dutlab resume {folder / cut}` continues it")
-    if len(found) > limit:
+    if len(rows) > limit:
         say(f"and older ones; --limit {limit * 10} shows more")
 
 

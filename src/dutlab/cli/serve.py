@@ -76,14 +76,14 @@ def serve(
         raise InputError(f"dutlab serve needs {error.name}", remedy=how_to_add("serve")) from None
     database = _fleet_that_answers() if fleet else None
     is_open = socket is None and bind not in _LOOPBACK
-    given = _token(token_file)
-    token = given or (secrets.token_urlsafe(32) if socket is None and (is_open or with_control) else "")
+    file_token = _token(token_file)
+    token = file_token or (secrets.token_urlsafe(32) if socket is None and (is_open or with_control) else "")
     asked = ServeRequest(
         folder, database, bind, port, socket, token, (*names,), prefix, tls_cert, tls_key,
         with_control=with_control, experiments=experiments,
     )  # fmt: skip
     with listening(asked) as (listens, address):
-        new = "" if given else token
+        new = "" if file_token else token
         opens = f"{address}login?token={new}" if new else None
         if as_json:
             say(json.dumps({"schema_version": 1, "address": address, "token": new or None, "open": opens}))
@@ -109,9 +109,9 @@ def _check_options(
     if fleet and with_control:
         raise click.UsageError("--control cannot be combined with --fleet: its runs are those of campaigns")
     context = click.get_current_context()
-    given = [o for o in ("bind", "port", "tls_cert") if context.get_parameter_source(o) is not ParameterSource.DEFAULT]
-    if has_socket and given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} cannot be combined with --socket")
+    options = [o for o in ("bind", "port", "tls_cert") if context.get_parameter_source(o) is not ParameterSource.DEFAULT]
+    if has_socket and options:
+        raise click.UsageError(f"--{options[0].replace('_', '-')} cannot be combined with --socket")
 
 
 def _fleet_that_answers() -> FleetDatabase:

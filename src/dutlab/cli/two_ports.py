@@ -223,11 +223,11 @@ def measure_ports(
         asked = {**usual, **{key: value for key, value in body.items() if value is not None}, "links": [["a"]]}
         name = name or ("test" if kind == _QUICK_TEST else kind)
         data = {**box.experiment, "experiment": name, "repeats": repeats, "workloads": also}
-        given = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
-        files[1].write_bytes(_HEAD + given.text)
+        definition = manner.in_time(kind, settings, lambda of: given_workload(data, kind, asked, of, file=files[1]))
+        files[1].write_bytes(_HEAD + definition.text)
         command = ("dutlab", *(typed or sys.argv[1:]))
         run_options = RunOptions(runs=runs, engine_binary=find_engine(), command=command, unknown=box.unknown)
-        result = manner.carry_out(given, run_options)
+        result = manner.carry_out(definition, run_options)
     if manner.form == "text":
         then(result.folder)
     manner.finish([result])

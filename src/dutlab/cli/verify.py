@@ -83,8 +83,8 @@ async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[
     from dutlab.tools.engine.binary import find_engine
 
     async with labs.used("three-node") as lab:
-        found = await verify_in(lab, cases, str(find_engine()), tell)
-        return found + (await verify_rig(lab, str(find_engine()), tell) if any(case.method == OF_RIG for case in cases) else [])
+        results = await verify_in(lab, cases, str(find_engine()), tell)
+        return results + (await verify_rig(lab, str(find_engine()), tell) if any(case.method == OF_RIG for case in cases) else [])
 
 
 async def _verify_storage(tell: Callable[[Known], None]) -> list[Known]:
@@ -105,19 +105,19 @@ def _tell(k: Known) -> None:
 
 
 def _row(k: Known) -> list[str]:
-    found, error = ("none", "") if k.found is None or k.error is None else (_number(k.found, k.figure), f"{k.error:+{_digits(k.figure)}}")
+    value, error = ("none", "") if k.found is None or k.error is None else (_number(k.found, k.figure), f"{k.error:+{_digits(k.figure)}}")
     allowed = f"±{_number(k.tolerance, k.figure)}" if k.tolerance else "exact"
     return [
-        k.device, k.method, k.figure, _number(k.expected, k.figure), found, error, allowed, "holds" if k.holds else f"OFF {k.why}".strip()
+        k.device, k.method, k.figure, _number(k.expected, k.figure), value, error, allowed, "holds" if k.holds else f"OFF {k.why}".strip()
     ]  # fmt: skip
 
 
 def _set_row(k: Known) -> list[str]:
     scale, unit = (_NS, " ms") if measure_unit(k.figure) is MeasureUnit.NS else (1.0, "")
-    told = [f"{value / scale:.5g}{unit}" if value is not None else "none" for value in (k.expected, k.found)]
+    values = [f"{value / scale:.5g}{unit}" if value is not None else "none" for value in (k.expected, k.found)]
     ratio = f"{k.found / k.expected:.4f}" if k.found is not None and k.expected else ""
     allowed = "exact" if not k.tolerance else f"±{k.tolerance / scale:g}{unit}" if unit else f"±{k.tolerance / k.expected:.0%}"
-    return [k.device, k.method, k.figure.removesuffix("_ns"), *told, ratio, allowed, "PASS" if k.holds else f"FAIL {k.why}".strip()]
+    return [k.device, k.method, k.figure.removesuffix("_ns"), *values, ratio, allowed, "PASS" if k.holds else f"FAIL {k.why}".strip()]
 
 
 def _number(value: float, figure: str) -> str:

@@ -81,11 +81,11 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
         return Version(kind, word, word)
     path = Path(word)
     try:
-        found = kind or _looks_like(path)
-        if found is VersionKind.RULES:
-            return Version(found, word, outside.read(path, RULES, AtLink.FOLLOWED).decode().replace("\r\n", "\n"))
-        if found is VersionKind.XDP:
-            return Version(found, word, program=outside.read(path, XDP_OBJECT, AtLink.FOLLOWED))
+        file_kind = kind or _looks_like(path)
+        if file_kind is VersionKind.RULES:
+            return Version(file_kind, word, outside.read(path, RULES, AtLink.FOLLOWED).decode().replace("\r\n", "\n"))
+        if file_kind is VersionKind.XDP:
+            return Version(file_kind, word, program=outside.read(path, XDP_OBJECT, AtLink.FOLLOWED))
     except UnfitFile as error:
         raise InputError(error.what, remedy=error.remedy) from error
     except OSError as error:
@@ -94,15 +94,15 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
         raise InputError(f"{word}: neither a kernel nor a text: {error}", remedy="name a bzImage, or a file for nft") from error
     if not path.exists():
         raise InputError(f"{word}: no such file", remedy="name one that is there")
-    return Version(found, word)
+    return Version(file_kind, word)
 
 
 def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]:
     """All of one kind. Raises InputError."""
-    found = [version_of(word, kind) for word in words]
-    if len(kinds := list(dict.fromkeys(str(of.kind) for of in found))) > 1:
+    versions = [version_of(word, kind) for word in words]
+    if len(kinds := list(dict.fromkeys(str(of.kind) for of in versions))) > 1:
         raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as says which")
-    return found
+    return versions
 
 
 def rules_mode(text: str) -> Mapping[str, Any]:

@@ -12,5 +12,5 @@ def family(name: str) -> Family:
     """The family called `name`; a system that brings no modes along is one without. Raises InputError that names the known ones."""
     if not system_of(name).modes:
         return Family(name, {})
-    found: Family = import_module(f"dutlab.dut.{name.replace('-', '_')}").FAMILY
-    return found
+    result: Family = import_module(f"dutlab.dut.{name.replace('-', '_')}").FAMILY
+    return result

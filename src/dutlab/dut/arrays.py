@@ -115,11 +115,11 @@ class ArrayMode(OfRecord):
     async def apply(self, dut: Host, testbed: Testbed) -> None:
         """Makes it of all drives and waits until it is synchronised; then a member fails, or is rebuilt. Raises TestbedError, HostError."""
         host = testbed.hosts[dut.name]
-        if kept := [drive.name for drive in host.drives.values() if not drive.destroy]:
-            raise TestbedError(f"mode {self.name} writes to {kept[0]}, and the testbed does not say `destroy: yes` there")
-        made = host.array
-        numbers = ((made.chunk or 0) >> 10, made.bitmap, made.stripe_cache or 0, made.group_threads or 0)
-        rate = int((made.rebuild_bytes_per_s or 0) / 1024)
+        if protected := [drive.name for drive in host.drives.values() if not drive.destroy]:
+            raise TestbedError(f"mode {self.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there")
+        settings = host.array
+        numbers = ((settings.chunk or 0) >> 10, settings.bitmap, settings.stripe_cache or 0, settings.group_threads or 0)
+        rate = int((settings.rebuild_bytes_per_s or 0) / 1024)
         words = [self.array.level, self.array.state, *map(str, numbers), str(rate), *members_of(host)]
         done = await dut.run(["sh", "-c", self.engine.apply, "dutlab", *words], timeout_s=SYNCS_S, check=False)
         if done.status != 0:
@@ -132,25 +132,25 @@ class ArrayMode(OfRecord):
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
         """Level, number of drives, and whether one is missing or being rebuilt; this shows a rebuild that ended within a trial."""
-        array, found = self.array, await told_by(self.engine, dut)
+        array, status = self.array, await told_by(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
         if array.set_level:
             wanted = {"dutlab_level": "raid0", "dutlab_drives": str(SETS)}
             wanted |= {f"dutlab-{i}_{k}": v for i in (1, 2) for k, v in (("level", array.set_level), ("drives", str(drives // SETS)))}
         else:
             wanted = {"dutlab_level": array.level, "dutlab_drives": str(drives)}
-        lost = sum(degraded for degraded, _ in found.sets)
-        actions = {action for _, action in found.sets}
+        lost = sum(degraded for degraded, _ in status.sets)
+        actions = {action for _, action in status.sets}
         states = {
             "": lost == 0 and actions <= {"idle"},
             "rebuilt": lost == 0 and actions <= {"idle"},
             "degraded": lost == 1 and actions <= {"idle"},
             "rebuilding": lost == 1 and "recover" in actions,
         }
-        right = all(found.facts.get(k) == v for k, v in wanted.items())
+        right = all(status.facts.get(k) == v for k, v in wanted.items())
         return [
-            Check(f"an array of {drives} drives of level {array.level}", right, found.words),
-            Check(f"it is {array.state or 'healthy'}", states[array.state], found.words),
+            Check(f"an array of {drives} drives of level {array.level}", right, status.words),
+            Check(f"it is {array.state or 'healthy'}", states[array.state], status.words),
         ]
 
 

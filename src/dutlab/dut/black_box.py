@@ -28,12 +28,12 @@ class AsFound(Unset, OfRecord):
 def _of_link(name: str, link: Link, there: SeenProbe, back: SeenProbe) -> list[Check]:
     came, came_back = words_of(there), words_of(back)
     hint = "; the other way they pass: name the ports in the other order" if not everything_came(there) and everything_came(back) else ""
-    found = [Check(f"link {name}: a flow passes", everything_came(there), came + hint)]
+    checks = [Check(f"link {name}: a flow passes", everything_came(there), came + hint)]
     if there.source_seen is not None:
         translated = there.source_seen != str(link.source_address.ip)
         how = "translated: it is" if translated else "as it was sent:"
-        found.append(Check(f"link {name}: the source address at the sink", passed=True, found=f"{how} {there.source_seen}"))
-    return [*found, Check(f"link {name}: a new flow from the sink's side", passed=True, found=came_back)]
+        checks.append(Check(f"link {name}: the source address at the sink", passed=True, found=f"{how} {there.source_seen}"))
+    return [*checks, Check(f"link {name}: a new flow from the sink's side", passed=True, found=came_back)]
 
 
 FAMILY = Family(NAME, {AS_FOUND.name: AsFound(AS_FOUND)})

@@ -64,11 +64,11 @@ class CommandMode:
             if self.source is None:
                 raise HostError(f"mode {self.name} is verified by what the source sends, and it is not reached", host="source")
             own = [await pinged(self.source, name, str(link.sink_address.ip)) for name, link in testbed.links.items()]
-            said = await self._said(dut)  # they may look at what was counted
-            return [*own, *said, *await clear_dropped(testbed, prober)]
+            command_checks = await self._said(dut)  # they may look at what was counted
+            return [*own, *command_checks, *await clear_dropped(testbed, prober)]
         checks = await self._said(dut)
-        seen = zip(testbed.links, await passed(prober, testbed.links), strict=True)
-        return [*checks, *(arrived(f"link {name}: a flow passes", of) for name, of in seen)]
+        probes = zip(testbed.links, await passed(prober, testbed.links), strict=True)
+        return [*checks, *(arrived(f"link {name}: a flow passes", of) for name, of in probes)]
 
     async def _said(self, dut: Host) -> list[Check]:
         return [await ends_with_0(dut, command, argv=self._argv(dut, command)) for command in self.commands.verify]
@@ -126,5 +126,5 @@ async def ends_with_0(host: Host, command: str, where: str = "", argv: Sequence[
     Raises HostError.
     """
     done = await host.run(argv or host.system.shell.text(command), check=False)
-    said = reason_in(done.errors + "\n" + done.text)
-    return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{f': {said}' if said else ''}")
+    reason = reason_in(done.errors + "\n" + done.text)
+    return Check(f"{where}`{command}` ends with 0", done.status == 0, f"status {done.status}{f': {reason}' if reason else ''}")

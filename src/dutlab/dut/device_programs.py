@@ -193,8 +193,8 @@ class DevicePrograms:
             argv = ["env", *variables, "sh", "-c", _RUN, self.folder, command]
             self.running.append(DeviceProgram(command, await dut.spawn(argv)))
         await self._until_ready(dut, commands)
-        said = await dut.run(["sh", "-c", _NAMES, "dutlab", self.folder])
-        self.names = tuple(dict.fromkeys(said.text.split()))
+        listing = await dut.run(["sh", "-c", _NAMES, "dutlab", self.folder])
+        self.names = tuple(dict.fromkeys(listing.text.split()))
 
     async def end(self, dut: Host) -> None:
         """Ends all of them. Raises HostError where one does not end."""

@@ -101,8 +101,8 @@ class DistanceLevel:
         for far in self.ports:
             now = await _shown(hosts[far.port.host], far.port.interface)
             holds = now == self.stands.get(str(far.port))
-            found = self.measured.get(str(far.port), "") if holds else f"its queues are now: {now or 'none'}"
-            checks.append(Check(f"link {far.link.name}: {far.link.distance_words} before {far.port}", holds, found))
+            text = self.measured.get(str(far.port), "") if holds else f"its queues are now: {now or 'none'}"
+            checks.append(Check(f"link {far.link.name}: {far.link.distance_words} before {far.port}", holds, text))
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
@@ -123,10 +123,10 @@ class DistanceLevel:
         return faults
 
     def _by_host(self) -> Mapping[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        ports_by_host: dict[str, list[str]] = {}
         for far in self.ports:
-            found.setdefault(far.port.host, []).append(far.port.interface)
-        return found
+            ports_by_host.setdefault(far.port.host, []).append(far.port.interface)
+        return ports_by_host
 
     async def _make(self, host: Host, far: DistantPort) -> None:
         port = far.port.interface
@@ -135,12 +135,12 @@ class DistanceLevel:
             without = await _pinged(host, far, _PINGS)
             await host.run(["sh", "-e"], stdin=script_of(port, far.lines()).encode())
             with_it = await _pinged(host, far, _pings(far.link.loss))
-            said, why = _judged(far.link, without, with_it)
+            text, why = _judged(far.link, without, with_it)
             if not why or not left:
                 break
         if why:
             raise HostError(f"the distance of link {far.link.name} is not what was asked for: {why}", host=host.name)
-        self.measured[str(far.port)], self.stands[str(far.port)] = said, await _shown(host, port)
+        self.measured[str(far.port)], self.stands[str(far.port)] = text, await _shown(host, port)
 
 
 def distance_level(testbed: Testbed) -> DistanceLevel | None:
@@ -177,14 +177,14 @@ def _judged(link: Link, without: CablePings, with_it: CablePings) -> tuple[str, 
         silent = without if without.lost else with_it
         return "", f"{silent.lost} of {silent.sent} pings over its cable found no answer {'without' if without.lost else 'with'} it"
     added = median(with_it.times_s) - median(without.times_s)
-    said = f"measured by {with_it.sent} pings: {added * 1000:.1f} ms more, {with_it.lost} lost"
+    text = f"measured by {with_it.sent} pings: {added * 1000:.1f} ms more, {with_it.lost} lost"
     wanted = link.delay or 0.0
     if abs(added - wanted) > max(_WITHIN_S, _WITHIN * wanted) + (link.jitter or 0):
-        return said, f"{added * 1000:.1f} ms more where {wanted * 1000:g} ms were asked for"
+        return text, f"{added * 1000:.1f} ms more where {wanted * 1000:g} ms were asked for"
     expected = with_it.sent * (link.loss or 0)
     if abs(with_it.lost - expected) > _SIGMAS * math.sqrt(expected * (1 - (link.loss or 0))) + (link.loss is not None):
-        return said, f"{with_it.lost} of {with_it.sent} pings lost where {expected:.1f} were expected"
-    return said, ""
+        return text, f"{with_it.lost} of {with_it.sent} pings lost where {expected:.1f} were expected"
+    return text, ""
 
 
 async def _shown(host: Host, port: str) -> str:

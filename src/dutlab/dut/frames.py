@@ -37,13 +37,13 @@ async def passed(prober: Prober, links: Mapping[str, Link], *, reverse: bool = F
 
     On a link that is to lose some of its packets they are sent until all of a flow came through.
     """
-    seen = dict(zip(links, await prober.probe(list(links), reverse=reverse), strict=True))
+    probes = dict(zip(links, await prober.probe(list(links), reverse=reverse), strict=True))
     for again in range(_MOST_AGAIN):
-        short = [name for name, of in seen.items() if not everything_came(of) and (not again or (links[name].loss and of.received))]
+        short = [name for name, of in probes.items() if not everything_came(of) and (not again or (links[name].loss and of.received))]
         if not short:
             break
-        seen |= zip(short, await prober.probe(short, reverse=reverse), strict=True)
-    return list(seen.values())
+        probes |= zip(short, await prober.probe(short, reverse=reverse), strict=True)
+    return list(probes.values())
 
 
 def everything_came(seen: SeenProbe) -> bool:

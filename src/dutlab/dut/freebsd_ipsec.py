@@ -48,8 +48,8 @@ class SetkeyEnd:
         """Raises CommandFailed, HostError."""
         text = lines(["flush ;", "spdflush ;"], *(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["setkey", "-c"], stdin=text)
-        if said := done.text.strip():  # setkey ends with 0 although the kernel refused a line (setkey.c, postproc())
-            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
+        if output := done.text.strip():  # setkey ends with 0 although the kernel refused a line (setkey.c, postproc())
+            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:
         """Return the state as setkey prints it."""

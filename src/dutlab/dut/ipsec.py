@@ -123,15 +123,15 @@ class IpsecMode(TunnelledMode):
         ends = ((dut, self.dut_end), (source, self.source_end))
         before = [await end.held(host) for host, end in ends]
         checks = await self.router.checks_of_state(dut, testbed)
-        for (host, end), held in zip(ends, before, strict=True):
-            checks += self._of_end(host.name, held, testbed, end)
+        for (host, end), state in zip(ends, before, strict=True):
+            checks += self._of_end(host.name, state, testbed, end)
         checks += [await end.agreed(host, testbed) for host, end in ends if isinstance(end, Negotiates)]
         if self.suite.between == "networks":
             checks += await self.pings(testbed)
         else:
             checks += [await pinged(source, name, str(link.dut_in_address.ip)) for name, link in testbed.links.items()]
-        for (host, end), held in zip(ends, before, strict=True):
-            checks.append(self._used(host.name, held, await end.held(host), testbed))
+        for (host, end), state in zip(ends, before, strict=True):
+            checks.append(self._used(host.name, state, await end.held(host), testbed))
         if self.suite.between == "hosts":
             return checks
         if isinstance(self.dut_end, Requires):
@@ -155,11 +155,13 @@ class IpsecMode(TunnelledMode):
             yield link.forwarders[0], route
 
     def _of_end(self, host: str, held: TunnelEndState, testbed: Testbed, end: TunnelEnd) -> list[Check]:
-        found, links, policies = len(held.bytes_by_spi), len(testbed.links), self.count * end.policies(testbed)
+        associations, links, policies = len(held.bytes_by_spi), len(testbed.links), self.count * end.policies(testbed)
         wanted = 2 * self.count * links
         return [
             Check(
-                f"{host}: {'two' if self.count == 1 else 2 * self.count} associations a link", found == wanted, f"{found} for {links} links"
+                f"{host}: {'two' if self.count == 1 else 2 * self.count} associations a link",
+                associations == wanted,
+                f"{associations} for {links} links",
             ),
             Check(f"{host}: {policies} policies", held.policies == policies, f"{held.policies}"),
         ]
@@ -177,8 +179,8 @@ async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
     checks = []
     for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
         dropped = seen.sent > 0 and seen.received == 0 and seen.flow is not None
-        found = f"{seen.received} of {seen.sent} probe frames arrived" if seen.flow else "no proof: its ends send pings, not frames"
-        checks.append(Check(f"link {name}: what is not encrypted is dropped", dropped, found))
+        text = f"{seen.received} of {seen.sent} probe frames arrived" if seen.flow else "no proof: its ends send pings, not frames"
+        checks.append(Check(f"link {name}: what is not encrypted is dropped", dropped, text))
     return checks
 
 
@@ -220,10 +222,10 @@ def fed(command: str) -> str:
 
 def carried(text: str, spi: re.Pattern[str], amount: re.Pattern[str]) -> dict[int, int]:
     """SPI → bytes, of a listing in which what an association carried is behind its SPI; 0 where it does not say."""
-    found: dict[int, int] = {}
+    bytes_by_spi: dict[int, int] = {}
     end = len(text)
     for mark in reversed(list(spi.finditer(text))):
-        said = amount.search(text, mark.end(), end)
-        found[int(mark[1], 0)] = int(said[1]) if said else 0
+        match = amount.search(text, mark.end(), end)
+        bytes_by_spi[int(mark[1], 0)] = int(match[1]) if match else 0
         end = mark.start()
-    return found
+    return bytes_by_spi

@@ -130,7 +130,7 @@ class LinkTunnel:
     @classmethod
     def all_of(cls, testbed: Testbed, suite: Suite, count: int = 1) -> list[Self]:
         """Return so many for each link, each with separate keys."""
-        made = []
+        tunnels = []
         for place, (name, link) in enumerate(testbed.links.items()):
             if suite.between == "networks":
                 near = str(link.source_address.network)
@@ -140,8 +140,8 @@ class LinkTunnel:
             for number in range(count):
                 spi, inside = spi_in(place, number, count), f"{inner_source(link, place, number)}/32" if number else near
                 keys = [tuple(secrets.token_hex(n) for n in suite.key_bytes) for _ in range(2)]
-                made.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), inside, far))
-        return made
+                tunnels.append(cls(name, link, spi, spi + 1, keys[0], keys[1], secrets.token_hex(_SECRET_BYTES), inside, far))
+        return tunnels
 
     @property
     def ends(self) -> tuple[str, str]:

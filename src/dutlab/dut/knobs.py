@@ -176,11 +176,11 @@ def _setperf(level: str) -> KnobSetting:
 
 def _cores(level: str) -> list[int]:
     """`0-1,3` as numbers."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in level.split(","):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return sorted(found)
+        numbers |= set(range(int(first), int(last or first) + 1))
+    return sorted(numbers)
 
 
 def _mask(level: str) -> str:
@@ -192,13 +192,13 @@ def _mask(level: str) -> str:
 
 def _ranges(cores: Sequence[int]) -> str:
     """Numbers as the kernel prints a list of them: `0-1,3`."""
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for core in cores:
-        if found and found[-1][-1] == core - 1:
-            found[-1][1:] = [core]
+        if spans and spans[-1][-1] == core - 1:
+            spans[-1][1:] = [core]
         else:
-            found.append([core])
-    return ",".join("-".join(map(str, of)) for of in found)
+            spans.append([core])
+    return ",".join("-".join(map(str, of)) for of in spans)
 
 
 _OF_HOST: Mapping[str, Callable[[str], KnobSetting]] = {

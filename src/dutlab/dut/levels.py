@@ -125,9 +125,9 @@ class KnobLevel:
         steps = []
         for name, settings in self.settings.items():
             read = await _values(hosts[name], settings)
-            if unread := [f"{s.what}: {said}" for s, (ok, said) in zip(settings, read, strict=True) if not ok and s.wanted is not None]:
+            if unread := [f"{s.what}: {value}" for s, (ok, value) in zip(settings, read, strict=True) if not ok and s.wanted is not None]:
                 raise HostError(f"{self.title} cannot be put back, since nothing says what is there: {'; '.join(unread)}", host=name)
-            there = [(s, said) for s, (ok, said) in zip(settings, read, strict=True) if ok]
+            there = [(s, value) for s, (ok, value) in zip(settings, read, strict=True) if ok]
             steps.append(UndoStep(name, ("sh", "-c", script_to_set(there)), why=f"what was there before {self.title}"))
         return steps
 
@@ -139,8 +139,8 @@ class KnobLevel:
             done = await hosts[name].run(["sh", "-c", script_to_set(wanted)], check=False)
             if done.status:
                 remedy = next((s.remedy for s, _ in wanted if s.remedy and s.what in done.errors), "")
-                said = " ".join(done.errors.split())[:_HEAD]
-                raise HostError(f"{self.title} cannot be set: {said}", host=name, remedy=remedy)
+                message = " ".join(done.errors.split())[:_HEAD]
+                raise HostError(f"{self.title} cannot be set: {message}", host=name, remedy=remedy)
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
         """One check a host, which names each value that is another."""
@@ -148,9 +148,9 @@ class KnobLevel:
         for name, settings in self.settings.items():
             asked = [s for s in settings if s.wanted is not None]
             read = await _values(hosts[name], asked)
-            wrong = [f"{s.what} is {said or 'nothing'}" for s, (ok, said) in zip(asked, read, strict=True) if not (ok and s.holds(said))]
-            seen = ", ".join(wrong) or f"read back: {', '.join(s.what for s in asked)}"
-            checks.append(Check(f"{self.title} on {name}", not wrong, seen))
+            wrong = [f"{s.what} is {value or 'nothing'}" for s, (ok, value) in zip(asked, read, strict=True) if not (ok and s.holds(value))]
+            text = ", ".join(wrong) or f"read back: {', '.join(s.what for s in asked)}"
+            checks.append(Check(f"{self.title} on {name}", not wrong, text))
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
@@ -177,11 +177,11 @@ def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, 
 def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[bool, str]]) -> Iterator[str]:
     """Those that could not be read, or not be changed; of which the same is said, in one line."""
     alike: dict[tuple[str, str], list[str]] = {}
-    for setting, (ok, said) in zip(settings, read, strict=True):
-        if setting.wanted is not None and not (ok and (setting.holds(said) or "[fixed]" not in said)):
-            alike.setdefault((said or "nothing says what it is", setting.remedy), []).append(setting.what)
-    for (said, remedy), which in alike.items():
-        yield f"{host}: {', '.join(which)}: {said}" + (f"; {remedy}" if remedy else "")
+    for setting, (ok, value) in zip(settings, read, strict=True):
+        if setting.wanted is not None and not (ok and (setting.holds(value) or "[fixed]" not in value)):
+            alike.setdefault((value or "nothing says what it is", setting.remedy), []).append(setting.what)
+    for (value, remedy), which in alike.items():
+        yield f"{host}: {', '.join(which)}: {value}" + (f"; {remedy}" if remedy else "")
 
 
 async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[bool, str]]:
@@ -190,4 +190,4 @@ async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[boo
     lines = [line.partition(" ") for line in done.text.splitlines()]
     if len(lines) != len(settings):
         raise HostError(f"of {len(settings)} values it printed {len(lines)}: {done.reason}", host=host.name)
-    return [(status == "0", said) for status, _, said in lines]
+    return [(status == "0", value) for status, _, value in lines]

@@ -120,10 +120,10 @@ def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))
     dut, source = (partial(IkeEnd, is_=is_) for is_ in ("dut", "source"))
     host_to_host = ipsec_modes(_MODES[0], hosts, dut, source, (IKE_BETWEEN_HOSTS,))
-    made = encrypted | agreed | required | host_to_host
+    mode_by_name = encrypted | agreed | required | host_to_host
     for make in (tunnel_modes, wireguard_modes, openvpn_modes):
-        made |= make(_MODES[0], hosts)
-    return made | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
+        mode_by_name |= make(_MODES[0], hosts)
+    return mode_by_name | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _other_modes)

@@ -64,12 +64,12 @@ class BridgeMode(OfRecord):
         """Both directions of every link, untracked, and what the bridges learnt of them."""
         frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         learnt = await _learnt(dut)
-        seen = [
+        bridge_checks = [
             Check(f"link {name}: the bridge learnt addresses at both ports", all(ports.values()), _counts(ports))
             for name, link in testbed.links.items()
             for ports in ({port.interface: learnt[port.interface] for port in (link.dut_in, link.dut_out)},)
         ]
-        return [*await self.checks_of_state(dut, testbed), *frames, *seen]
+        return [*await self.checks_of_state(dut, testbed), *frames, *bridge_checks]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """The ports of each link are in one bridge, and forward."""

@@ -93,7 +93,7 @@ def _wireguard(tunnels: int) -> GuestWords:
     """The near gateway has one port with a peer for each tunnel, the far one a port for each."""
     # A key is text that RFC 7748 section 5 would leave as it is: `0` ends with three bits 0, and `A` begins with 01.
     key = "printf 0%030dA {} | base64 | "
-    given = f"listen-port $(({_PORT} + n)) private-key /proc/self/fd/0 peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
+    options = f"listen-port $(({_PORT} + n)) private-key /proc/self/fd/0 peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
     peer = f"[Peer]\nPublicKey = $(far wg show wg$n public-key)\nAllowedIPs = $sinks\nEndpoint = {_FAR}:$(({_PORT} + n))"
     commands = [
         *_GATEWAY, _LOADED, "mtu=$(cat /sys/class/net/v1/mtu)", 'far() { ip netns exec far "$@"; }',
@@ -101,7 +101,7 @@ def _wireguard(tunnels: int) -> GuestWords:
         "ip link set wg0 mtu $mtu up",
         "near=$(wg show wg0 public-key)",
         _each(tunnels, 'echo "link add wg$n mtu $mtu type wireguard"') + " | ip -n far -batch -",
-        _each(tunnels, key.format("$((n + 2))") + f"far wg set wg$n {given}"),
+        _each(tunnels, key.format("$((n + 2))") + f"far wg set wg$n {options}"),
         _each(tunnels, 'echo "link set wg$n up"') + " | ip -n far -batch -",  # before, each would take any port that is free
         _each(tunnels, f'echo "{peer}\nPersistentKeepalive = 1"') + " >/tmp/peers",
         "wg addconf wg0 /tmp/peers",

@@ -99,23 +99,23 @@ class FlowtableMode:
 
     async def _seen(self, dut: Host, testbed: Testbed, prober: Prober) -> list[Check]:
         before = await _slow_frames(dut)
-        seen = dict(zip(testbed.links, await prober.probe(list(testbed.links)), strict=True))
+        probes = dict(zip(testbed.links, await prober.probe(list(testbed.links)), strict=True))
         after = await _slow_frames(dut)
         checks = []
-        for name, of in seen.items():
+        for name, of in probes.items():
             entry = "" if of.flow is None else await listed(dut, of.flow)
             if entry is None:
                 raise HostError("nothing lists the flows that it tracks", host=dut.name, remedy="install conntrack on it")
             what = f"link {name}: the flow is in the flowtable"
             checks.append(Check(what, _MARK[self.hardware] in entry, f"connection tracking lists {entry or 'nothing'}; {words_of(of)}"))
         slow = None if before is None or after is None else after - before
-        sent = sum(of.received for of in seen.values())
-        found = "the chain has no such rule" if slow is None else f"{slow} of {sent} frames passed the chain"
-        return [*checks, Check("frames take the fast path", slow is not None and slow < sent, found)]
+        sent = sum(of.received for of in probes.values())
+        text = "the chain has no such rule" if slow is None else f"{slow} of {sent} frames passed the chain"
+        return [*checks, Check("frames take the fast path", slow is not None and slow < sent, text)]
 
 
 async def _slow_frames(dut: Host) -> int | None:
     """How many frames have met the rule that hands flows over; None without the rule."""
-    said = (await dut.run(["nft", "list", "chain", "inet", nft_rules.TABLE, "forward"], check=False)).text
-    found = re.search(r"counter packets (\d+) bytes \d+ flow (?:add|offload) @fast", said)
-    return int(found[1]) if found else None
+    output = (await dut.run(["nft", "list", "chain", "inet", nft_rules.TABLE, "forward"], check=False)).text
+    match = re.search(r"counter packets (\d+) bytes \d+ flow (?:add|offload) @fast", output)
+    return int(match[1]) if match else None

@@ -98,9 +98,9 @@ class IkeEnd:
         script = f'{_TRY}cat >"$d/asked" && swanctl --load-conns --file "$d/asked"'
         done = await host.run(["unshare", "--net", "sh", "-c", script], stdin=asked.encode(), timeout_s=_STARTS_S, check=False)
         if done.status != 0:
-            said = [line for line in (done.text + done.errors).strip().splitlines() if "plugin" not in line]
+            complaints = [line for line in (done.text + done.errors).strip().splitlines() if "plugin" not in line]
             raise HostError(
-                f"its strongSwan refuses mode {self.suite.mode.name}: {'; '.join(said)[-300:] or f'status {done.status}'}",
+                f"its strongSwan refuses mode {self.suite.mode.name}: {'; '.join(complaints)[-300:] or f'status {done.status}'}",
                 host=host.name,
                 remedy="install one that has the cipher, or leave the mode out",
             )
@@ -119,9 +119,9 @@ class IkeEnd:
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:
         """The cipher of every link's tunnel, as the daemon lists it."""
-        found = _AGREED.findall((await host.run([*_DAEMON, "swanctl", "--list-sas"])).text)
-        right = found == [self.suite.agreed] * len(testbed.links)
-        return Check(f"{host.name}: both ends agreed on {self.suite.agreed}", right, ", ".join(found) or "nothing")
+        ciphers = _AGREED.findall((await host.run([*_DAEMON, "swanctl", "--list-sas"])).text)
+        right = ciphers == [self.suite.agreed] * len(testbed.links)
+        return Check(f"{host.name}: both ends agreed on {self.suite.agreed}", right, ", ".join(ciphers) or "nothing")
 
     def policies(self, testbed: Testbed) -> int:
         """One each way a pair of networks, and one for what goes on; between hosts nothing goes on."""

@@ -114,8 +114,8 @@ class RequiringEnd(XfrmEnd):
         """Check that the DUT answers no unprotected ping: its own address is behind no tunnel."""
         checks = []
         for name, link in testbed.links.items():
-            seen = await pinged(source, name, str(link.dut_in_address.ip))
-            checks.append(Check(f"link {name}: the DUT itself takes nothing unprotected", not seen.passed, seen.found))
+            check = await pinged(source, name, str(link.dut_in_address.ip))
+            checks.append(Check(f"link {name}: the DUT itself takes nothing unprotected", not check.passed, check.found))
         return checks
 
 
@@ -143,9 +143,9 @@ async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
                 remedy="install util-linux on it",
             )  # fmt: skip
         if done.status != 0:
-            said = done.errors.strip().splitlines()
+            complaint = next(iter(done.errors.strip().splitlines()), f"`ip xfrm` ended with {done.status}")
             raise HostError(
-                f"its kernel cannot encrypt as mode {suite.mode.name} needs: {said[0] if said else f'`ip xfrm` ended with {done.status}'}",
+                f"its kernel cannot encrypt as mode {suite.mode.name} needs: {complaint}",
                 host=host.name,
                 remedy=f"boot a kernel with {'CONFIG_INET_ESP' if version == 4 else 'CONFIG_INET6_ESP'} (module esp{version}) and "  # noqa: PLR2004
                 f"{suite.xfrm.split(' 0x')[0]}, or leave the mode out",

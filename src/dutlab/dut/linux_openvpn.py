@@ -93,10 +93,10 @@ class OpenVpnMode(OnePortMode):
         """The fingerprint of each tunnel's new certificate."""
         ports = self._ports(testbed, is_dut=is_dut)
         script = f'{_FOLDER}mkdir -p -m 700 "$d"\n' + "".join(_CERTIFY.format(name=t.name) for t in ports)
-        found = (await host.run(["sh", "-e"], stdin=script.encode())).text.split()
-        if len(found) != len(ports):
-            raise HostError(f"openssl showed {len(found)} fingerprints for {len(ports)} tunnels", host=host.name)
-        return found
+        fingerprints = (await host.run(["sh", "-e"], stdin=script.encode())).text.split()
+        if len(fingerprints) != len(ports):
+            raise HostError(f"openssl showed {len(fingerprints)} fingerprints for {len(ports)} tunnels", host=host.name)
+        return fingerprints
 
 
 def _options(t: Tunnel, fingerprint: str, *, is_dut: bool) -> str:

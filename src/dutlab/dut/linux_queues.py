@@ -24,8 +24,8 @@ def bucket_bytes(rate_bps: float, mtu: int) -> int:
 
 async def queues_of(host: Host, port: str) -> list[dict[str, Any]]:
     """Those of a port with their counters, as `tc -s -j qdisc` has them, the root first. Raises CommandFailed, HostError."""
-    found: list[dict[str, Any]] = json.loads((await host.run(["tc", "-s", "-j", "qdisc", "show", "dev", port])).text or "[]")
-    egress = [of for of in found if of["kind"] not in {"ingress", "clsact"}]
+    queues: list[dict[str, Any]] = json.loads((await host.run(["tc", "-s", "-j", "qdisc", "show", "dev", port])).text or "[]")
+    egress = [of for of in queues if of["kind"] not in {"ingress", "clsact"}]
     return sorted(egress, key=lambda of: not of.get("root"))
 
 
@@ -34,8 +34,8 @@ async def taken(host: Host, ports: Iterable[str]) -> list[str]:
     roots = {port: (await queues_of(host, port))[:1] for port in ports}
     return [
         f"{host.name}: {port} has a queue already, {root['kind']}, which could not be put back: `tc qdisc del dev {port} root`"
-        for port, found in roots.items()
-        for root in found
+        for port, queues in roots.items()
+        for root in queues
         if root["handle"] != _OF_KERNEL
     ]
 

@@ -71,8 +71,8 @@ class Shaper:
         if [of["kind"] for of in queues] != _KINDS[self.kind]:
             return False
         if self.kind == "fq_codel":  # tc(8) of iproute2 6.1 has no JSON of classes
-            said = _RATE.findall((await dut.run(["tc", "class", "show", "dev", port])).text)
-            rates = [float(number) * _SCALES[prefix] / 8 for number, prefix in said]
+            matches = _RATE.findall((await dut.run(["tc", "class", "show", "dev", port])).text)
+            rates = [float(number) * _SCALES[prefix] / 8 for number, prefix in matches]
         else:
             options = queues[0]["options"]
             assert isinstance(options, dict)  # noqa: S101 -- as tc writes it
@@ -125,9 +125,9 @@ class ShapedMode:
         checks = []
         for port in testbed.ports_of(dut.name):
             queues = await queues_of(dut, port)
-            said = ", ".join(f"{of['kind']} ({of['packets']} packets, {of['drops']} dropped)" for of in queues)
+            text = ", ".join(f"{of['kind']} ({of['packets']} packets, {of['drops']} dropped)" for of in queues)
             what = f"{port} sends at {self.shaper.rate_bps} bit/s by {self.shaper.kind}"
-            checks.append(Check(what, await self.shaper.holds(dut, port, queues), said or "no queue"))
+            checks.append(Check(what, await self.shaper.holds(dut, port, queues), text or "no queue"))
         return checks
 
 

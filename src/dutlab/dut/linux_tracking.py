@@ -66,26 +66,26 @@ async def is_tracked(dut: Runs, flow: UdpFlow) -> bool | None:
     if done.status == 0:
         return _holds(done.text, flow)
     message = _message(_GET, _REQUEST, _AF[flow.source.version], _tuple(flow))
-    said = (await dut.run(["sh", "-c", _READ.format(family=f"ipv{flow.source.version}"), "sh", message.hex()])).text
-    if said.strip().isdigit():
-        return {0: True, errno.ENOENT: False}.get(int(said))
-    return None if said.strip() == _UNREADABLE else _holds(said, flow)
+    reply = (await dut.run(["sh", "-c", _READ.format(family=f"ipv{flow.source.version}"), "sh", message.hex()])).text
+    if reply.strip().isdigit():
+        return {0: True, errno.ENOENT: False}.get(int(reply))
+    return None if reply.strip() == _UNREADABLE else _holds(reply, flow)
 
 
 async def forget_flows(dut: Runs) -> None:
     """Makes the kernel forget every flow that it tracks. Raises HostError when nothing on the DUT can, or the kernel refuses."""
     done = await dut.run(["sh", "-c", _FORGET, "sh", _message(_DELETE, _REQUEST | _ACK, 0, b"").hex()])
-    said = done.text.strip()
-    if said not in {"", "0"}:
-        why = f"it has none of {', '.join(ASKS_KERNEL.names)}" if said == _UNREADABLE else f"its kernel answers with errno {said}"
+    reply = done.text.strip()
+    if reply not in {"", "0"}:
+        why = f"it has none of {', '.join(ASKS_KERNEL.names)}" if reply == _UNREADABLE else f"its kernel answers with errno {reply}"
         remedy = "install conntrack on it (Debian: apt install conntrack)"
         raise HostError(f"the flows that it tracks cannot be forgotten: {why}", host=done.host, remedy=remedy)
 
 
 async def most_flows(dut: Runs) -> int | None:
     """Return how many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
-    said = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
-    return int(said) if said.isdigit() else None
+    output = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
+    return int(output) if output.isdigit() else None
 
 
 async def limit_check(dut: Runs, flows: int) -> Check:
@@ -108,8 +108,8 @@ def _is_of(line: str, flow: UdpFlow) -> bool:
 def _first_direction(line: str) -> tuple[str, ...]:
     """Addresses in their short form: the kernel prints all groups of IPv6, conntrack(8) does not."""
     values = dict(reversed([word.split("=", 1) for word in line.split() if "=" in word]))
-    found = [values.get(key, "") for key in ("src", "dst", "sport", "dport")]
-    return (*(str(ip_address(address)) if address else "" for address in found[:2]), *found[2:])
+    fields = [values.get(key, "") for key in ("src", "dst", "sport", "dport")]
+    return (*(str(ip_address(address)) if address else "" for address in fields[:2]), *fields[2:])
 
 
 def _message(kind: int, flags: int, family: int, attributes: bytes) -> bytes:

@@ -116,9 +116,9 @@ class TunnelMode(TunnelledMode):
         checks = await self.router.checks_of_state(dut, testbed)
         for host in (dut, self._source()):
             ours = {t.name for t in self._ports(testbed, is_dut=host is dut)}
-            found = len(ours & {name for name, _ in await _counted(host)})
-            seen = f"{found} of {len(ours)} for {len(testbed.links)} links"
-            checks.append(Check(f"{host.name}: every port of a tunnel is up", found == len(ours), seen))
+            count = len(ours & {name for name, _ in await _counted(host)})
+            text = f"{count} of {len(ours)} for {len(testbed.links)} links"
+            checks.append(Check(f"{host.name}: every port of a tunnel is up", count == len(ours), text))
         return checks
 
     def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
@@ -201,8 +201,8 @@ async def kernel_refuses(host: Host, kind: Sequence[str]) -> str | None:
         )  # fmt: skip
     if done.status == 0:
         return None
-    said = done.errors.strip().splitlines()
-    return said[0] if said else f"`ip link` ended with {done.status}"
+    complaints = done.errors.strip().splitlines()
+    return complaints[0] if complaints else f"`ip link` ended with {done.status}"
 
 
 def _mac(t: Tunnel, *, is_dut: bool) -> str:

@@ -168,4 +168,4 @@ def _peer_of_source(t: Tunnel, key: str) -> str:
 def wireguard_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
     """The modes, which need the source as well as the DUT."""
     kinds = {modes.WIREGUARD: WireGuardMode, modes.WIREGUARD_GO: WireGuardGoMode}
-    return {mode.name: made(mode, router, hosts.get(SOURCE), _KERNEL_OPTION, hosts=hosts) for mode, made in kinds.items()}
+    return {mode.name: kind(mode, router, hosts.get(SOURCE), _KERNEL_OPTION, hosts=hosts) for mode, kind in kinds.items()}

@@ -88,8 +88,8 @@ class XdpMode(OfRecord):
 
     @staticmethod
     async def _programs(dut: Host, testbed: Testbed) -> list[Check]:
-        found = await attached(dut, link_ports(testbed))
-        return [Check(f"{port}: an XDP program is attached", bool(of), of or "none") for port, of in found.items()]
+        program_by_port = await attached(dut, link_ports(testbed))
+        return [Check(f"{port}: an XDP program is attached", bool(of), of or "none") for port, of in program_by_port.items()]
 
 
 async def detach_ours(dut: Host, testbed: Testbed) -> None:

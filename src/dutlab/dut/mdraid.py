@@ -209,8 +209,8 @@ class Failing:
         argv = ["sh", "-c", script, "dutlab", self.array.level, str(int((bytes_per_s or 0) / 1024)), *members_of(self.host)]
         done = await self.dut.run(argv, timeout_s=SYNCS_S, check=False)
         if done.status != 0:
-            said = f"no drive of array {self.array.level} {what}: {done.complaint}"
-            raise HostError(said, host=self.dut.name, remedy="see /proc/mdstat there")
+            message = f"no drive of array {self.array.level} {what}: {done.complaint}"
+            raise HostError(message, host=self.dut.name, remedy="see /proc/mdstat there")
         began, _, ended = done.text.strip().partition(" ")
         return (float(began), float(ended)) if ended else (0.0, 0.0)
 

@@ -212,12 +212,12 @@ Network = IPv4Network | IPv6Network
 
 def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
     """Every link on whose inner network a flow may start, with every link on whose outer network it may end; IP versions do not mix."""
-    seen = set[tuple[Network, Network]]()  # links that share an end have a network in common
+    known = set[tuple[Network, Network]]()  # links that share an end have a network in common
     for inner in testbed.links.values():
         for outer in testbed.links.values():
             pair = inner.source_address.network, outer.sink_address.network
-            if inner.source_address.version == outer.sink_address.version and pair not in seen:
-                seen.add(pair)
+            if inner.source_address.version == outer.sink_address.version and pair not in known:
+                known.add(pair)
                 yield inner, outer
 
 

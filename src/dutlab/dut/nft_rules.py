@@ -79,7 +79,7 @@ def own() -> str:
 
 def forward_chains(listing: str) -> list[tuple[str, str, str]]:
     """Family, table and name of each filter chain that forwarded IP packets pass, of `nft list chains`."""
-    found, family, table, chain = [], "", "", ""
+    chains, family, table, chain = [], "", "", ""
     for words in (line.split() for line in listing.splitlines()):
         match words:
             case ["table", family, table, *_]:
@@ -87,8 +87,8 @@ def forward_chains(listing: str) -> list[tuple[str, str, str]]:
             case ["chain", chain, *_]:
                 pass
             case ["type", "filter", "hook", "forward", *_] if family in {"inet", *_FAMILY.values()}:
-                found.append((family, table, chain))
-    return found
+                chains.append((family, table, chain))
+    return chains
 
 
 def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:

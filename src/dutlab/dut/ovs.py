@@ -99,6 +99,6 @@ class OpenVswitch:
 
     async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
         """In its own table of connections."""
-        said = (await programs.run(dut, f"{_PLACE}{_ASK} dpctl/dump-conntrack")).text
+        listing = (await programs.run(dut, f"{_PLACE}{_ASK} dpctl/dump-conntrack")).text
         wanted = f"orig=(src={flow.source},dst={flow.destination},sport={flow.source_port},dport={flow.destination_port})"
-        return re.search(re.escape(wanted), said) is not None
+        return re.search(re.escape(wanted), listing) is not None

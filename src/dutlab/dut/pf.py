@@ -72,8 +72,8 @@ class PfSystem:
 
     async def values(self, root: Root) -> dict[str, str]:
         """The settings as they are now."""
-        found = {name: await root.value(["sysctl", "-n", name]) for name, _ in self.settings}
-        return {name: value for name, value in found.items() if value is not None}
+        value_by_name = {name: await root.value(["sysctl", "-n", name]) for name, _ in self.settings}
+        return {name: value for name, value in value_by_name.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class PfMode(OfRecord):
         )
         if self.ruleset is not None:
             expected = await self._expected(root, testbed)
-            found = RuleCounts.of(await loaded(root, self.system.sections)) if present else RuleCounts(0, 0)
-            checks.append(Check(f"pf holds {expected}", found == expected, str(found)))
+            counts = RuleCounts.of(await loaded(root, self.system.sections)) if present else RuleCounts(0, 0)
+            checks.append(Check(f"pf holds {expected}", counts == expected, str(counts)))
             checks += [await self._limit(root)] if present and self.declared.behaviour.tracks else []
         return checks
 
@@ -159,10 +159,10 @@ class PfMode(OfRecord):
 
     async def _limit(self, root: Root) -> Check:
         limit = await state_limit(root)
-        found = str(limit or "it does not say")
+        text = str(limit or "it does not say")
         if self.keeps_own:
-            return Check("pf's limit of states is the system's own", limit is not None, found)
-        return Check(f"pf's limit of states is {pf_rules.STATES}", limit == pf_rules.STATES, found)
+            return Check("pf's limit of states is the system's own", limit is not None, text)
+        return Check(f"pf's limit of states is {pf_rules.STATES}", limit == pf_rules.STATES, text)
 
     async def _undo_pf(self, root: Root) -> list[UndoStep]:
         off = root.step("sh", "-c", _OFF, why="pf off, as it was found")

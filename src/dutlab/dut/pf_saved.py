@@ -33,8 +33,8 @@ async def enabled(root: Root) -> bool:
 
 async def state_limit(root: Root) -> int | None:
     """Return how many states pf takes."""
-    found = _HARD_LIMIT.search((await root.run(["pfctl", "-s", "memory"])).text)
-    return int(found[1]) if found else None
+    match = _HARD_LIMIT.search((await root.run(["pfctl", "-s", "memory"])).text)
+    return int(match[1]) if match else None
 
 
 async def loaded(root: Root, sections: tuple[str, ...]) -> str:
@@ -45,12 +45,12 @@ async def loaded(root: Root, sections: tuple[str, ...]) -> str:
 async def tables(root: Root) -> dict[str, tuple[str, str]]:
     """Name → attributes in the words of pf.conf(5), and addresses, one a line."""
     listed = _TABLE.findall((await root.run(["pfctl", "-v", "-s", "Tables"])).text)
-    found = {}
+    table_by_name = {}
     for const, persist, name in listed:
         attributes = " ".join(word for flag, word in ((persist, "persist"), (const, "const")) if flag != "-")
         addresses = (await root.run(["pfctl", "-t", name, "-T", "show"])).text.split()
-        found[name] = attributes, "".join(f"{address}\n" for address in addresses)
-    return found
+        table_by_name[name] = attributes, "".join(f"{address}\n" for address in addresses)
+    return table_by_name
 
 
 async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...], own: str) -> str:

@@ -33,5 +33,5 @@ def _is_of(line: str, flow: UdpFlow) -> bool:
 
 def _ends(text: str) -> set[_End]:
     """Each address with its port."""
-    found = (_END.fullmatch(word.strip("()")) for word in text.split())
-    return {(ip_address(m["v4"] or m["v6"]), int(m["port4"] or m["port6"])) for m in found if m}
+    matches = (_END.fullmatch(word.strip("()")) for word in text.split())
+    return {(ip_address(m["v4"] or m["v6"]), int(m["port4"] or m["port6"])) for m in matches if m}

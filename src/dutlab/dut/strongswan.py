@@ -85,8 +85,8 @@ async def initiate(host: Host, tunnels: Sequence[LinkTunnel], *, daemon: Sequenc
         done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
         if done.status != 0:
             notified = [line for line in done.text.splitlines() if " notify" in line]  # what the other end answered (RFC 7296 section 3.10)
-            said = notified[-1] if notified else done.errors + done.text
-            raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=said)
+            message = notified[-1] if notified else done.errors + done.text
+            raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=message)
 
 
 def configuration(tunnels: Sequence[LinkTunnel], suite: Suite, side: Literal["source", "dut"] = "source") -> str:

@@ -47,8 +47,8 @@ class Tunnel:
 
 def tunnels_of(testbed: Testbed, numbers: Iterable[int]) -> list[Tunnel]:
     """Those with these numbers, of every link."""
-    kept = list(numbers)
-    return [Tunnel(place, number, link) for place, link in enumerate(testbed.links.values()) for number in kept]
+    number_list = list(numbers)
+    return [Tunnel(place, number, link) for place, link in enumerate(testbed.links.values()) for number in number_list]
 
 
 class Router(Mode, Protocol):
@@ -103,10 +103,10 @@ class TunnelledMode(OfRecord):
         ]
 
     def _extras_by_host(self, testbed: Testbed) -> dict[str, str]:
-        found: dict[str, str] = {}
+        text_by_host: dict[str, str] = {}
         for name, line in self._extras(testbed):
-            found[name] = f"{found.get(name, '')}{line}\n"
-        return found
+            text_by_host[name] = f"{text_by_host.get(name, '')}{line}\n"
+        return text_by_host
 
     async def pings(self, testbed: Testbed) -> list[Check]:
         """That packets of the source's own kernel pass through each tunnel that it has an end of, and are answered."""
@@ -129,5 +129,5 @@ def without_fail(batch: str) -> str:
 async def pinged(source: Host, name: str, address: str) -> Check:
     """That three packets of the source's own kernel reach the far end and are answered."""
     done = await source.run(["ping", "-n", "-c", "3", "-W", "1", address], check=False)
-    said = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
-    return Check(f"link {name}: the source's own packets pass", done.status == 0, said)
+    summary = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
+    return Check(f"link {name}: the source's own packets pass", done.status == 0, summary)

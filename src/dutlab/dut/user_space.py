@@ -90,16 +90,16 @@ class UserSpaceMode(OfRecord):
         keys = await state.read_forwarding(dut)
         listed = json.loads((await dut.run(["ip", "-j", "link"])).text)
         ours = testbed.ports_of(dut.name)
-        made = self.program.made_ports(len(testbed.links))
-        if taken := sorted({port["ifname"] for port in listed}.intersection(made)):
+        program_ports = self.program.made_ports(len(testbed.links))
+        if taken := sorted({port["ifname"] for port in listed}.intersection(program_ports)):
             raise HostError(f"it has a port {taken[0]} already", host=dut.name, remedy=f"end what made it, or leave mode {self.name} out")
         steps = [self.programs.undo(dut, self.program.stop)]
-        script = "".join(f"ip link del dev {port} 2>/dev/null || :\n" for port in made)
-        steps += [UndoStep(dut.name, ("sh", "-c", script), "", "no port that its programs made")] if made else []
+        script = "".join(f"ip link del dev {port} 2>/dev/null || :\n" for port in program_ports)
+        steps += [UndoStep(dut.name, ("sh", "-c", script), "", "no port that its programs made")] if program_ports else []
         for port in (port for port in listed if port["ifname"] in ours):  # what a program that was killed leaves of it
-            found = [*(["promisc"] if "PROMISC" not in port["flags"] else []), *(["xdp", "xdpgeneric"] if "xdp" not in port else [])]
-            script = "; ".join(f"ip link set dev {port['ifname']} {what} off" for what in found)
-            steps += [UndoStep(dut.name, ("sh", "-c", script), "", "the port as it was found")] if found else []
+            settings = [*(["promisc"] if "PROMISC" not in port["flags"] else []), *(["xdp", "xdpgeneric"] if "xdp" not in port else [])]
+            script = "; ".join(f"ip link set dev {port['ifname']} {what} off" for what in settings)
+            steps += [UndoStep(dut.name, ("sh", "-c", script), "", "the port as it was found")] if settings else []
         return [*steps, UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "forwarding as it was found")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
@@ -158,6 +158,6 @@ async def _crossing(dut: Host, testbed: Testbed, name: str) -> Crossing:
 
 async def _allowed(dut: Host) -> list[int]:
     """The cores that programs may use there."""
-    said = (await dut.run(["sh", "-c", "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status"])).text.strip()
-    spans = [part.partition("-") for part in said.split(",") if part]
+    output = (await dut.run(["sh", "-c", "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status"])).text.strip()
+    spans = [part.partition("-") for part in output.split(",") if part]
     return [core for first, _, last in spans for core in range(int(first), int(last or first) + 1)]

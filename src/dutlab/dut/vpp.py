@@ -108,7 +108,7 @@ class VppMode(OfFlows):
         root = await Root.on(dut)
         state = await read(root)
         down = [interface for interface, direction in _places(testbed) if direction == INPUT and not state.up.get(interface)]
-        wanted, found = _wanted(self.lists(testbed)), _found(state, testbed)
+        wanted, actual = _wanted(self.lists(testbed)), _found(state, testbed)
         translating = {
             p: direction for link in _of_ipv4(testbed) for p, direction in ((link.dut_in.interface, "in"), (link.dut_out.interface, "out"))
         }
@@ -119,11 +119,13 @@ class VppMode(OfFlows):
             limits = [Check(f"nat44 takes {self.sessions} sessions a thread", limit == self.sessions, f"{limit or 'it does not say'}")]
         elif self.declared.behaviour.tracks:
             fit = "" if self.flows <= LEAST_LISTED else f", fewer than the {self.flows} flows of the experiment"
-            said = f"vppctl does not show it: {LEAST_LISTED} in recent sources{fit}"
-            limits = [Check("acl-plugin takes as many sessions as VPP was started with", passed=True, found=said)]
+            note = f"vppctl does not show it: {LEAST_LISTED} in recent sources{fit}"
+            limits = [Check("acl-plugin takes as many sessions as VPP was started with", passed=True, found=note)]
         return [
             Check("the DUT's ports are up", not down, f"down: {', '.join(down) or 'none'}"),
-            Check("access lists are those of the mode", wanted == found, f"{len(wanted - found)} missing, {len(found - wanted)} too many"),
+            Check(
+                "access lists are those of the mode", wanted == actual, f"{len(wanted - actual)} missing, {len(actual - wanted)} too many"
+            ),
             Check("translation is that of the mode", state.translates == expected, f"nat44 on {', '.join(state.translates) or 'no port'}"),
             *limits,
         ]

@@ -57,9 +57,9 @@ class VppEnd:
         """Raises CommandFailed with what VPP said, HostError."""
         text = lines(*(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["sh", "-c", fed('vppctl exec "$f"')], stdin=text, check=False)
-        said = hidden(_TAKEN.sub("", plain(done.text)).strip() or done.errors.strip(), tunnels)
-        if said or done.status != 0:  # vppctl ends with 0 whatever VPP says
-            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
+        output = hidden(_TAKEN.sub("", plain(done.text)).strip() or done.errors.strip(), tunnels)
+        if output or done.status != 0:  # vppctl ends with 0 whatever VPP says
+            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:
         """Return the state as VPP lists it; `detail` without a number shows no keys."""

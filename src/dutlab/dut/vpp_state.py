@@ -45,10 +45,10 @@ async def change(root: Root, *words: str) -> str:
     Raises CommandFailed.
     """
     done = await root.run(["vppctl", *words])
-    said = plain(done.text).strip()
-    if said and not _NUMBERED.fullmatch(said):
-        raise CommandFailed(host=root.dut.name, argv=done.argv, status=done.status, stderr_tail=said)
-    return said
+    output = plain(done.text).strip()
+    if output and not _NUMBERED.fullmatch(output):
+        raise CommandFailed(host=root.dut.name, argv=done.argv, status=done.status, stderr_tail=output)
+    return output
 
 
 async def read(root: Root) -> VppState:
@@ -67,21 +67,21 @@ async def read(root: Root) -> VppState:
 
 async def sessions(root: Root, *words: str) -> int | None:
     """Return the number of sessions in `show acl-plugin sessions` or `show nat44 summary`."""
-    found = _SESSIONS.findall(await show(root, *words))
-    return int(found[0]) if found else None
+    matches = _SESSIONS.findall(await show(root, *words))
+    return int(matches[0]) if matches else None
 
 
 async def session_limit(root: Root) -> int | None:
     """Return how many sessions nat44 takes for a thread."""
-    found = _LIMIT.search(await show(root, "nat44", "summary"))
-    return int(found[1]) if found else None
+    match = _LIMIT.search(await show(root, "nat44", "summary"))
+    return int(match[1]) if match else None
 
 
 def _applied(text: str, names: Mapping[str, str]) -> dict[Place, tuple[int, ...]]:
-    found: dict[Place, tuple[int, ...]] = {}
+    lists_by_place: dict[Place, tuple[int, ...]] = {}
     _, *parts = _OF_INTERFACE.split(text)
     for number, body in zip(parts[::2], parts[1::2], strict=True):
         for direction, lists in _APPLIED.findall(body):
             place = (names.get(number, f"sw_if_index {number}"), INPUT if direction == "input" else OUTPUT)
-            found[place] = tuple(int(n) for n in re.findall(r"\d+", lists))
-    return found
+            lists_by_place[place] = tuple(int(n) for n in re.findall(r"\d+", lists))
+    return lists_by_place

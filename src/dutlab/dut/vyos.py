@@ -57,11 +57,11 @@ class VyosMode(OfFlows):
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """Forwarding, and the configuration line for line."""
         on = await linux_state.forwards(dut)
-        wanted, found = words(await self._lines(dut, testbed)), words(await configured(dut, _TREES))
-        missing, more = len(wanted - found), len(found - wanted)
+        wanted, actual = words(await self._lines(dut, testbed)), words(await configured(dut, _TREES))
+        missing, more = len(wanted - actual), len(actual - wanted)
         return [
             Check("the DUT forwards IPv4", on, f"net.ipv4.ip_forward is {int(on)}"),
-            Check("firewall and NAT are those of the mode", wanted == found, f"{missing} lines missing, {more} more than there should be"),
+            Check("firewall and NAT are those of the mode", wanted == actual, f"{missing} lines missing, {more} more than there should be"),
             *([await limit_check(dut, self.flows)] if self.declared.behaviour.tracks else []),
         ]
 

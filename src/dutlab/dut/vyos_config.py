@@ -72,9 +72,9 @@ async def holds(dut: Host, tree: str) -> bool:
 async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None:
     """`trees` away, `lines` in, in one commit that is read back. Raises CommandFailed with what VyOS said, HostError."""
     await dut.run(COMMIT, stdin=script(trees, lines).encode(), timeout_s=COMMIT_S)
-    wanted, found = words(lines), words(await configured(dut, trees))
-    if wanted != found:
-        missing, more = sorted(wanted - found), sorted(found - wanted)
+    wanted, actual = words(lines), words(await configured(dut, trees))
+    if wanted != actual:
+        missing, more = sorted(wanted - actual), sorted(actual - wanted)
         first = f"`{' '.join((missing or more)[0])}` is {'missing' if missing else 'still there'}"
         raise HostError(
             f"its configuration is not the one that was committed: {len(missing)} lines missing, {len(more)} too many; {first}",
@@ -120,8 +120,10 @@ def _reading(filter_: str) -> str:
 async def _told(dut: Host, read: str) -> list[str]:
     done = await dut.run(_SHELL, stdin=read.encode(), check=False)
     if _READ_WHOLE not in done.text:
-        said = done.complaint or f"`sg` ended with {done.status}"
+        reason = done.complaint or f"`sg` ended with {done.status}"
         raise HostError(
-            f"its configuration cannot be read: {said}", host=dut.name, remedy="log in as a user of VyOS 1.4 or later that may configure it"
+            f"its configuration cannot be read: {reason}",
+            host=dut.name,
+            remedy="log in as a user of VyOS 1.4 or later that may configure it",
         )
     return plain(done.text).splitlines()

@@ -53,8 +53,8 @@ class VyosEnd:
         """Raises CommandFailed with what VyOS said, HostError."""
         done = await host.run(COMMIT, stdin=script(_TREES, words(tunnels, self.suite)).encode(), timeout_s=COMMIT_S, check=False)
         if done.status != 0:
-            said = hidden(done.errors, tunnels)
-            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=said)
+            output = hidden(done.errors, tunnels)
+            raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:
         """Return the state as its Linux kernel lists it."""

@@ -49,10 +49,10 @@ def run_bounded(
     Of each stream the last `kept_bytes` are kept where they are given, else all. Its children end with it: one that keeps the pipes open is
     not waited for. Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`.
     """
-    seen = child_environment(os.environ) if environment is None else environment
+    variables = child_environment(os.environ) if environment is None else environment
     until_s, pipe = time.monotonic() + timeout_s, subprocess.PIPE
     program = subprocess.Popen(
-        argv, cwd=folder, env=seen, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+        argv, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
     )
     streams = [stream for stream in (program.stdout, program.stderr) if stream is not None]
     printed, count = {stream.fileno(): bytearray() for stream in streams}, 0

@@ -78,14 +78,14 @@ async def _ask(host: Host, questions: Sequence[Question]) -> Answers:
     asked = [f"answer {n} {shlex.join(question)}" for n, question in enumerate(questions)]
     script = "\n".join([_SCRIPT, linux_facts.WORDS, *asked, "exit 0", ""]).encode()
     done = await host.run(["sh", "-s"], stdin=script, timeout_s=_LONGEST_WAIT_S, check=False)
-    found: dict[Question, tuple[str | None, str]] = {}
+    answers: dict[Question, tuple[str | None, str]] = {}
     for part in done.text.replace("\0", "").split(_ANSWER)[1:]:
         number, _, body = part.partition("\n")
         text, refused, why = body.partition(_REFUSED)
         if number.isdigit() and int(number) < len(questions):
             question = questions[int(number)]
-            found[question] = (None, _last_line(why) or f"`{question[0]}` failed") if refused else (text.strip(), "")
-    return Answers(found, _last_line(done.errors) or "the host's sh did not answer")
+            answers[question] = (None, _last_line(why) or f"`{question[0]}` failed") if refused else (text.strip(), "")
+    return Answers(answers, _last_line(done.errors) or "the host's sh did not answer")
 
 
 def _last_line(text: str) -> str:

@@ -191,8 +191,8 @@ def is_lost(host: Host) -> bool:
 
 def no_such_program(host: str, argv: Sequence[str]) -> Done:
     """Return the result of a missing program, the same on every kind of host."""
-    said = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
-    return Done(host, tuple(argv), NO_SUCH_PROGRAM, b"", said, time.time(), 0.0)
+    message = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
+    return Done(host, tuple(argv), NO_SUCH_PROGRAM, b"", message, time.time(), 0.0)
 
 
 def command_failed(done: Done) -> CommandFailed:
@@ -200,7 +200,7 @@ def command_failed(done: Done) -> CommandFailed:
     remedy = ""
     if done.status == NO_SUCH_PROGRAM and _NO_SUCH_PROGRAM_SAID in done.stderr:
         remedy = f"install {done.argv[0]} on {done.host}"
-    elif any(said in done.stderr for said in _WANTS_PASSWORD):
+    elif any(message in done.stderr for message in _WANTS_PASSWORD):
         remedy = f"let this user of {done.host} run it without a password (NOPASSWD in sudoers, nopass in doas.conf), or log in as root"
     tail = done.errors
     return CommandFailed(host=done.host, argv=done.argv, status=done.status, stderr_tail=tail, remedy=remedy)

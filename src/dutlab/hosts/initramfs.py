@@ -45,11 +45,11 @@ def initramfs(modules: Path, names: Iterable[str], tag: str, init: Path) -> byte
 
 def program_entries(program: Program) -> Entries:
     """This machine's program in bin, and what it is linked to where that is looked for. Raises LabError where it is not there."""
-    found = shutil.which(program.name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
-    if found is None:
+    executable = shutil.which(program.name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
+    if executable is None:
         raise LabError(f"{program.name} is not there", remedy=f"install {program.package}")
-    linked = subprocess.run(["ldd", found], capture_output=True, text=True, check=False).stdout  # nothing where it is static
-    files = {path.lstrip("/"): Path(path) for path in re.findall(r"(?<![\w.])/\S+", linked)} | {f"bin/{program.name}": Path(found)}
+    linked = subprocess.run(["ldd", executable], capture_output=True, text=True, check=False).stdout  # nothing where it is static
+    files = {path.lstrip("/"): Path(path) for path in re.findall(r"(?<![\w.])/\S+", linked)} | {f"bin/{program.name}": Path(executable)}
     entries: Entries = {}
     for place, path in files.items():
         entries |= folders_above(place) | {place: (PROGRAM, path.read_bytes())}

@@ -17,10 +17,10 @@ _MAGIC, _VERSION_AT, _BEFORE = slice(0x202, 0x206), slice(0x20E, 0x210), 0x200
 
 def newest_kernel() -> Path:
     """Debian's for clouds. Raises LabError."""
-    found = [path for path in _BOOT.glob("vmlinuz-*-cloud-amd64") if (MODULES / release_of(path) / "modules.dep").exists()]
-    if not found:
+    kernels = [path for path in _BOOT.glob("vmlinuz-*-cloud-amd64") if (MODULES / release_of(path) / "modules.dep").exists()]
+    if not kernels:
         raise LabError(f"no kernel {_BOOT}/vmlinuz-*-cloud-amd64 with its modules in {MODULES}", remedy="install linux-image-cloud-amd64")
-    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)])
+    return max(kernels, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)])
 
 
 def release_of(kernel: Path) -> str:

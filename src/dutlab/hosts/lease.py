@@ -62,7 +62,7 @@ class Holder:
         """Read a lease file, which anybody may have written: shortened, and without characters that a terminal obeys."""
         try:
             document = json.loads(text)
-            return cls(**{str(name): printable(str(said)[:_LONGEST]) for name, said in document.items()})
+            return cls(**{str(name): printable(str(value)[:_LONGEST]) for name, value in document.items()})
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -71,11 +71,11 @@ class InUse(TestbedError):
     """Another run has a machine of the testbed. `holder` is None when the lease does not say who."""
 
     def __init__(self, host: str, holder: Holder | None, *, alive: bool) -> None:
-        said = f"{holder.who} for {holder.run} since {holder.since}" if holder else "an unknown run"
+        user = f"{holder.who} for {holder.run} since {holder.since}" if holder else "an unknown run"
         if alive:
-            what, remedy = f"{host}: in use by {said}", "wait for it, or end it there with Ctrl-C, which restores the DUT"
+            what, remedy = f"{host}: in use by {user}", "wait for it, or end it there with Ctrl-C, which restores the DUT"
         else:
-            what = f"{host}: left in use by {said}, which has ended"
+            what = f"{host}: left in use by {user}, which has ended"
             remedy = (
                 f"`dutlab undo {holder.run if holder else 'RUN'}` there restores and frees it; `dutlab run --take-over` uses it as it is"
             )
@@ -119,21 +119,21 @@ class _Lease:
         return True
 
     async def _taken(self, spawn: Spawn, *, take_over: bool) -> Process | None:
-        process, state, said = await self._try(spawn, "")
-        other = Holder.read(said)
+        process, state, content = await self._try(spawn, "")
+        other = Holder.read(content)
         if state == "left" and (take_over or (other is not None and other.is_of_same_run(self._holder))):
             await process.end()
-            process, state, said = await self._try(spawn, "over")
-            other = Holder.read(said)
+            process, state, content = await self._try(spawn, "over")
+            other = Holder.read(content)
         if state == "ours":
             return process
         done = await process.end()
-        if state == "held" and said.strip() == self._words:
+        if state == "held" and content.strip() == self._words:
             return None
         if state in {"held", "left"}:
             raise InUse(self.host.name, other, alive=state == "held")
         if state == "odd":
-            what = f"cannot take the lease: {printable(said.decode(errors='replace').strip())[:_LONGEST]} is not a file"
+            what = f"cannot take the lease: {printable(content.decode(errors='replace').strip())[:_LONGEST]} is not a file"
             raise HostError(what, host=self.host.name, remedy="it is not dutlab's; inspect it, then remove it")
         remedy = f"see that {SHARED} can be written"
         raise HostError(f"cannot take the lease: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
@@ -179,18 +179,18 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
 
     Yields a list that holds, once the context has ended, the hosts whose leases could not be given back. Raises InUse, HostError.
     """
-    held: list[_Lease] = []
+    leases: list[_Lease] = []
     left: list[str] = []
 
     async def given_back() -> None:
-        left.extend([lease.host.name for lease in reversed(held) if not await lease.give_back()])
+        left.extend([lease.host.name for lease in reversed(leases) if not await lease.give_back()])
 
     async with contextlib.AsyncExitStack() as renewing:
         await renewing.enter_async_context(ended_by(given_back))
         for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
             lease = _Lease(hosts[name], holder, take_over=take_over)
             if await lease.take():
-                held.append(lease)
+                leases.append(lease)
                 renewing.enter_context(renewed_by(hosts[name], lease.renew))
         yield left
 

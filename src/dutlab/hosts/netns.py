@@ -75,14 +75,14 @@ class NetnsMachine(NetnsHost):
         """Raises HostError."""
         machine = cls(name, namespace)
         keeper = await machine.spawn(["sh", "-c", "echo $$; exec unshare --pid --fork --kill-child --mount-proc sh -c 'echo; exec cat'"])
-        said = (await keeper.readline()).strip()
-        if not said.isdigit() or not await keeper.readline():
+        pid_text = (await keeper.readline()).strip()
+        if not pid_text.isdigit() or not await keeper.readline():
             done = await keeper.end()
             why = done.errors.strip()
             raise HostError(
                 f"cannot have a separate process namespace: {why}", host=name, remedy="it needs root, and unshare of util-linux"
             )
-        machine._keeper_pid, machine._log = int(said), log
+        machine._keeper_pid, machine._log = int(pid_text), log
         return machine
 
     def _carry(self, argv: Sequence[str]) -> list[str]:

@@ -36,8 +36,8 @@ def password_of(name: str, environment: Mapping[str, str]) -> tuple[str | None, 
 
     The keyring may ask its owner, which takes time.
     """
-    if said := environment.get(password_variable(name)):
-        return said, ""
+    if password := environment.get(password_variable(name)):
+        return password, ""
     return from_keyring(name)
 
 

@@ -106,9 +106,9 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
     )
     after = await host.run(["sh", "-c", _READ, "survey", name], check=False)
     heard = _number(_words(after.text).get("statistics/rx_packets")) - _number(_words(before.text).get("statistics/rx_packets"))
-    said = Said(links, routes, neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
+    answers = Said(links, routes, neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
     try:
-        return read_port(name, said)
+        return read_port(name, answers)
     except (StopIteration, KeyError, ValueError, TypeError) as e:
         raise HostError(f"what `ip` says of {name} cannot be read: {e!r}", host=host.name, remedy="install a newer iproute2") from e
 
@@ -117,8 +117,10 @@ def read_port(name: str, said: Said) -> PortSurvey:
     """Raises KeyError, ValueError, TypeError, StopIteration where the programs say something else than they should."""
     own = next(link for link in said.links if link.get("ifname") == name)
     kind = str(own.get("linkinfo", {}).get("info_kind", "physical"))
-    told = [(entry, ip_interface(f"{entry['local']}/{entry['prefixlen']}")) for entry in own.get("addr_info", ()) if "local" in entry]
-    addresses = [(entry, address) for entry, address in told if not address.is_link_local]
+    all_addresses = [
+        (entry, ip_interface(f"{entry['local']}/{entry['prefixlen']}")) for entry in own.get("addr_info", ()) if "local" in entry
+    ]
+    addresses = [(entry, address) for entry, address in all_addresses if not address.is_link_local]
     through = [route for route in said.routes if route.get("dev") == name]
     hops = [ip_address(route["gateway"]) for route in through if "gateway" in route]
     known = [ip_address(n["dst"]) for n in said.neighbours if "lladdr" in n and not {"FAILED", "INCOMPLETE"} & set(n.get("state", ()))]
@@ -148,7 +150,7 @@ def read_port(name: str, said: Said) -> PortSurvey:
 
 def sockets_of(text: str) -> list[Socket]:
     """Parse `ss -Htan state established`: queues, local address:port, peer. IPv4-mapped IPv6 is IPv4."""
-    found = []
+    sockets = []
     for words in (line.split() for line in text.splitlines()):
         if len(words) < 4:  # noqa: PLR2004 -- receive queue, send queue, here, there
             continue
@@ -158,8 +160,8 @@ def sockets_of(text: str) -> list[Socket]:
         except ValueError:
             continue
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-        found.append(Socket(mapped or address, int(port) if port.isdigit() else 0))
-    return found
+        sockets.append(Socket(mapped or address, int(port) if port.isdigit() else 0))
+    return sockets
 
 
 def _words(text: str) -> dict[str, str]:

@@ -89,8 +89,8 @@ async def held_folder(host: Host) -> AsyncIterator[str]:
     process = await host.spawn(["sh", "-c", _MAKE + _HOLD, "dutlab", path, PLACE])
     async with ended_by(lambda: _let_go(process)):
         if (await process.readline()).strip() != b"made":
-            said = (await process.end()).complaint
-            raise HostError(f"cannot make the folder {path}: {said}", host=host.name, remedy=_REMEDY)
+            reason = (await process.end()).complaint
+            raise HostError(f"cannot make the folder {path}: {reason}", host=host.name, remedy=_REMEDY)
         yield path
 
 

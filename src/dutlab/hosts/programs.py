@@ -81,16 +81,16 @@ async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissin
 
     Raises ToolMissing for one that found nothing, ToolsMissing for several; `missing` are those that are known before.
     """
-    found, missing = list[_T](), list(missing)
+    results, missing = list[_T](), list(missing)
     for look in looks:
         try:
-            found.append(await look)
+            results.append(await look)
         except ToolMissing as e:
             missing.append(e)
         except ToolsMissing as e:
             missing += e.missing
     insist(missing)
-    return found
+    return results
 
 
 def versions_of(by_host: Mapping[str, str]) -> str:

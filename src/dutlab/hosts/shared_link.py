@@ -26,11 +26,11 @@ _SHORTEST = {4: 8, 6: 7}
 def sharers(name: str, links: Sequence[Entry]) -> list[str]:
     """`name` first, then its masters, members, uppers and lowers, and theirs. `links` is from `ip -d -j address show`."""
     touches = {str(link["ifname"]): _touched(link) for link in links if "ifname" in link}
-    found = [name]
-    for at in found:  # grows meanwhile
+    names = [name]
+    for at in names:  # grows meanwhile
         near = [*touches.get(at, ()), *(other for other, of in touches.items() if at in of)]
-        found += [other for other in dict.fromkeys(near) if other not in found]
-    return found
+        names += [other for other in dict.fromkeys(near) if other not in names]
+    return names
 
 
 def _touched(link: Entry) -> set[str]:

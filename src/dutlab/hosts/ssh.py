@@ -77,8 +77,8 @@ class SshHost:
         argv = self.system.shell.put(path, secrets.token_hex(8), mode, len(data))
         done = await self.run(argv, stdin=data, timeout_s=PUT_S, check=False)
         if done.status != 0:
-            said = [line for line in done.errors.splitlines() if ": " in line]
-            raise cannot_write(self.name, path, said[0].rpartition(": ")[2] if said else f"`{argv[0]}` ended with {done.status}")
+            lines = [line for line in done.errors.splitlines() if ": " in line]
+            raise cannot_write(self.name, path, lines[0].rpartition(": ")[2] if lines else f"`{argv[0]}` ended with {done.status}")
 
     async def get(self, path: str) -> bytes:
         """Raises CommandFailed."""

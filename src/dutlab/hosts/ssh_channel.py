@@ -102,8 +102,8 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         """Why not, empty when it did, or when there is no such program: then `group` is 0."""
         if self._out_head.line is not None:
             return ""
-        said = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
-        return self.lost or f"the login shell did not run the command; it said: {reason_in(said) or NOTHING}"
+        output = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
+        return self.lost or f"the login shell did not run the command; it said: {reason_in(output) or NOTHING}"
 
     def say(self, data: bytes) -> None:
         """Write a few bytes without waiting; drop them when the command has ended."""
@@ -175,5 +175,5 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
 
 def _number_of(name: str) -> int:
     """`KILL` → 9, by the names of RFC 4254 section 6.10; 1 for a name that this machine does not know."""
-    found = getattr(signal, f"SIG{name}", None)
-    return int(found) if found is not None else 1
+    number = getattr(signal, f"SIG{name}", None)
+    return int(number) if number is not None else 1

@@ -78,5 +78,5 @@ class Tail:
 
     def rest(self) -> bytes:
         """Return what was held back and is not a status after all."""
-        held, self._held = self._held, b""
-        return held
+        tail, self._held = self._held, b""
+        return tail

@@ -145,30 +145,30 @@ def _refusal(
 
 def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
     """Return the meaning of an exception of asyncssh or of the system, and what to do."""
-    said: tuple[str, str]
+    meaning: tuple[str, str]
     match error:
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed():
-            said = f"its host key is not the known one ({error.reason})", _CHANGED.format(address=address)
+            meaning = f"its host key is not the known one ({error.reason})", _CHANGED.format(address=address)
         case asyncssh.PermissionDenied():
             remedy = (
                 f"load the right key into the agent, name it with IdentityFile in ~/.ssh/config, or set {password_variable(login.name)}"
             )
-            said = f"no key or password was accepted ({error.reason})", remedy
+            meaning = f"no key or password was accepted ({error.reason})", remedy
         case asyncssh.DisconnectError():
-            said = f"the server ended the connection ({error.reason})", "see its log: `journalctl -u ssh` or /var/log/auth.log there"
+            meaning = f"the server ended the connection ({error.reason})", "see its log: `journalctl -u ssh` or /var/log/auth.log there"
         case ConnectionRefusedError():
-            said = "refused: nothing listens there", "start sshd on it, or correct the port in the testbed or ~/.ssh/config"
+            meaning = "refused: nothing listens there", "start sshd on it, or correct the port in the testbed or ~/.ssh/config"
         case TimeoutError():
-            said = f"no answer within {CONNECT_S:g} s", "see that it is up and that nothing on the way drops the connection"
+            meaning = f"no answer within {CONNECT_S:g} s", "see that it is up and that nothing on the way drops the connection"
         case asyncssh.KeyImportError():
-            said = f"a key file cannot be used ({error})", "load a key with a passphrase into the agent: `ssh-add`"
+            meaning = f"a key file cannot be used ({error})", "load a key with a passphrase into the agent: `ssh-add`"
         case FileNotFoundError(filename=str(file)) | PermissionError(filename=str(file)):
-            said = f"{file}: {error.strerror}", "correct IdentityFile or ProxyCommand in ~/.ssh/config"
+            meaning = f"{file}: {error.strerror}", "correct IdentityFile or ProxyCommand in ~/.ssh/config"
         case asyncssh.ConfigParseError():
-            said = f"ssh_config cannot be read ({error})", "mend ~/.ssh/config"
+            meaning = f"ssh_config cannot be read ({error})", "mend ~/.ssh/config"
         case _:
-            said = str(error) or type(error).__name__, "see that its name and address are right: `ssh` to it by hand"
-    return said
+            meaning = str(error) or type(error).__name__, "see that its name and address are right: `ssh` to it by hand"
+    return meaning
 
 
 _CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"

@@ -120,12 +120,12 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
     names: dict[str, str] = {}
     for entry in named.entries if named else ():
         try:
-            said = open_file(entry.value)
+            content = open_file(entry.value)
         except (OSError, UnicodeError, ValueError) as error:  # ValueError: a NUL in the path
             why = getattr(error, "strerror", None) or str(error)
             faults.append(Fault(file, entry.line, 1, entry.key, f"{entry.value} cannot be read: {why}", FaultKind.UNREADABLE))
             continue
-        host, wrong = read_host(said, entry.value, reading or ReadOptions())
+        host, wrong = read_host(content, entry.value, reading or ReadOptions())
         faults += wrong
         if entry.key in names:
             faults.append(Fault(file, entry.line, 1, entry.key, "duplicate; each host needs a different name", FaultKind.DUPLICATE))

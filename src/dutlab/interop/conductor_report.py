@@ -81,9 +81,9 @@ def conductor_text(report: Mapping[str, Any]) -> str:
         lines.append(f"Trial {trial['trial_number']}:")
         for phase, of_phase in trial["phases"].items():
             lines.append(f"  Phase: {phase}")
-            for worker, found in of_phase["workers"].items():
-                lines += [f"    Worker: {worker}", f"      Results: {len(found['results'])}"]
-                lines += [f"        Code: {row['code']}, Message: {row['message']}" for row in found["results"]]
+            for worker, entry in of_phase["workers"].items():
+                lines += [f"    Worker: {worker}", f"      Results: {len(entry['results'])}"]
+                lines += [f"        Code: {row['code']}, Message: {row['message']}" for row in entry["results"]]
     return "\n".join(lines) + "\n"
 
 

@@ -43,8 +43,8 @@ class _Result:
     @property
     def words(self) -> str:
         """Words that say that it failed, and its last line of output."""
-        said = self.message.strip().rpartition("\n")[2][:200]
-        return f"{self.host}, {self.phase}, step {self.place}: {self.why}{f': {said}' if said else ''}"
+        last_line = self.message.strip().rpartition("\n")[2][:200]
+        return f"{self.host}, {self.phase}, step {self.place}: {self.why}{f': {last_line}' if last_line else ''}"
 
     @property
     def row(self) -> Row:
@@ -86,12 +86,12 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         document, repairs = _document(data)
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
-    said = document.get("trials")
-    trials = [trial for trial in said if isinstance(trial, Mapping)] if isinstance(said, list) else []
-    found = [_trial(PurePath(name).stem, trial, repairs) for trial in trials if any(_results(trial))]
-    if not found:
+    entries = document.get("trials")
+    trials = [trial for trial in entries if isinstance(trial, Mapping)] if isinstance(entries, list) else []
+    imports = [_trial(PurePath(name).stem, trial, repairs) for trial in trials if any(_results(trial))]
+    if not imports:
         raise InputError(f"{name}: has no trial with a step in it", remedy=_REMEDY)
-    return found
+    return imports
 
 
 def _document(data: bytes) -> tuple[dict[str, Any], list[str]]:
@@ -108,15 +108,15 @@ def _trial(device: str, document: Mapping[str, Any], repairs: list[str]) -> Impo
     figures = {"failed_steps": float(len(failed))}
     if began is not None and ended is not None and ended >= began:
         figures["duration_s"] = (ended - began).total_seconds()
-    own = [(r, found) for r in results if (found := step_figures(r.message.encode("utf-8", "replace"), b""))]
+    own = [(r, own_figures) for r in results if (own_figures := step_figures(r.message.encode("utf-8", "replace"), b""))]
     measured = Measured(
-        figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((r.subject, found) for r, found in own)]),
+        figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((r.subject, own_figures) for r, own_figures in own)]),
         doubts=mended(repairs, ALL_HOSTS),
         notes=[r.words for r in failed],
         raw={f"{r.file}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
         tables={
             TOOL: [r.row for r in results],
-            FIGURES: [{**r.named, "figure": name, "value": value} for r, found in own for name, value in found.items()],
+            FIGURES: [{**r.named, "figure": name, "value": value} for r, own_figures in own for name, value in own_figures.items()],
         },
     )
     cell = imported_cell(device, workload="steps", tool="conductor", link=ALL_HOSTS, params={})

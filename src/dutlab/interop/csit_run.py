@@ -24,12 +24,12 @@ def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     if "result" in document or "results" not in test:
         return [document], repairs
     info = {**member(document, "metadata"), **test, **member(test, "execution")}
-    found = {key.replace("-", "_"): value for key, value in info.items()}
-    name, kind = (str(found.get(key, "")) for key in ("test_id", "test_type"))
-    ours = {"test_name_long": name.rpartition(".")[2], "test_type": kind.lower(), "passed": found.get("status") == "PASS"}
-    ours |= {"dut_type": found.get("sut_type"), "dut_version": found.get("sut_version")}
-    ours |= {"hosts": [testbed] if (testbed := found.get("testbed")) else [], "result": _of_draft(test["results"], kind.lower())}
-    return [{**found, "version": document.get("version"), **ours}], repairs
+    fields = {key.replace("-", "_"): value for key, value in info.items()}
+    name, kind = (str(fields.get(key, "")) for key in ("test_id", "test_type"))
+    ours = {"test_name_long": name.rpartition(".")[2], "test_type": kind.lower(), "passed": fields.get("status") == "PASS"}
+    ours |= {"dut_type": fields.get("sut_type"), "dut_version": fields.get("sut_version")}
+    ours |= {"hosts": [testbed] if (testbed := fields.get("testbed")) else [], "result": _of_draft(test["results"], kind.lower())}
+    return [{**fields, "version": document.get("version"), **ours}], repairs
 
 
 def _of_draft(results: object, kind: str) -> dict[str, Any]:
@@ -38,43 +38,46 @@ def _of_draft(results: object, kind: str) -> dict[str, Any]:
         isinstance(results, Mapping) and (inside := next((results[key] for key in ("test", "result") if key in results), None)) is not None
     ):
         results = inside
-    held = {key.replace("-", "_"): value for key, value in results.items()} if isinstance(results, Mapping) else {}
-    rates, unit = member(held, "throughput") or held, held.get("unit") or member(held, "throughput").get("unit") or "pps"
-    made: dict[str, Any] = {"type": kind}
-    samples = held.get("samples", member(held, "value").get("receive-rate"))
+    fields = {key.replace("-", "_"): value for key, value in results.items()} if isinstance(results, Mapping) else {}
+    rates, unit = member(fields, "throughput") or fields, fields.get("unit") or member(fields, "throughput").get("unit") or "pps"
+    record: dict[str, Any] = {"type": kind}
+    samples = fields.get("samples", member(fields, "value").get("receive-rate"))
     if isinstance(samples, list):
-        made["receive_rate"] = {"rate": {"unit": unit, "values": samples}}
+        record["receive_rate"] = {"rate": {"unit": unit, "values": samples}}
     for goal in ("ndr", "pdr"):
         of = member(rates, goal)
-        made[goal] = _bounds(member(of, "value") or member(of, "value_pps"), member(of, "value_gbps"), of.get("unit", unit))
+        record[goal] = _bounds(member(of, "value") or member(of, "value_pps"), member(of, "value_gbps"), of.get("unit", unit))
     if kind == "soak":
-        made["critical_rate"] = _bounds(member(held, "critical_rate") or member(held, "value") or rates, {}, unit)
-    for way, loads in (member(held, "latency") or member(held, "hdrh")).items():
-        made[f"latency_{way}"] = {load.replace("-", "_"): _times(of) for load, of in member({way: loads}, way).items()}
-    if "loss" in held:
-        made["loss"] = {"packet": {"value": held["loss"]}, "time": {"value": held.get("time"), "unit": "s"}}
-    got = [number for end in ("client", "server") if (number := as_number(member(held, end).get("rx_bits_per_second"))) is not None]
-    if (bps := as_number(held.get("bits_per_second"))) is not None or got:
-        made |= {"bandwidth": {"value": sum(got) if bps is None else bps, "unit": "bps"}, "retransmits": {"value": held.get("retransmits")}}
-    return made
+        record["critical_rate"] = _bounds(member(fields, "critical_rate") or member(fields, "value") or rates, {}, unit)
+    for way, loads in (member(fields, "latency") or member(fields, "hdrh")).items():
+        record[f"latency_{way}"] = {load.replace("-", "_"): _times(of) for load, of in member({way: loads}, way).items()}
+    if "loss" in fields:
+        record["loss"] = {"packet": {"value": fields["loss"]}, "time": {"value": fields.get("time"), "unit": "s"}}
+    got = [number for end in ("client", "server") if (number := as_number(member(fields, end).get("rx_bits_per_second"))) is not None]
+    if (bps := as_number(fields.get("bits_per_second"))) is not None or got:
+        record |= {
+            "bandwidth": {"value": sum(got) if bps is None else bps, "unit": "bps"},
+            "retransmits": {"value": fields.get("retransmits")},
+        }
+    return record
 
 
 def _bounds(rates: Mapping[str, Any], gbps: Mapping[str, Any], unit: object) -> dict[str, Any]:
     """Both bounds; numbers may be in quotes."""
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     for bound in _BOUNDS:
-        of = found.setdefault(bound, {})
+        of = bounds.setdefault(bound, {})
         if (rate := _above(rates.get(bound))) is not None:
             of["rate"] = {"value": rate, "unit": unit}
         if (bits := _above(gbps.get(bound))) is not None:
             of["bandwidth"] = {"value": bits * 1e9, "unit": "bps"}
-    return found
+    return bounds
 
 
 def _times(of: object) -> dict[str, Any]:
     """Return the times of a mapping, or of `min/avg/max/histogram`."""
-    held = of if isinstance(of, Mapping) else dict(zip(_TIMES, str(of).split("/"), strict=False))
-    return {"unit": "us"} | {word: us for word in _TIMES if (us := _above(held.get(word))) is not None}
+    fields = of if isinstance(of, Mapping) else dict(zip(_TIMES, str(of).split("/"), strict=False))
+    return {"unit": "us"} | {word: us for word in _TIMES if (us := _above(fields.get(word))) is not None}
 
 
 def _above(value: object) -> float | None:
@@ -119,18 +122,18 @@ def _uti(result: Document, figures: Mapping[str, float]) -> Derived:
     failed = result.get("passed") is False
     rates = [number for _, value in found_at(result, "result.receive_rate.rate.values.*") if (number := as_number(value)) is not None]
     in_connections = any(value == "cps" for _, value in found_at(result, "result.*.*.rate.unit"))
-    kept = {_renamed(name) if in_connections else name: value for name, value in figures.items()}
+    usable = {_renamed(name) if in_connections else name: value for name, value in figures.items()}
     if rates:
-        kept["received_pps"] = median(rates)
+        usable["received_pps"] = median(rates)
     hosts: Any = result.get("hosts")
     testbed = {"testbed": ",".join(map(str, hosts))[:100]} if isinstance(hosts, list) else {}
     if failed:
         why = f"the test failed: {str(result.get('message', ''))[:200]}"
     else:
-        why = "" if kept else f"a test of type {str(member(result, 'result').get('type', 'unknown'))[:40]} has no figures"
-    said = "a lower bound is the median of what was forwarded in long trials; frames that were not sent count as lost"
+        why = "" if usable else f"a test of type {str(member(result, 'result').get('type', 'unknown'))[:40]} has no figures"
+    note = "a lower bound is the median of what was forwarded in long trials; frames that were not sent count as lost"
     left_out = [LeftOut("trials", Omission.COMPUTED, len(rates), "the median is the figure")] if len(rates) > 1 else []
-    return Derived(kept, settings=testbed, why=why, notes=[said] if kept else [], place=BOTH, replaces=True, left_out=left_out)
+    return Derived(usable, settings=testbed, why=why, notes=[note] if usable else [], place=BOTH, replaces=True, left_out=left_out)
 
 
 def _renamed(name: str) -> str:

@@ -55,18 +55,18 @@ def samples_parquet(runs: Sequence[RunFolder], path: Path) -> int:
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
     import numpy as np  # noqa: PLC0415 - as above
 
-    found = [(r, run, file) for run in runs for r in run.records() if (file := run.samples_path(r.trial)) is not None]
+    trials = [(r, run, file) for run in runs for r in run.records() if (file := run.samples_path(r.trial)) is not None]
     places: dict[str, Any] = {
-        "filename": _objects([str(file) for _, _, file in found]),
-        "run": _objects([run.name for _, run, _ in found]),
-        "trial": np.array([r.trial for r, _, _ in found], dtype="int32"),
-        "mode": _objects([r.cell.mode for r, _, _ in found]),
-        "workload": _objects([r.cell.workload for r, _, _ in found]),
-        "repeat": np.array([r.cell.repeat for r, _, _ in found], dtype="int32"),
-        "started": np.array([r.started.astimezone(UTC).replace(tzinfo=None) for r, _, _ in found], dtype="datetime64[us]"),
+        "filename": _objects([str(file) for _, _, file in trials]),
+        "run": _objects([run.name for _, run, _ in trials]),
+        "trial": np.array([r.trial for r, _, _ in trials], dtype="int32"),
+        "mode": _objects([r.cell.mode for r, _, _ in trials]),
+        "workload": _objects([r.cell.workload for r, _, _ in trials]),
+        "repeat": np.array([r.cell.repeat for r, _, _ in trials], dtype="int32"),
+        "started": np.array([r.started.astimezone(UTC).replace(tzinfo=None) for r, _, _ in trials], dtype="datetime64[us]"),
     }
-    source = "read_parquet($globs, filename = true) JOIN places USING (filename)" if found else f"places, ({_NO_SAMPLES})"
-    globs = {"globs": [literal_glob(file) for _, _, file in found]} if found else {}
+    source = "read_parquet($globs, filename = true) JOIN places USING (filename)" if trials else f"places, ({_NO_SAMPLES})"
+    globs = {"globs": [literal_glob(file) for _, _, file in trials]} if trials else {}
     at = "started + to_microseconds(round(t_s * 1e6)::BIGINT)"
     select = f'SELECT run, trial, mode, workload, repeat, {at} AS "at", t_s, host, sensor, name, unit, value FROM {source}'  # noqa: S608 - our words
     part = path.with_name(f".{path.name}.part")
@@ -110,8 +110,8 @@ def influx_lines(runs: Sequence[RunFolder]) -> Iterator[str]:
 
 def _line(measurement: str, tags: dict[str, Any], value: float, at: datetime) -> str:
     at_ns = (at - _EPOCH) // timedelta(microseconds=1) * 1000
-    said = "".join(f",{name}={_tag(str(tag))}" for name, tag in tags.items() if str(tag))
-    return f"{measurement}{said} value={float(value)!r} {at_ns}\n"
+    tag_text = "".join(f",{name}={_tag(str(tag))}" for name, tag in tags.items() if str(tag))
+    return f"{measurement}{tag_text} value={float(value)!r} {at_ns}\n"
 
 
 def _tag(text: str) -> str:
@@ -147,7 +147,7 @@ def _iperf3(run: RunFolder, r: TrialRecord, link: str, rates: tuple[float, float
     sent, received = (
         {"start": 0, "end": seconds, "seconds": seconds, "bytes": int(rate * seconds / 8), "bits_per_second": rate} for rate in rates
     )
-    said = {
+    document = {
         "start": {
             "version": f"dutlab, {r.cell.tool}",
             "timestamp": {"time": r.started.strftime("%a, %d %b %Y %H:%M:%S GMT"), "timesecs": int(r.started.timestamp())},
@@ -159,7 +159,7 @@ def _iperf3(run: RunFolder, r: TrialRecord, link: str, rates: tuple[float, float
         "dutlab": {"run": run.name, "trial": r.trial, "mode": r.cell.mode, "factors": r.cell.factors, "workload": r.cell.workload,
                    "link": link, "repeat": r.cell.repeat, "doubts": [d.kind for d in r.doubts]},
     }  # fmt: skip
-    return json.dumps(said, indent=1).encode() + b"\n"
+    return json.dumps(document, indent=1).encode() + b"\n"
 
 
 def loadtest_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:

@@ -118,12 +118,12 @@ def reader(remedy: str, *forms: ResultForm) -> Callable[[str, bytes, ImportOptio
         trials, repairs, fault = list[Imported](), list[str](), ""
         for documents in dict.fromkeys(form.documents for form in forms):
             try:
-                held, repairs = documents(data)
+                objects, repairs = documents(data)
             except UnreadableError as error:
                 fault = fault or str(error)
                 continue
             ours = [form for form in forms if form.documents is documents]
-            trials = [trial for one in held for form in ours if form.holds(one) for trial in _trials(form, name, one)]
+            trials = [trial for one in objects for form in ours if form.holds(one) for trial in _trials(form, name, one)]
             if trials:
                 break
         if not trials or len(trials) > _MOST_RESULTS:

@@ -85,8 +85,8 @@ def line_ceilings(
 
 def _goodput(cell: Cell, line: BpsL1, datagram: float | None) -> float:
     setting = cell.setting
-    told = setting.mtu if isinstance(setting, ImportedSetting) else None
-    mtu = told if told is not None and told >= _LEAST_MTU else USUAL_MTU
+    stated_mtu = setting.mtu if isinstance(setting, ImportedSetting) else None
+    mtu = stated_mtu if stated_mtu is not None and stated_mtu >= _LEAST_MTU else USUAL_MTU
     if not isinstance(setting, ImportedSetting) or setting.protocol != "udp":
         return float(tcp_goodput(line, mtu=mtu))
     if datagram is None:
@@ -123,11 +123,11 @@ def _impossible(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
 
 def _of_many(figures: Mapping[str, float]) -> Iterator[list[str]]:
     """Least, mean and greatest value of the same: its figures in this order, as far as they are there."""
-    found: dict[FigureName, dict[int, str]] = {}
+    names_by_figure: dict[FigureName, dict[int, str]] = {}
     for name in figures:
         if (measure := measure_of(name)) is not None and (rank := _RANKS.get(value_of_many(name))) is not None:
-            found.setdefault(figure_name(name)._replace(measure=measure.name), {})[rank] = name
-    yield from ([of[rank] for rank in sorted(of)] for of in found.values())
+            names_by_figure.setdefault(figure_name(name)._replace(measure=measure.name), {})[rank] = name
+    yield from ([of[rank] for rank in sorted(of)] for of in names_by_figure.values())
 
 
 def _is_below_zero(name: str, value: float) -> bool:
@@ -161,10 +161,12 @@ def _above_line(
 
 def _stalls(rows: object) -> Iterator[str]:
     """Yield the number of seconds without any arrival, by column."""
-    held: list[Row] = list(rows) if isinstance(rows, (list, tuple)) else []
+    entries: list[Row] = list(rows) if isinstance(rows, (list, tuple)) else []
     for name in (*_WHOLE_TEST, *_BETWEEN_FRAMES):
         of = [
-            (row.get("direction"), float(value)) for row in held if isinstance(value := row.get(name), int | float) and _is_asked(row, name)
+            (row.get("direction"), float(value))
+            for row in entries
+            if isinstance(value := row.get(name), int | float) and _is_asked(row, name)
         ]
         for direction in dict.fromkeys(d for d, _ in of):
             values = [value for d, value in of if d == direction]

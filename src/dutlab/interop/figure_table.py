@@ -75,7 +75,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if len(rows) < 2:  # noqa: PLR2004 -- a head and something below it
         raise InputError(f"{name}: has no rows", remedy="the first line names the columns, each further one is a measurement")
     head = [column.strip() for column in rows[0]]
-    columns = {column: found for column in head if column not in (*_PLACE, *_ASKED) and (found := _figure(column))}
+    columns = {column: name_and_factor for column in head if column not in (*_PLACE, *_ASKED) and (name_and_factor := _figure(column))}
     faults = [*_head_faults(head, columns)]
     if faults:
         raise InputError(f"{name}:1: {'; '.join(faults)}")
@@ -105,20 +105,20 @@ def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
 
     None where it is not known: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
     """
-    found, asked = list[float](), False
+    line_rates, asked = list[float](), False
     for _, repeats in trials.values():
         for of in (of for links, _ in repeats for figures in links.values() for of in by_part(figures).values()):
             shares = {name: share for name in _SHARES if (share := of.get(f"{name}line_ratio", 0.0)) > 0}
             asked = asked or bool(shares)
             bits = [(share, of.get(f"{name}received_bps_l1", of.get(f"{name}bps_l1"))) for name, share in shares.items()]
-            found += [rate / share for share, rate in bits if rate]
-    told = median(found) if found else None
-    if told is not None and given is not None and abs(told / given - 1) > _SAME_LINE:
+            line_rates += [rate / share for share, rate in bits if rate]
+    table_rate = median(line_rates) if line_rates else None
+    if table_rate is not None and given is not None and abs(table_rate / given - 1) > _SAME_LINE:
         raise InputError(
-            f"{name}: its percentages are of {si(told, 'bit/s')}, which --line-rate {si(given, 'bit/s')} contradicts",
+            f"{name}: its percentages are of {si(table_rate, 'bit/s')}, which --line-rate {si(given, 'bit/s')} contradicts",
             remedy="leave --line-rate out",
         )
-    return given or (BpsL1(told) if told is not None else REFERENCE_LINE if asked else None)
+    return given or (BpsL1(table_rate) if table_rate is not None else REFERENCE_LINE if asked else None)
 
 
 def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict[str, float]:
@@ -143,9 +143,9 @@ def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dic
 
 def _figure(column: str) -> tuple[str, float] | None:
     """`goodput_gbps` → `goodput_bps` and 10⁹; None for a column that names no figure. Goodput is always kept in bits."""
-    if (found := _suffixed(column)) and found[0] == "goodput_bytes_per_s":
-        return "goodput_bps", found[1] * 8
-    return None if found is None else (_in_our_words(found[0]), found[1])
+    if (name_and_factor := _suffixed(column)) and name_and_factor[0] == "goodput_bytes_per_s":
+        return "goodput_bps", name_and_factor[1] * 8
+    return None if name_and_factor is None else (_in_our_words(name_and_factor[0]), name_and_factor[1])
 
 
 def _in_our_words(name: str) -> str:
@@ -189,12 +189,14 @@ def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], c
     settings = [n for n, c in enumerate(head) if c not in columns and c not in named]
     if not named:
         return ()
-    seen: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    counts_by_setting: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     places = [head.index(c) for c in named]
     for row in rows:
         if len(row) == len(head) and any(field.strip() for field in row):
-            seen.setdefault(tuple(row[n].strip() for n in settings), []).append(tuple(row[n].strip() for n in places))
-    is_repeat = any(len(values) > 1 for values in seen.values()) and all(len(set(v)) == len(v) for v in seen.values())
+            counts_by_setting.setdefault(tuple(row[n].strip() for n in settings), []).append(tuple(row[n].strip() for n in places))
+    is_repeat = any(len(values) > 1 for values in counts_by_setting.values()) and all(
+        len(set(v)) == len(v) for v in counts_by_setting.values()
+    )
     return tuple(named) if is_repeat else ()
 
 

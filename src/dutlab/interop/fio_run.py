@@ -67,12 +67,12 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """A file called `name`. Raises InputError."""
     del options
     try:
-        found = [trial for report in _reports(data) for trial in _trials(device_of(name), report)]
+        trials = [trial for report in _reports(data) for trial in _trials(device_of(name), report)]
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
-    if not found:
+    if not trials:
         raise InputError(f"{name}: no job in it did any I/O", remedy=_REMEDY)
-    return found
+    return trials
 
 
 def device_of(name: str) -> str:
@@ -142,8 +142,8 @@ def _reports(data: bytes) -> list[_Report]:
             found.append(report)
     if not found:
         raise UnreadableError("; ".join(broken))
-    kept = _last_ones(found)
-    return [replace(kept[0], left_out=(*kept[0].left_out, *left_out_of("reports", Omission.UNREADABLE, broken))), *kept[1:]]
+    latest = _last_ones(found)
+    return [replace(latest[0], left_out=(*latest[0].left_out, *left_out_of("reports", Omission.UNREADABLE, broken))), *latest[1:]]
 
 
 def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
@@ -155,15 +155,15 @@ def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
 
 def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
     """Return the last of several reports of one run of fio."""
-    kept: list[_Report] = []
+    latest: list[_Report] = []
     passed = 0
     for report in reports:
-        is_next = bool(kept) and kept[-1].is_earlier(report)
+        is_next = bool(latest) and latest[-1].is_earlier(report)
         passed = passed + 1 if is_next else 0
         if is_next:
-            kept.pop()
-        kept.append(replace(report, left_out=(LeftOut("reports", Omission.SUPERSEDED, passed),)) if passed else report)
-    return kept
+            latest.pop()
+        latest.append(replace(report, left_out=(LeftOut("reports", Omission.SUPERSEDED, passed),)) if passed else report)
+    return latest
 
 
 def _trials(device: str, report: _Report) -> Iterator[Imported]:
@@ -193,11 +193,11 @@ def _at_once(one: JobOutput, other: JobOutput) -> bool:
 def _places(test: Sequence[JobOutput]) -> dict[str, list[JobOutput]]:
     """The jobs of a test by client, and by name where they have several."""
     names = {job.name for job in test}
-    found: dict[str, list[JobOutput]] = {}
+    jobs_by_place: dict[str, list[JobOutput]] = {}
     for job in test:
         words = [*([job.client] if job.client else []), *([job.name] if len(names) > 1 else [])]
-        found.setdefault(plain_place(":".join(words)) if words else STORAGE, []).append(job)
-    return found
+        jobs_by_place.setdefault(plain_place(":".join(words)) if words else STORAGE, []).append(job)
+    return jobs_by_place
 
 
 def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Imported:

@@ -40,19 +40,19 @@ def read_terse(data: bytes) -> list[tuple[dict[str, Any], list[str]]]:
     """Each run of fio, and what is not certain of it. Raises UnreadableError where a line has not the fields of its version."""
     runs: list[dict[str, Any]] = []
     unsure = list[str]()
-    seen: set[tuple[str, int]] = set()
+    known: set[tuple[str, int]] = set()
     for number, line in enumerate(_lines(data), 1):
         if not _LINE.match(line):
             continue
         version, job, disks = _job(line.split(";"), number)
         who = (job["jobname"], job["groupid"])
-        is_again = who in seen and not disks
+        is_again = who in known and not disks
         if is_again:
             unsure.append(f"line {number} is of job {who[0]} again and names no disks: the two may have run at the same time")
         if not runs or is_again or (runs[-1]["fio version"], runs[-1]["disk_util"]) != (version, _disk_util(disks)):
             runs.append({"fio version": version, "jobs": [], "disk_util": _disk_util(disks)})
-            seen = set()
-        seen.add(who)
+            known = set()
+        known.add(who)
         runs[-1]["jobs"].append(job)
     return [(run, unsure if n == 0 else []) for n, run in enumerate(runs)]
 
@@ -85,8 +85,8 @@ def _job(fields: list[str], number: int) -> tuple[str, dict[str, Any], list[dict
 
 def _direction(block: Sequence[str]) -> dict[str, Any]:
     iops, runtime = _number(block[2]), _number(block[3])
-    told = [field.partition("%=") for field in block[12:32]]
-    clat = {**_latency(block[8:12]), "percentile": {share: _number(us) * _US for share, _, us in told if share != "0"}}
+    shares = [field.partition("%=") for field in block[12:32]]
+    clat = {**_latency(block[8:12]), "percentile": {share: _number(us) * _US for share, _, us in shares if share != "0"}}
     return {
         "total_ios": iops * runtime / 1000,
         "bw": _number(block[1]),

@@ -46,23 +46,23 @@ def read_text(data: bytes) -> dict[str, Any]:
     disks: dict[str, dict[str, Any]] = {}
     version, job = "unknown", _Job({})
     for line in data.decode("utf-8", "replace").splitlines():
-        if found := _JOB.match(line):
-            asked = options.get((found["name"], found["group"]), {}) | {"numjobs": found["jobs"]}
-            said = {"jobname": found["name"], "groupid": int(found["group"][:9]), "error": int(found["error"]), "job options": asked}
-            said["timestamp"] = _timestamp(found["date"])
-            job = jobs[found["name"], found["group"], found["pid"]] = _Job(said, old=version.startswith(("fio-1", "fio-2")))
-        elif found := _START.match(line):
-            options[found["name"], found["group"]] = {k: _block_size(v) for k, v in found.groupdict().items() if k not in ("name", "group")}
+        if entry := _JOB.match(line):
+            asked = options.get((entry["name"], entry["group"]), {}) | {"numjobs": entry["jobs"]}
+            fields = {"jobname": entry["name"], "groupid": int(entry["group"][:9]), "error": int(entry["error"]), "job options": asked}
+            fields["timestamp"] = _timestamp(entry["date"])
+            job = jobs[entry["name"], entry["group"], entry["pid"]] = _Job(fields, old=version.startswith(("fio-1", "fio-2")))
+        elif entry := _START.match(line):
+            options[entry["name"], entry["group"]] = {k: _block_size(v) for k, v in entry.groupdict().items() if k not in ("name", "group")}
         elif _VERSION.match(line):
             version = line
-        elif found := _DISK.match(line):
-            disks[found["name"]] = {key: int(value) for key, value in found.groupdict().items() if key != "name"}
+        elif entry := _DISK.match(line):
+            disks[entry["name"]] = {key: int(value) for key, value in entry.groupdict().items() if key != "name"}
         else:
             job.take(line)
-    if not any(name in found.said for found in jobs.values() for name in WAYS):
+    if not any(name in entry.said for entry in jobs.values() for name in WAYS):
         raise UnreadableError("no job of fio with a result is in it")
-    ended = max(found.said["timestamp"] or 0 for found in jobs.values())
-    of_jobs = [found.said for found in jobs.values()]
+    ended = max(entry.said["timestamp"] or 0 for entry in jobs.values())
+    of_jobs = [entry.said for entry in jobs.values()]
     return {"fio version": version, "timestamp": ended or None, "jobs": of_jobs, "disk_util": list(disks.values())}
 
 
@@ -84,8 +84,8 @@ class _Job:
             self.way = self.said[match["way"]] = _rates(match["rest"], old=self.old)
         elif match := _LATENCY.match(line):
             of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[match["unit"]] for key, value, unit in _VALUE.findall(match["rest"])}
-            told = {word: of[key] for word, key in (("min", "min"), ("max", "max"), ("mean", "avg")) if key in of}
-            self.way.setdefault(f"{match['kind']}_ns", {}).update(told)
+            times = {word: of[key] for word, key in (("min", "min"), ("max", "max"), ("mean", "avg")) if key in of}
+            self.way.setdefault(f"{match['kind']}_ns", {}).update(times)
         elif match := _PERCENTILES.match(line):
             self.kind, self.scale = f"{match['kind']}_ns", _NS[match["unit"]]
         elif line.lstrip().startswith("|"):
@@ -100,7 +100,7 @@ class _Job:
 
 
 def _rates(text: str, *, old: bool) -> dict[str, Any]:
-    fields = {found["key"].lower(): (float(found["value"]), found["unit"]) for found in _FIELD.finditer(text)}
+    fields = {match["key"].lower(): (float(match["value"]), match["unit"]) for match in _FIELD.finditer(text)}
     of: dict[str, Any] = {}
     if "bw" in fields:
         rate, unit = fields["bw"]
@@ -108,8 +108,8 @@ def _rates(text: str, *, old: bool) -> dict[str, Any]:
     if "iops" in fields:
         rate, unit = fields["iops"]
         of["iops"] = rate * _TIMES[_prefix(unit)]
-    if (ran := _RAN.search(text)) is not None:
-        of["runtime"] = int(ran[1])
+    if (runtime := _RAN.search(text)) is not None:
+        of["runtime"] = int(runtime[1])
     elif "runt" in fields:
         of["runtime"] = int(fields["runt"][0])
     return of

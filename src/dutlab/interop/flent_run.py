@@ -99,7 +99,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         document, repairs = read_cut_object(text)
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy="import the data file that flent leaves, .flent or .flent.gz") from error
-    said = member(document, "metadata")
+    metadata = member(document, "metadata")
     series = [one for key in member(document, "results") if (one := _series(document, key))]
     figures = _figures(series)
     if not figures:
@@ -107,15 +107,15 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     measured = Measured(
         figures=figures,
         doubts=(*mended([*cut, *repairs, *_doubts(series)]), *(Doubt(DoubtKind.STALLED, words, LINK) for words in _stalls(series))),
-        facts={"flent_version": str(said.get("FLENT_VERSION", "unknown"))},
-        notes=[*([f"note of the file: {note}"] if (note := said.get("NOTE")) else []), *_notes(series)],
+        facts={"flent_version": str(metadata.get("FLENT_VERSION", "unknown"))},
+        notes=[*([f"note of the file: {note}"] if (note := metadata.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
     )
-    params = {"test": str(said.get("NAME", "not stated")), "duration_s": number(said, "LENGTH"), **_asked(said)}
+    params = {"test": str(metadata.get("NAME", "not stated")), "duration_s": number(metadata, "LENGTH"), **_asked(metadata)}
     cell = imported_cell(PurePath(name).name.split(".")[0], workload="flent", tool="flent", params=params)
-    began, lasted_s = moment_in(said.get("TIME")), number(said, "TOTAL_LENGTH")
-    hosts = said.get("HOSTS")
-    apart = {"client": str(said.get("LOCAL_HOST") or ""), "server": " ".join(map(str, hosts)) if isinstance(hosts, list) else ""}
+    began, lasted_s = moment_in(metadata.get("TIME")), number(metadata, "TOTAL_LENGTH")
+    hosts = metadata.get("HOSTS")
+    apart = {"client": str(metadata.get("LOCAL_HOST") or ""), "server": " ".join(map(str, hosts)) if isinstance(hosts, list) else ""}
     ended = moment(began.timestamp() + lasted_s) if began and lasted_s else None
     return [
         Imported(
@@ -132,11 +132,11 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 def _asked(document: Mapping[str, Any]) -> dict[str, Value]:
     """Return other settings of the test: the version of IP, and those of `--test-parameter`."""
     version = number(document, "IP_VERSION")
-    given: dict[str, Value] = {
+    parameters: dict[str, Value] = {
         str(key): value for key, value in member(document, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
     }
-    found: dict[str, Value] = {"ip": str(int(version))} if version else {}
-    return found | {name: given[name] for name in sorted(given)[:_MOST_PARAMETERS]}
+    settings: dict[str, Value] = {"ip": str(int(version))} if version else {}
+    return settings | {name: parameters[name] for name in sorted(parameters)[:_MOST_PARAMETERS]}
 
 
 def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
@@ -155,13 +155,13 @@ def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
 
 def _series(document: Mapping[str, Any], name: str) -> _Series | None:
     """None where it has no values."""
-    said, results, raw = (member(document, key) for key in ("metadata", "results", "raw_values"))
-    about = member(member(said, "SERIES_META"), name)
+    metadata, results, raw = (member(document, key) for key in ("metadata", "results", "raw_values"))
+    about = member(member(metadata, "SERIES_META"), name)
     shown = [value for value in _numbers(results.get(name)) if value is not None]
-    unit = _unit(said, name)
+    unit = _unit(metadata, name)
     samples = _samples(raw.get(name), of_times=unit == "ms")
     convert = _conversion([value for value, _ in samples], shown)
-    values = [found for value, _ in samples if isfinite(found := convert(value))] if convert else shown
+    values = [converted for value, _ in samples if isfinite(converted := convert(value))] if convert else shown
     if not values:
         return None
     mean = _mean(values)
@@ -190,12 +190,12 @@ def _samples(raw: object, *, of_times: bool) -> list[tuple[float, float | None]]
     flent leaves them out too since version 2 (NetperfDemoRunner.parse()).
     """
     entries = [e for e in raw if isinstance(e, Mapping)] if isinstance(raw, list) else []
-    found = [(value, number(e, "dur") or None) for e in entries if (value := number(e, "val")) is not None]
-    lasted = sorted(lasted_s for _, lasted_s in found if lasted_s)
+    samples = [(value, number(e, "dur") or None) for e in entries if (value := number(e, "val")) is not None]
+    lasted = sorted(lasted_s for _, lasted_s in samples if lasted_s)
     if not of_times or not lasted:
-        return found
+        return samples
     usual_s = _quantile(lasted, 50)
-    return [(value, s) for value, s in found if s is None or usual_s / _LOST_STREAM < s < usual_s * _LOST_STREAM]
+    return [(value, s) for value, s in samples if s is None or usual_s / _LOST_STREAM < s < usual_s * _LOST_STREAM]
 
 
 def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
@@ -205,8 +205,8 @@ def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
     aims = [_quantile(sorted(shown), percent) for percent in (25, 50, 75)]
 
     def distance(convert: Convert) -> float:
-        found = sorted(convert(value) for value in raw)
-        return sum(_distance(_quantile(found, percent), aim) for percent, aim in zip((25, 50, 75), aims, strict=True)) / len(aims)
+        values = sorted(convert(value) for value in raw)
+        return sum(_distance(_quantile(values, percent), aim) for percent, aim in zip((25, 50, 75), aims, strict=True)) / len(aims)
 
     best = min(_CONVERSIONS, key=distance)
     return best if distance(best) < log(_ALIKE) else None
@@ -282,13 +282,13 @@ def _doubts(series: Sequence[_Series]) -> list[str]:
 
 def _stalls(series: Sequence[_Series]) -> list[str]:
     """Streams in which nothing came for some samples between others."""
-    found = []
+    sentences = []
     for one in series:
         there = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
-        held = one.values[there[0] : there[-1] + 1] if there else []
-        if still := sum(not value for value in held):
-            found.append(f"{one.name}: 0 in {still} of {len(held)} samples")
-    return found
+        samples = one.values[there[0] : there[-1] + 1] if there else []
+        if still := sum(not value for value in samples):
+            sentences.append(f"{one.name}: 0 in {still} of {len(samples)} samples")
+    return sentences
 
 
 def _notes(series: Sequence[_Series]) -> list[str]:
@@ -302,14 +302,14 @@ def _times(names: Sequence[str], series: Sequence[_Series]) -> dict[str, float]:
     if not values:
         return {}
     mean = fsum(one.mean * len(one.values) for one in series) / len(values)
-    found = (values[0], mean, _quantile(values, 50), _quantile(values, 99), values[-1])
-    return {name: value * 1e6 for name, value in zip(names, found, strict=True)}
+    summary = (values[0], mean, _quantile(values, 50), _quantile(values, 99), values[-1])
+    return {name: value * 1e6 for name, value in zip(names, summary, strict=True)}
 
 
 def _row(series: _Series) -> Row:
     ordered = sorted(series.values)
-    found = {"min": ordered[0], "mean": series.mean, "p50": _quantile(ordered, 50), "p99": _quantile(ordered, 99), "max": ordered[-1]}
-    return {"series": series.name, "unit": series.unit, "values": len(ordered), **found}
+    summary = {"min": ordered[0], "mean": series.mean, "p50": _quantile(ordered, 50), "p99": _quantile(ordered, 99), "max": ordered[-1]}
+    return {"series": series.name, "unit": series.unit, "values": len(ordered), **summary}
 
 
 def _mean(values: Sequence[float]) -> float:

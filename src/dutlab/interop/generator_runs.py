@@ -120,8 +120,8 @@ def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
     """The rate that its search ended with: what it offered last and what came through, but for the loss that it tolerates."""
     rate = Pps(answer.pps)
     figures = {"intended_pps": answer.pps, "received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
-    said = f"{answer.frame_bytes} bytes: ipgen's throughput, {answer.pps / (answer.ceiling_pps or 1.0):.1%} of the line rate"
-    notes = (said,) if answer.ceiling_pps else ()
+    note = f"{answer.frame_bytes} bytes: ipgen's throughput, {answer.pps / (answer.ceiling_pps or 1.0):.1%} of the line rate"
+    notes = (note,) if answer.ceiling_pps else ()
     cell = _cell(name, "ipgen", answer.frame_bytes, answer.trial_s, loss_percent=answer.tolerated_percent)
     return Imported(cell, Measured({LINK: figures}, notes=notes))
 

@@ -119,8 +119,8 @@ class Imported:
 
 def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut, ...]:
     """One entry for all of `names`; none where there are none."""
-    held = list(names)
-    return (LeftOut(what, why, len(held), "; ".join(dict.fromkeys(held))[:_DETAIL]),) if held else ()
+    all_names = list(names)
+    return (LeftOut(what, why, len(all_names), "; ".join(dict.fromkeys(all_names))[:_DETAIL]),) if all_names else ()
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
@@ -145,19 +145,19 @@ def once_each(trials: Sequence[Imported]) -> list[Imported]:
     for n, trial in enumerate(trials):
         for test_id in () if trial.is_second or trial.why else trial.test_ids:
             first_of.setdefault(test_id, []).append(n)
-    kept: dict[int, Imported] = dict(enumerate(trials))
+    trial_by_number: dict[int, Imported] = dict(enumerate(trials))
     taken = set[int]()
     for n, second in enumerate(trials):
         among = (at for test_id in second.test_ids for at in first_of.get(test_id, ()) if at not in taken)
         if not second.is_second or (at := next(among, None)) is None:
             continue
         taken.add(at)  # an end reports a test once
-        del kept[n]
-        first = kept[at]
+        del trial_by_number[n]
+        first = trial_by_number[at]
         raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
         left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
-        kept[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
-    return list(kept.values())
+        trial_by_number[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
+    return list(trial_by_number.values())
 
 
 def told_apart(trials: Sequence[Imported]) -> list[Imported]:
@@ -180,8 +180,8 @@ def told_apart(trials: Sequence[Imported]) -> list[Imported]:
 def _with_said(cell: Cell, more: Mapping[str, str] = MappingProxyType({}), *, without: Iterable[str] = ()) -> Cell:
     if not isinstance(cell.setting, ImportedSetting):
         return cell
-    said = {name: value for name, value in cell.setting.said.items() if name not in without} | dict(more)
-    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"said": said})})
+    settings = {name: value for name, value in cell.setting.said.items() if name not in without} | dict(more)
+    return cell.model_copy(update={"setting": cell.setting.model_copy(update={"said": settings})})
 
 
 def _asked(cell: Cell) -> str:
@@ -204,8 +204,8 @@ def frame_words(trials: Iterable[Imported]) -> list[str]:
         assumed += [f"assumed: {one.field} is in {one.unit} ({one.why})" for one in trial.assumed]
     left_out = []
     for (what, why), count in counts.items():
-        said = "; ".join(dict.fromkeys(filter(None, details[what, why])))[:_DETAIL]
-        left_out.append(f"left out: {count} {what}, {why.value}{f': {said}' if said else ''}")
+        text = "; ".join(dict.fromkeys(filter(None, details[what, why])))[:_DETAIL]
+        left_out.append(f"left out: {count} {what}, {why.value}{f': {text}' if text else ''}")
     return [*left_out, *dict.fromkeys(assumed)]
 
 
@@ -220,8 +220,8 @@ def moment(seconds: float | None) -> datetime | None:
 def moment_in(text: object) -> datetime | None:
     """Return the time of a text in ISO 8601; one without a zone is taken for UTC."""
     try:
-        found = datetime.fromisoformat(str(text))
-        return moment((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+        instant = datetime.fromisoformat(str(text))
+        return moment((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
 
@@ -257,8 +257,8 @@ def write_imported(
     )
     try:
         for number, (cell, trial) in enumerate(zip(cells, trials, strict=True), 1):
-            kept = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
-            run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **kept})
+            files = {name: data if isinstance(data, bytes) else outside.read_given(data, IMPORT) for name, data in trial.raw.items()}
+            run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **files})
         run.write_manifest()
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
@@ -268,12 +268,12 @@ def write_imported(
 
 def _repeats(cells: Sequence[Cell]) -> list[Cell]:
     """Files that say the same of the same device are repeats of one another."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     out = []
     for cell in cells:
         same = _asked(cell)
-        seen[same] += 1
-        out.append(cell.model_copy(update={"repeat": seen[same]}))
+        counts[same] += 1
+        out.append(cell.model_copy(update={"repeat": counts[same]}))
     return out
 
 

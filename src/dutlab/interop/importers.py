@@ -61,12 +61,12 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
         name = os.fsencode(path).decode(errors="replace")  # a name may be any bytes, a record holds text
         data = outside.read_given(path, IMPORT)
         try:
-            found = read_data(kind, name, data, options)
+            imports = read_data(kind, name, data, options)
         except InputError as error:
             faults.append(error)
             cell = imported_cell(Path(name).stem, workload=IMPORTS[kind].workload, tool=kind, params={"frame_size": "not stated"})
-            found = [Imported(cell, Measured({}), why=error.what)]
-        trials += [replace(found[0], raw={**found[0].raw, file_name(path.name): path}), *found[1:]]
+            imports = [Imported(cell, Measured({}), why=error.what)]
+        trials += [replace(imports[0], raw={**imports[0].raw, file_name(path.name): path}), *imports[1:]]
     if len(faults) == 1 == len(paths):
         raise faults[0]
     if len(faults) == len(paths):
@@ -76,10 +76,10 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
 
 def _with_result(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Raises InputError, also where none of its figures can be."""
-    found = [checked(trial, options.line_rate) for trial in _read(kind, name, data, options)]
-    if all(trial.why for trial in found):
-        raise InputError(f"{name}: {found[0].why}")
-    return found
+    trials = [checked(trial, options.line_rate) for trial in _read(kind, name, data, options)]
+    if all(trial.why for trial in trials):
+        raise InputError(f"{name}: {trials[0].why}")
+    return trials
 
 
 def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
@@ -117,11 +117,11 @@ def _outdented(block: re.Match[bytes]) -> bytes:
 
 def _kinds_of(kind: str, name: str, data: bytes) -> list[str]:
     """The other kinds of which the file is."""
-    found = []
+    kinds = []
     for other in IMPORTS if len(data) <= _TRIED_BYTES else ():
         try:
             if other != kind and _with_result(other, name, data, ImportOptions()):
-                found.append(other)
+                kinds.append(other)
         except InputError:
             continue
-    return found
+    return kinds

@@ -65,9 +65,9 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
                 here[-1].lines.append("")
         elif here and depth > indent:
             here[-1].lines.append(stripped)
-        elif found := _SECTION.match(stripped):
-            here = sections.setdefault(found["name"], [])
-            lines.setdefault(found["name"], number)
+        elif section := _SECTION.match(stripped):
+            here = sections.setdefault(section["name"], [])
+            lines.setdefault(section["name"], number)
             indent = depth
         elif here is None:
             if not faults:  # one cause, however many lines
@@ -81,7 +81,7 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
             faults.append(
                 Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} is neither [section] nor `key: value`", FaultKind.SYNTAX)
             )
-    return {name: IniSection(name, tuple(e.closed() for e in found), lines[name]) for name, found in sections.items()}, faults
+    return {name: IniSection(name, tuple(e.closed() for e in section), lines[name]) for name, section in sections.items()}, faults
 
 
 def interpolated(sections: Mapping[str, IniSection], file: str) -> tuple[dict[str, IniSection], list[Fault]]:

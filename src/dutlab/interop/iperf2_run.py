@@ -86,10 +86,10 @@ def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     if _IPERF3.search(text):
         raise UnreadableError("it is of iperf3")
     tests = [*_of_csv(text)] or [*_of_text(text)]
-    found = [document for test in tests if (document := _document(test))]
-    if not found:
+    documents = [document for test in tests if (document := _document(test))]
+    if not documents:
         raise UnreadableError("no test of iperf 2 in it has a total")
-    return found, []
+    return documents, []
 
 
 def _of_text(text: str) -> Iterator[_Test]:
@@ -183,10 +183,10 @@ def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
 
 def _csv_moment(text: str) -> datetime | None:
     try:
-        found = datetime.strptime(text[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 -- it names no zone, and only differences count
+        instant = datetime.strptime(text[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 -- it names no zone, and only differences count
     except ValueError:
         return None
-    return None if found.year <= _EPOCH else found
+    return None if instant.year <= _EPOCH else instant
 
 
 def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
@@ -230,11 +230,11 @@ def _document(test: _Test) -> Document | None:
 
 def _totals(test: _Test, *, is_back: bool, came: bool) -> list[_Sample]:
     """The last line of each stream from 0 on, of what came or of what was sent."""
-    found: dict[str, _Sample] = {}
+    sample_by_stream: dict[str, _Sample] = {}
     for s in test.samples:
         if s.begin_s == 0 and s.is_back == is_back and (s.total is not None) == came and s.end_s > 0:
-            found[s.stream] = s
-    whole, streams = found.pop("SUM", None), list(found.values())
+            sample_by_stream[s.stream] = s
+    whole, streams = sample_by_stream.pop("SUM", None), list(sample_by_stream.values())
     has_one_way = not any(s.is_back != is_back for s in test.samples if s.stream != "SUM")
     return [whole] if whole is not None and has_one_way and len(streams) != 1 else streams
 
@@ -269,12 +269,12 @@ def _seconds(test: _Test, longest: float) -> list[Row]:
 
 def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     del figures
-    found: Mapping[str, Any] = result["figures"]
+    own_figures: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
-    missing = udp and "goodput_bps" not in found
+    missing = udp and "goodput_bps" not in own_figures
     doubts = [*result["doubts"], *(["the receiver's report is missing: it says what was sent, not what came"] if missing else [])]
     return Derived(
-        figures=found,
+        figures=own_figures,
         doubts=mended(doubts),
         notes=[] if udp else ["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"],
         tables={"seconds": result["seconds"]},

@@ -189,9 +189,9 @@ def _ends(start: Mapping[str, Any]) -> list[tuple[object, object]]:
 def _apart(start: Mapping[str, Any], end: Mapping[str, Any], *, is_server: bool) -> dict[str, str]:
     own, far = (str(address).removeprefix("::ffff:") for address, _ in (_ends(start) or [("", ""), ("", "")]))
     far = str(member(start, "connecting_to").get("host") or member(start, "accepted_connection").get("host") or far).removeprefix("::ffff:")
-    found = {"client": far if is_server else own, "server": own if is_server else far}
-    found["congestion"] = str(end.get("sender_tcp_congestion") or "")
-    return {key: value for key, value in found.items() if value}
+    fields = {"client": far if is_server else own, "server": own if is_server else far}
+    fields["congestion"] = str(end.get("sender_tcp_congestion") or "")
+    return {key: value for key, value in fields.items() if value}
 
 
 def _row(interval: Iperf3Interval, way: str, result: Iperf3Result, *, is_both: bool) -> Row:
@@ -206,8 +206,8 @@ def _is_cut_short(error: str) -> bool:
 
 
 def _whole(of: Mapping[str, Any], key: str) -> int | None:
-    found = number(of, key)
-    return None if found is None else int(found)
+    value = number(of, key)
+    return None if value is None else int(value)
 
 
 class _Stream:

@@ -110,7 +110,7 @@ def _further(text: str) -> Iterator[int]:
 
 
 def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None) -> Iperf3Report:
-    lines, said = list(lines_of(text)), {name: match[1] for name, form in _SAID.items() if (match := form.search(text))}
+    lines, fields = list(lines_of(text)), {name: match[1] for name, form in _SAID.items() if (match := form.search(text))}
     is_server = "Accepted connection from " in text
     if error is not None and not _is_cut_short(error):
         raise UnreadableError(f"it reports: {error['what'].strip()}")
@@ -138,7 +138,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     repairs += [f"half of a test in both directions is missing: {fault}" for fault in faults]
     direction = "bidir" if is_both else next(iter(ways))
     first = next(own for own in ways.values() if own)
-    cpu = {f"{side}_cpu_percent": float(percent) for side in ("sender", "receiver") if (percent := said.get(f"{side}_cpu"))}
+    cpu = {f"{side}_cpu_percent": float(percent) for side in ("sender", "receiver") if (percent := fields.get(f"{side}_cpu"))}
     each = {way: of | cpu for way, of in figures.items()}
     whole = places_of(each, is_both=is_both)
     omitted = len({line.to_s for line in first if line.is_omitted})
@@ -148,13 +148,13 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
         "streams": len(streams) // len(ways) or None,
         "omit_s": omitted,
         "duration_s": round(min(total.to_s for total in totals)),
-    } | _said_of(text, said, options)
+    } | _said_of(text, fields, options)
     ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
     return Iperf3Report(
-        whole, asked, is_server, ids_of(said.get("cookie"), ends), seconds, tuple(repairs), below,
-        facts={"iperf3_version": said["version"]} if "version" in said else {},
-        started=_moment(said.get("time")),
-        apart={k: v for k in ("client", "server", "congestion") if (v := said.get(k) or str(options.get(k) or ""))},
+        whole, asked, is_server, ids_of(fields.get("cookie"), ends), seconds, tuple(repairs), below,
+        facts={"iperf3_version": fields["version"]} if "version" in fields else {},
+        started=_moment(fields.get("time")),
+        apart={k: v for k in ("client", "server", "congestion") if (v := fields.get(k) or str(options.get(k) or ""))},
         omitted=omitted,
     )  # fmt: skip
 
@@ -186,18 +186,18 @@ class _Way:
         lost = max(0, last.counted_lost)
         loss = lost / last.datagrams if last.datagrams else None
         if came is not None:
-            found = {"goodput_bps": came.bps}
+            values = {"goodput_bps": came.bps}
             if sent is not None and (sent.bps > 0 or came.bps == 0):  # a server of 3.1 prints 0 for what it does not know
-                found["sent_bps"] = sent.bps
+                values["sent_bps"] = sent.bps
         elif last.bps == 0 and last.datagrams > lost:  # before 3.2, a server that received
-            found = {"goodput_bps": self._mean()}
+            values = {"goodput_bps": self._mean()}
         else:  # before 3.2, the one line of UDP has the sent rate, and the receiver's count of datagrams
-            found = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
+            values = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
         if sent is not None and sent.retransmits is not None:
-            found["retransmits"] = float(sent.retransmits)
+            values["retransmits"] = float(sent.retransmits)
         if loss is not None and last.jitter_ns is not None:
-            found |= {"loss_ratio": loss, "jitter_ns": last.jitter_ns}
-        return found
+            values |= {"loss_ratio": loss, "jitter_ns": last.jitter_ns}
+        return values
 
     @property
     def rows(self) -> list[Row]:
@@ -276,18 +276,18 @@ def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -
 
 def _options(command: str) -> dict[str, Value]:
     """Return the settings in a command, `-b 1G` and `-b1G` alike."""
-    words, found = command.split(), dict[str, Value]()
+    words, settings = command.split(), dict[str, Value]()
     for n, word in enumerate(words):
         name, is_long, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
         if key := _OPTIONS.get(name):
             value = value if is_long or value else words[n + 1] if n + 1 < len(words) else ""
             with suppress(ValueError):
-                found[key] = _value(key, value)
+                settings[key] = _value(key, value)
         if word == "--sctp":
-            found["protocol"] = "sctp"
+            settings["protocol"] = "sctp"
     if "-u" in words or "--udp" in words:
-        found.setdefault("rate_bps", float(_MEGABIT_A_SECOND))
-    return {key: value for key, value in found.items() if value}  # -b 0: as fast as it can
+        settings.setdefault("rate_bps", float(_MEGABIT_A_SECOND))
+    return {key: value for key, value in settings.items() if value}  # -b 0: as fast as it can
 
 
 def _value(key: str, value: str) -> Value:
@@ -296,8 +296,8 @@ def _value(key: str, value: str) -> Value:
         return value
     value = value.partition("/")[0].lower()  # -b 1G/10: bursts
     power = max(0, _POWERS.find(value[-1:]))
-    found = float(value.rstrip(_POWERS)) * (1e3 if key == "rate_bps" else 1024.0) ** power
-    return found if key == "rate_bps" else int(found)
+    number = float(value.rstrip(_POWERS)) * (1e3 if key == "rate_bps" else 1024.0) ** power
+    return number if key == "rate_bps" else int(number)
 
 
 def _row(to_s: float, lines: Sequence[TextLine], *, sent: bool) -> Row:

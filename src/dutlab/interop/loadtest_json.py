@@ -72,8 +72,8 @@ class LoadtestFile:
     @property
     def line_bps_l1(self) -> float | None:
         """The line rate that bits and utilisation together tell, by the busiest second; None without both."""
-        told = [(c.rx_util, c.rx_bps_l1) for s in self.samples for c in s.ports if c.rx_bps_l1 and c.rx_util > 0]
-        util, bits = max(told, default=(0.0, None))
+        pairs = [(c.rx_util, c.rx_bps_l1) for s in self.samples for c in s.ports if c.rx_bps_l1 and c.rx_util > 0]
+        util, bits = max(pairs, default=(0.0, None))
         return None if bits is None else bits / util * 100
 
 
@@ -109,23 +109,23 @@ def from_bytes(data: bytes, name: str) -> LoadtestFile:
         raise _refused(name, [f"not JSON: {e}"]) from e
     parts = {key: document.get(key) if isinstance(document, dict) else None for key in ("vars", "stats")}
     faults = [f"{key}: missing, or no object" for key, value in parts.items() if not isinstance(value, dict)]
-    said, stats = (value if isinstance(value, dict) else {} for value in parts.values())
+    variables, stats = (value if isinstance(value, dict) else {} for value in parts.values())
     if not faults:
-        faults += [f"vars.{key}: missing" for key in REQUIRED if key not in said]
+        faults += [f"vars.{key}: missing" for key in REQUIRED if key not in variables]
         faults += [] if stats else ["stats: empty"]
         faults += _faults_of(stats)
     if faults:
         raise _refused(name, faults)
     try:
         return LoadtestFile(
-            warmup_mult=str(said["warmup_mult"]),
-            warmup_duration=_seconds(said["warmup_duration"]),
-            rampup_target=float(str(said["rampup_target"]).strip().removesuffix("%")),
-            rampup_duration=_seconds(said["rampup_duration"]),
-            hold_duration=_seconds(said["hold_duration"]),
-            profile_file=str(said["profile_file"]),
+            warmup_mult=str(variables["warmup_mult"]),
+            warmup_duration=_seconds(variables["warmup_duration"]),
+            rampup_target=float(str(variables["rampup_target"]).strip().removesuffix("%")),
+            rampup_duration=_seconds(variables["rampup_duration"]),
+            hold_duration=_seconds(variables["hold_duration"]),
+            profile_file=str(variables["profile_file"]),
             samples=tuple(LoadtestSample(key, (_port(of["0"]), _port(of["1"]))) for key, of in stats.items()),
-            unidirectional=bool(said.get("unidirectional")),
+            unidirectional=bool(variables.get("unidirectional")),
         )
     except ValueError as e:
         raise _refused(name, [f"vars: {e}"]) from e
@@ -149,8 +149,10 @@ def _is_rate(value: object) -> bool:
 
 def _refused(name: str, faults: Sequence[str]) -> InputError:
     more = len(faults) - _MOST_FAULTS
-    said = [*faults[:_MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])]
-    return InputError(f"{name} is not a trex-loadtest file: {'; '.join(said)}", remedy="give the JSON that trex-loadtest writes with -o")
+    sentences = [*faults[:_MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])]
+    return InputError(
+        f"{name} is not a trex-loadtest file: {'; '.join(sentences)}", remedy="give the JSON that trex-loadtest writes with -o"
+    )
 
 
 def _port(of: Mapping[str, Any]) -> Channel:

@@ -24,7 +24,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     seconds = dict(directions)
     if len(directions) > 1:
         seconds[joined(directions)] = together(list(directions.values()))
-    figures = {name: figures_of(found, ramp, LOSS_THRESHOLD) | _loss(found) for name, found in seconds.items()}
+    figures = {name: figures_of(of_direction, ramp, LOSS_THRESHOLD) | _loss(of_direction) for name, of_direction in seconds.items()}
     notes = [
         *notes_of(seconds, ramp, LOSS_THRESHOLD, cut=_cut(of)),
         "loss is of the rates of each second: frames were not counted one by one",
@@ -32,7 +32,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     measured = Measured(
         figures=figures,
         notes=notes,
-        tables={"seconds": [row for direction, found in directions.items() for row in rows_of(direction, found, ramp)]},
+        tables={"seconds": [row for direction, of_direction in directions.items() for row in rows_of(direction, of_direction, ramp)]},
     )
     return [Imported(_cell(of, ramp, name.rsplit("/", 1)[-1].removesuffix(".json")), measured)]
 
@@ -77,38 +77,38 @@ _COLUMNS = ("offered_pps", "received_pps", "offered_line_ratio", "received_line_
 
 
 def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
-    told = of.line_bps_l1
-    line, said = (
+    line_of_file = of.line_bps_l1
+    line, source = (
         (options.line_rate, "the line rate that was given")
         if options.line_rate is not None
-        else (BpsL1(told), "the line rate that bits and utilisation in the file tell")
-        if told is not None
+        else (BpsL1(line_of_file), "the line rate that bits and utilisation in the file tell")
+        if line_of_file is not None
         else (REFERENCE_LINE, "a reference, since the file has no bits and no line rate was given")
     )
     try:
         warmup = parse_pps(of.warmup_mult)
     except ValueError:
         warmup = Pps(0.0)  # a share, or bits: it stays in the file's words, and nothing is computed from it here
-    return RampRequest(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, said)
+    return RampRequest(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, source)
 
 
 def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]:
     """Seconds of the direction from port `sender` to the other."""
-    found = []
+    seconds = []
     for at, sample in zip(_instants(of), of.samples, strict=True):
         tx, rx = sample.ports[sender], sample.ports[1 - sender]
         bits = [
             BpsL1(known if known is not None else util / 100 * line)
             for known, util in ((tx.tx_bps_l1, tx.tx_util), (rx.rx_bps_l1, rx.rx_util))
         ]
-        found.append(LoadtestSecond(at, None, RampSecond(at, tx.tx_pps, rx.rx_pps), *bits))
-    return found
+        seconds.append(LoadtestSecond(at, None, RampSecond(at, tx.tx_pps, rx.rx_pps), *bits))
+    return seconds
 
 
 def _cut(of: LoadtestFile) -> str:
     """Return where the file ends before its ramp could; empty for a whole ramp."""
-    asked, told = of.warmup_duration + of.rampup_duration, _instants(of)[-1]
-    return "" if told >= asked - _LATE_S else f"the file ends {told:.0f} s into a ramp that was to last {asked:.0f} s"
+    asked, end_s = of.warmup_duration + of.rampup_duration, _instants(of)[-1]
+    return "" if end_s >= asked - _LATE_S else f"the file ends {end_s:.0f} s into a ramp that was to last {asked:.0f} s"
 
 
 def _instants(of: LoadtestFile) -> list[float]:

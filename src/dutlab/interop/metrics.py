@@ -83,8 +83,8 @@ class RunMetrics:
         if self._trial:
             yield "dutlab_trial_info", [((*base, *self._trial.items()), 1)]
         if self._readings:
-            found = sorted(self._readings.items())
-            yield "dutlab_reading", [((*base, ("where", w), ("who", by), ("name", n)), v) for (w, by, n), v in found]
+            readings = sorted(self._readings.items())
+            yield "dutlab_reading", [((*base, ("where", w), ("who", by), ("name", n)), v) for (w, by, n), v in readings]
         if self._figures:
             yield "dutlab_figure", [((*base, *labels), v) for labels, v in self._figures.items()]
         yield "dutlab_last_event_timestamp_seconds", [(base, self._last)]
@@ -147,5 +147,5 @@ def _word(value: object) -> str:
 
 def _escaped(text: str) -> str:
     """A label's value, by the text formats' rules; what UTF-8 cannot hold is written as an escape."""
-    held = text.encode(errors="backslashreplace").decode()
-    return held.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    encodable = text.encode(errors="backslashreplace").decode()
+    return encodable.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

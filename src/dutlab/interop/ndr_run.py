@@ -30,11 +30,11 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         document, repairs = read_cut_object(_text(data))
     except UnreadableError as error:
         raise InputError(f"{name}: {error}", remedy=_REMEDY) from error
-    found, config = member(document, "results"), member(document, "config")
-    figures = _figures(found)
+    results, config = member(document, "results"), member(document, "config")
+    figures = _figures(results)
     if "received_pps" not in figures:
         raise InputError(f"{name}: says nothing of what was received (results.rx_pps)", remedy=_REMEDY)
-    frame = _frame(found)
+    frame = _frame(results)
     duration = number(config, "iteration_duration")  # twice what was asked, which is what a run lasts (NdrBenchConfig.__init__)
     params: dict[str, str | float | int | None] = {
         "frame_size": "not stated" if frame is None else frame,
@@ -45,15 +45,15 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     measured = Measured(
         figures={LINK: figures},
         doubts=mended(repairs),
-        notes=_notes(found, config, frame),
-        tables={"latency": [_row(group, of) for group, of in member(found, "latency").items() if isinstance(of, Mapping)]},
+        notes=_notes(results, config, frame),
+        tables={"latency": [_row(group, of) for group, of in member(results, "latency").items() if isinstance(of, Mapping)]},
     )
     return [Imported(imported_cell(PurePath(name).stem, workload="sweep", tool="TRex ndr_bench", params=params), measured)]
 
 
 def _text(data: bytes) -> bytes:
     """The JSON, also of what pprint made of it."""
-    printed = next((found[0] for found in _PRINTED.finditer(data) if b'{"results"' in found[0]), None)
+    printed = next((match[0] for match in _PRINTED.finditer(data) if b'{"results"' in match[0]), None)
     if printed is None:
         return data
     try:

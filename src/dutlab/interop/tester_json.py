@@ -22,12 +22,12 @@ def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
     """One object, in JSON or as Python prints it. Raises UnreadableError."""
     text = data.decode("utf-8", "replace")
     try:
-        found = ast.literal_eval(text[text.index("{") : text.rindex("}") + 1])
-        said = json.loads(json.dumps(found))  # keys are text, as in JSON
+        literal = ast.literal_eval(text[text.index("{") : text.rindex("}") + 1])
+        value = json.loads(json.dumps(literal))  # keys are text, as in JSON
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        said = None
-    if isinstance(said, dict):
-        return [said], []
+        value = None
+    if isinstance(value, dict):
+        return [value], []
     document, repairs = read_cut_object(data)
     return [document], repairs
 
@@ -68,9 +68,9 @@ def _trex(result: Document, figures: Mapping[str, float]) -> Derived:
     left_out = [LeftOut("rates", Omission.UNFINISHED, len(idle), "of a moment without traffic")] if idle else []
     notes = ["its rates are of the moment when it was read, its loss of all frames since the counters were cleared"]
     frame = {"frame_size": round(sent_bytes / sent)} if sent and sent_bytes else {}
-    kept = {name: value for name, value in figures.items() if name not in idle}
+    usable = {name: value for name, value in figures.items() if name not in idle}
     return Derived(
-        kept | more, settings=frame, notes=notes, left_out=left_out, place=BOTH if _ports_that_sent(result) > 1 else LINK, replaces=True
+        usable | more, settings=frame, notes=notes, left_out=left_out, place=BOTH if _ports_that_sent(result) > 1 else LINK, replaces=True
     )
 
 
@@ -105,16 +105,16 @@ _STL = ResultForm(
 def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
     """Goodput of both sides is what each got. Connections of the client that were tried and not established have failed."""
     client = "traffic.client"
-    tried, made = number_at(result, f"{client}.tcps_connattempt"), number_at(result, f"{client}.tcps_connects")
+    tried, established = number_at(result, f"{client}.tcps_connattempt"), number_at(result, f"{client}.tcps_connects")
     got = [rate for side in ("client", "server") if (rate := number_at(result, f"traffic.{side}.m_rx_bw_l7_r")) is not None]
     more = {"goodput_bps": sum(got)} if any(got) else {}
-    more |= {"failed_ratio": (tried - made) / tried} if tried and made is not None else {}
-    found = _trex(result, figures)
+    more |= {"failed_ratio": (tried - established) / tried} if tried and established is not None else {}
+    derived = _trex(result, figures)
     faults = [f"{key}: {value}" for _, of in found_at(result, "traffic.*.err") if isinstance(of, Mapping) for key, value in of.items()]
     doubts = mended([f"TRex counts errors: {'; '.join(map(str, faults))[:300]}"] if faults else [])
     # Frames that TCP sends and acknowledges are not those that a port is to bring back.
-    kept = {name: value for name, value in found.figures.items() if name != "loss_ratio"}
-    return Derived(kept | more, doubts=doubts, notes=found.notes[:1], left_out=found.left_out, place=BOTH, replaces=True)
+    usable = {name: value for name, value in derived.figures.items() if name != "loss_ratio"}
+    return Derived(usable | more, doubts=doubts, notes=derived.notes[:1], left_out=derived.left_out, place=BOTH, replaces=True)
 
 
 _ASTF = ResultForm(
@@ -159,12 +159,12 @@ def _bound(name: str) -> list[TableField]:
 def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
     """Return the derived values. Where a search found nothing all its fields are 0."""
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
-    kept = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
+    usable = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
     paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
     place = BOTH if any(number_at(result, path) for path in paths) else LINK
     doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
     warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
-    return Derived(kept, doubts=(*doubts, *mended(warnings)), place=place, replaces=True)
+    return Derived(usable, doubts=(*doubts, *mended(warnings)), place=place, replaces=True)
 
 
 _NFVBENCH = ResultForm(

@@ -37,17 +37,17 @@ def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     begins = list(_BEGIN.finditer(text))
     ends = [*(begin.start() for begin in begins), len(text)][1:]
-    found = [_test(begin, text[begin.end() : end]) for begin, end in zip(begins, ends, strict=True)]
-    whole = [test for test in found if "rate" in test]
+    tests = [_test(begin, text[begin.end() : end]) for begin, end in zip(begins, ends, strict=True)]
+    whole = [test for test in tests if "rate" in test]
     if not whole:
         raise UnreadableError("it ended before its totals" if begins else "no test of wrk is in it")
-    cut = len(found) - len(whole)
-    return whole, [f"{cut} of {len(found)} tests ended before their totals"] if cut else []
+    cut = len(tests) - len(whole)
+    return whole, [f"{cut} of {len(tests)} tests ended before their totals"] if cut else []
 
 
 def _test(begin: re.Match[str], body: str) -> Document:
     parts = (re.search(part, body, re.MULTILINE) for part in _PARTS)
-    words = {name: word for found in (begin, *parts) if found for name, word in found.groupdict().items()}
+    words = {name: word for match in (begin, *parts) if match for name, word in match.groupdict().items()}
     return {name: _number(word) for name, word in words.items()}
 
 
@@ -61,12 +61,12 @@ def _number(word: str) -> float | int | str:
 def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     del figures
     requests, refused, errors = result.get("requests"), result.get("refused", 0), {name: result.get(name, 0) for name in _SOCKETS}
-    said = ", ".join(f"{name} {count}" for name, count in errors.items() if count)
+    detail = ", ".join(f"{name} {count}" for name, count in errors.items() if count)
     return Derived(
         figures={"failed_ratio": refused / requests} if requests else {},
         settings={} if (time := as_number(result["time"])) is None else {"duration_s": time * _TIME[str(result["time_unit"])] / 1e9},
         notes=["its rate counts answers of any status"] if refused else [],
-        left_out=[LeftOut("socket errors", Omission.NO_MEASURE, sum(errors.values()), said)] if said else [],
+        left_out=[LeftOut("socket errors", Omission.NO_MEASURE, sum(errors.values()), detail)] if detail else [],
     )
 
 

@@ -77,8 +77,8 @@ def make_files(label: str, drives: Mapping[str, DriveSpec]) -> list[Path]:
     (folder := folder_of(label)).mkdir(mode=0o700)
     files = [folder / f"{spec.name}.img" for spec in drives.values()]
     for spec, file in zip(drives.values(), files, strict=True):
-        with file.open("xb") as made:
-            made.truncate(spec.size or 0)
+        with file.open("xb") as image:
+            image.truncate(spec.size or 0)
     return files
 
 

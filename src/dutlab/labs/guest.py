@@ -147,13 +147,13 @@ async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
         raise LabError("sshd is not there", remedy="install openssh-server")
     kernel.insist_on_parts()
     words = kernel.words(guest, folder)
-    told = {"folder": shlex.quote(str(folder)), "role": guest.role, "group": GROUP, "far": _FAR, "sshd": server}
+    fields = {"folder": shlex.quote(str(folder)), "role": guest.role, "group": GROUP, "far": _FAR, "sshd": server}
     loaded = " ".join([*(_OF_DRIVES if guest.drives else ()), *(_OF_PORTS if guest.ports else ())])
     renamed = "".join(f"ip link set dev {words.port}{at} name {name}\n" for at, name in enumerate(guest.ports, 1))
     (folder / f"ports-{guest.role}").write_text(f"{renamed}{guest.setup or 'ip link set dev lo up'}\n", encoding="ascii")
     init = folder / f"init-{guest.role}"
     text = _INIT.format(
-        **told, mount_folder=words.mount_folder, modules=words.modules, loaded=loaded, names=words.names, meanwhile=words.meanwhile,
+        **fields, mount_folder=words.mount_folder, modules=words.modules, loaded=loaded, names=words.names, meanwhile=words.meanwhile,
         door=f"{words.port}0",
     )  # fmt: skip
     init.write_text(text, encoding="ascii")
@@ -181,9 +181,9 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
     `mark` is a word of the command line of both. Raises HostError.
     """
     # In a new session before it is started: whatever is in a command's group when that ends is killed.
-    said = shlex.quote(str(console(folder, guest.role)))
+    console_path = shlex.quote(str(console(folder, guest.role)))
     # Where the kernel shares CPUs by session first (sched(7), autogroup), a priority counts among the processes of one session only.
-    start = f"echo {guest.nice} 2>/dev/null >/proc/self/autogroup; {script} </dev/null >{said} 2>&1 & echo $!"
+    start = f"echo {guest.nice} 2>/dev/null >/proc/self/autogroup; {script} </dev/null >{console_path} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
     command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
     switch = guest_power.write(folder, guest.role, mark=mark, start=command)
@@ -192,9 +192,9 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
 
 def end_of(folder: Path, role: str) -> str:
     """Why the kernel of an ended guest did, as its console says; `folder` is the lab's own."""
-    said = last_words(console(folder, role))
-    found = [re.findall(rf"^(?:\[ *\d+\.\d+\] )?({words}.*)$", said, re.MULTILINE) for words in _LAST_WORDS]
-    return next((lines[-1].strip() for lines in found if lines), "the reason is not known")
+    output = last_words(console(folder, role))
+    matches = [re.findall(rf"^(?:\[ *\d+\.\d+\] )?({words}.*)$", output, re.MULTILINE) for words in _LAST_WORDS]
+    return next((lines[-1].strip() for lines in matches if lines), "the reason is not known")
 
 
 def is_kernel(pid: int) -> bool:
@@ -217,8 +217,8 @@ async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None
                 await asyncio.sleep(_PAUSE_S)
             else:
                 return
-    said = "\n".join(last_words(path) for path in (console(folder, role), folder / f"ports-{role}.said")).strip()
-    raise LabError(f"the guest {role} {why}; its console: {said[-400:] or 'nothing'}")
+    output = "\n".join(last_words(path) for path in (console(folder, role), folder / f"ports-{role}.said")).strip()
+    raise LabError(f"the guest {role} {why}; its console: {output[-400:] or 'nothing'}")
 
 
 def last_words(path: Path) -> str:

@@ -52,8 +52,8 @@ esac
 def write(folder: Path, role: str, *, mark: str, start: Sequence[str]) -> Path:
     """The script. `mark` is a whole word of its kernel's command line alone, `start` a command that prints the number of its process."""
     path = script(folder, role)
-    told = {"folder": shlex.quote(str(folder)), "mark": shlex.quote(mark), "start": shlex.join(start), "role": role}
-    path.write_text(_SCRIPT.format(**told), encoding="ascii")
+    fields = {"folder": shlex.quote(str(folder)), "mark": shlex.quote(mark), "start": shlex.join(start), "role": role}
+    path.write_text(_SCRIPT.format(**fields), encoding="ascii")
     path.chmod(0o700)
     return path
 

@@ -15,10 +15,10 @@ NamespaceId = tuple[int, int]
 def namespace_id(path: Path) -> NamespaceId | None:
     """None when there is no such namespace, or we may not look."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def processes_in(namespace: NamespaceId) -> Iterator[int]:

@@ -209,11 +209,11 @@ async def attach(label: str) -> Lab:
     if state is None:
         known = ", ".join(folder.labels())
         raise LabGone(f"no lab labelled {label}", remedy=f"labs here: {known}" if known else "build one with `dutlab lab up`")
-    gone = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
-    ended = ended_in(state) if state.complete and not gone else []
-    if gone or ended or not state.complete:
+    missing = [n for n in state.namespaces.values() if not (NAMESPACES / n).exists()]
+    ended = ended_in(state) if state.complete and not missing else []
+    if missing or ended or not state.complete:
         lost = "it was not built to the end, or its state file is gone"
-        why = ENDED if ended else f"{gone[0]} is gone" if gone and state.complete else lost
+        why = ENDED if ended else f"{missing[0]} is gone" if missing and state.complete else lost
         raise LabGone(f"lab {label} cannot be used: {why}", remedy=f"`dutlab lab down {label}`, then build it again with that label")
     return _lab(state, description(state.lab))
 
@@ -228,17 +228,17 @@ async def revive(label: str) -> list[str]:
         return []
     guests = Guests(frozenset(description(state.lab).settings.guests), StateFolder().ssh_folder(label))
     ended = guests.ended()
-    said = [f"{role} was started again: {ENDED}: {guests.last_words(role).why}" for role in ended]
+    sentences = [f"{role} was started again: {ENDED}: {guests.last_words(role).why}" for role in ended]
     for role in ended:
         await guests.start_again(role)
-    return said
+    return sentences
 
 
 def standing() -> list[StandingLab]:
     """Every lab that has a state file or a namespace, whoever built it."""
     folder = StateFolder()
     left = labels_among(path.name for path in NAMESPACES.glob("dutlab-*"))
-    found = [state for label in sorted({*folder.labels(), *left}) if (state := _state(folder, label)) is not None]
+    states = [state for label in sorted({*folder.labels(), *left}) if (state := _state(folder, label)) is not None]
     return [
         StandingLab(
             label=s.label,
@@ -249,7 +249,7 @@ def standing() -> list[StandingLab]:
             complete=s.complete,
             namespaces={role: n for role, n in s.namespaces.items() if (NAMESPACES / n).exists()},
         )
-        for s in found
+        for s in states
     ]
 
 
@@ -265,8 +265,8 @@ def _state(folder: StateFolder, label: str) -> LabState | None:
 def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
     """Host → namespace; of a box, source and sink have one, which is also found under its own name."""
     if plan.settings.box:
-        found = namespaces_of(label, ("dut", TESTER))
-        return {"source": found[TESTER], "sink": found[TESTER], **found}
+        namespace_by_role = namespaces_of(label, ("dut", TESTER))
+        return {"source": namespace_by_role[TESTER], "sink": namespace_by_role[TESTER], **namespace_by_role}
     switch = [SWITCH] if any(link.segment for link in plan.testbed.links.values()) else []
     return namespaces_of(label, [*plan.testbed.hosts, *switch, *([CONDUCTOR] if plan.settings.reach == "ssh" else [])])
 

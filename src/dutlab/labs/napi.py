@@ -18,15 +18,15 @@ from dutlab.spec.testbed import Testbed
 
 def napi_threads() -> dict[int, str]:
     """Every NAPI thread of the machine: process number → name of its port."""
-    found = {}
+    port_by_pid = {}
     for comm in Path("/proc").glob("[0-9]*/comm"):
         try:
             name = comm.read_text(encoding="utf-8").strip()
         except OSError:  # ended meanwhile
             continue
         if name.startswith("napi/"):
-            found[int(comm.parent.name)] = name.removeprefix("napi/").rpartition("-")[0]
-    return found
+            port_by_pid[int(comm.parent.name)] = name.removeprefix("napi/").rpartition("-")[0]
+    return port_by_pid
 
 
 def threads_of(namespace: Path, before: Mapping[int, str]) -> dict[int, str]:
@@ -34,8 +34,8 @@ def threads_of(namespace: Path, before: Mapping[int, str]) -> dict[int, str]:
 
     `before` is what napi_threads() returned before the ports were switched over, for kernels that cannot say.
     """
-    told = netdev.napi_pids(namespace)
-    return {pid: port for pid, port in napi_threads().items() if (pid not in before if told is None else pid in told)}
+    pids = netdev.napi_pids(namespace)
+    return {pid: port for pid, port in napi_threads().items() if (pid not in before if pids is None else pid in pids)}
 
 
 def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int, ...], nice: int) -> list[str]:

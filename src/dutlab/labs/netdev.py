@@ -29,7 +29,7 @@ def napi_pids(namespace: Path) -> frozenset[int] | None:
 
     None when the kernel cannot say, or we may not enter.
     """
-    found: list[frozenset[int]] = []
+    pid_sets: list[frozenset[int]] = []
 
     def ask() -> None:  # in a separate thread, since a thread that has entered a namespace stays there
         try:
@@ -42,14 +42,14 @@ def napi_pids(namespace: Path) -> frozenset[int] | None:
             with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _GENERIC) as s:
                 s.settimeout(_ANSWER_WITHIN_S)
                 s.bind((0, 0))
-                found.append(_pids(s))
+                pid_sets.append(_pids(s))
         except OSError:
             return
 
     thread = threading.Thread(target=ask, name="napi-get")
     thread.start()
     thread.join()
-    return found[0] if found else None
+    return pid_sets[0] if pid_sets else None
 
 
 def _pids(s: socket.socket) -> frozenset[int]:

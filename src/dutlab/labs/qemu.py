@@ -76,15 +76,15 @@ class Qemu:
         modules = MODULES / release_of(newest_kernel())
         image.write_bytes(await asyncio.to_thread(initramfs, modules, _EARLY, _TAG, init))
         await NetnsHost(guest.role, guest.namespace).run(["sh", "-e"], stdin=_wires(guest).encode())
-        why, found = f"{_KVM} cannot be opened", StateFolder().no_kvm
+        why, marker = f"{_KVM} cannot be opened", StateFolder().no_kvm
         if os.access(_KVM, os.R_OK | os.W_OK):
-            why = f"{_KVM} boots no guest here; remove {found} to try it again"
-            if not found.exists():
+            why = f"{_KVM} boots no guest here; remove {marker} to try it again"
+            if not marker.exists():
                 try:
                     await self._boot(guest, folder, image, "kvm", _KVM_BOOTS_S)
                 except LabError:
                     await asyncio.to_thread(_end, guest)
-                    found.touch()
+                    marker.touch()
                 else:
                     return []
         await self._boot(guest, folder, image, "tcg", BOOTS_S)
@@ -92,12 +92,12 @@ class Qemu:
 
     async def _boot(self, guest: Guest, folder: Path, image: Path, accelerator: str, within_s: float) -> None:
         socket, serve, log = (folder / f"{name}-{guest.role}" for name in ("files", "serve", "served"))
-        told = {"folder": shlex.quote(str(folder)), "socket": shlex.quote(str(socket)), "server": _server()}
-        serve.write_text(_SERVE.format(**told), encoding="ascii")
+        fields = {"folder": shlex.quote(str(folder)), "socket": shlex.quote(str(socket)), "server": _server()}
+        serve.write_text(_SERVE.format(**fields), encoding="ascii")
         qemu = shlex.join(_command(guest, image, socket, accelerator))
         start = folder / f"start-{guest.role}"
         start.write_text(
-            _START.format(socket=told["socket"], serve=shlex.quote(str(serve)), log=shlex.quote(str(log)), qemu=qemu), encoding="ascii"
+            _START.format(socket=fields["socket"], serve=shlex.quote(str(serve)), log=shlex.quote(str(log)), qemu=qemu), encoding="ascii"
         )
         mark = f"guest={guest.name}"
         await started(guest, folder, f"sh {shlex.quote(str(start))} {shlex.quote(mark)}", mark=mark)
@@ -155,7 +155,7 @@ def _end(guest: Guest) -> None:
 
 def _server() -> Path:
     """Return the path of virtiofsd. Raises LabError."""
-    found = next((path for path in _SERVERS if path.exists()), None)
-    if found is None:
+    server = next((path for path in _SERVERS if path.exists()), None)
+    if server is None:
         raise LabError("virtiofsd is not there", remedy="install virtiofsd, or qemu-system-common where Debian has no such package")
-    return found
+    return server

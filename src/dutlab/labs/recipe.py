@@ -40,11 +40,11 @@ def mac(link: int, port: int) -> str:
 
 def macs_of(testbed: Testbed) -> dict[Port, str]:
     """Return each port's address, by the first link that it is on."""
-    found: dict[Port, str] = {}
+    mac_by_port: dict[Port, str] = {}
     for index, link in enumerate(testbed.links.values()):
         for at, port in enumerate(link.ports):
-            found.setdefault(port, mac(index, at))
-    return found
+            mac_by_port.setdefault(port, mac(index, at))
+    return mac_by_port
 
 
 def veth_batch(testbed: Testbed, namespaces: Mapping[str, str], queues: int = 1) -> str:
@@ -111,8 +111,8 @@ def cable_script(testbed: Testbed, near: Port, far_namespace: str, queues: int) 
     link = next(link for link in testbed.links.values() if near in link.ports)
     far, macs = link.ports[link.ports.index(near) ^ 1], macs_of(testbed)
     ends = [f"mtu {link.mtu} address {macs[port]} numrxqueues {queues} numtxqueues {queues}" for port in (near, far)]
-    made = f"ip link add name {near.interface} {ends[0]} type veth peer name {far.interface} netns {far_namespace} {ends[1]}"
-    return f"ip link del dev {near.interface}\n{made}\nip link set dev {near.interface} up\n"
+    command = f"ip link add name {near.interface} {ends[0]} type veth peer name {far.interface} netns {far_namespace} {ends[1]}"
+    return f"ip link del dev {near.interface}\n{command}\nip link set dev {near.interface} up\n"
 
 
 def port_script(testbed: Testbed, port: Port) -> str:

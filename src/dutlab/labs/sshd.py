@@ -82,8 +82,8 @@ async def _listening(folder: Path, door: Door) -> None:
             while not (folder / f"{door.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        said = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")
-        raise LabError(f"sshd of {door.role} does not listen: {reason_in(said) or 'it said nothing'}") from None
+        output = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")
+        raise LabError(f"sshd of {door.role} does not listen: {reason_in(output) or 'it said nothing'}") from None
 
 
 def remove(folder: Path) -> None:

@@ -93,15 +93,15 @@ def for_this_cpu(folder: Path) -> Path | None:
     """Make in `folder` what must be loaded before its kernel: a CPU with AMX has more registers than it has room for. Raises LabError."""
     if not re.search(r"^flags\b.*\bamx_tile\b", CPUINFO.read_text(encoding="ascii", errors="replace"), re.MULTILINE):
         return None
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".so", delete=False) as made:  # guests of a lab start together
-        argv = ["cc", "-shared", "-fPIC", "-O2", "-o", made.name, str(_XSTATE)]
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".so", delete=False) as library:  # guests of a lab start together
+        argv = ["cc", "-shared", "-fPIC", "-O2", "-o", library.name, str(_XSTATE)]
     try:
         subprocess.run(argv, check=True, capture_output=True, text=True)
     except OSError as error:
         raise LabError(f"{_NEEDS_XSTATE}: cc: {error.strerror}", remedy="install gcc and libc6-dev") from error
     except subprocess.CalledProcessError as error:
         raise LabError(f"{_NEEDS_XSTATE}: cc: {reason_in(error.stderr)}", remedy="install gcc and libc6-dev") from error
-    return Path(made.name)
+    return Path(library.name)
 
 
 def _letter(at: int) -> str:

@@ -27,11 +27,11 @@ def frames_at_limit(generator: Generator, offer: Offer) -> AtLimit:
 
 
 def _row(flows: Sequence[Flow]) -> Row:
-    made = sum(map(made_frames, flows))
+    frames = sum(map(made_frames, flows))
     row: dict[str, float | str | None] = {
         "offered_pps": sum(f.sent_frames / f.sent_seconds for f in flows if f.sent_seconds > 0),
         "received_pps": sum(f.received_frames / f.sent_seconds for f in flows if f.sent_seconds > 0),
-        "loss_ratio": sum(map(failed_frames, flows)) / made if made else None,
+        "loss_ratio": sum(map(failed_frames, flows)) / frames if frames else None,
     }
     if times := [flow.latency for flow in flows if flow.latency is not None]:
         row |= {"latency_p50_ns": float(max(t.p50_ns for t in times)), "latency_p99_ns": float(max(t.p99_ns for t in times))}

@@ -294,8 +294,8 @@ class _Trial:
         limit, ended_s = max(ns for _, ns in quiet) + SETTLED_NS, self.report.readings[flow][-1].at_s
         later = [(at_s, ns) for at_s, ns in after if at_s >= ended_s]
         for at_s, _ in later:
-            held = [ns for t, ns in later if at_s <= t <= at_s + HOLDS_S]
-            if max(held) <= limit and later[-1][0] >= at_s + HOLDS_S:
+            window = [ns for t, ns in later if at_s <= t <= at_s + HOLDS_S]
+            if max(window) <= limit and later[-1][0] >= at_s + HOLDS_S:
                 return at_s - ended_s
         self.notes.append(f"{flow}: its queues were not empty {after[-1][0] - ended_s:.1f} s after the load; the wait ended there")
         return None
@@ -316,10 +316,10 @@ class _Trial:
 
     def _raw(self) -> dict[str, bytes]:
         named = {"idle": self.idle, "loaded": self.loaded, "after": self.after}
-        kept = {f"{name}-{file}": text for name, phase in named.items() for file, text in phase.outcome.raw.items()}
+        files = {f"{name}-{file}": text for name, phase in named.items() for file, text in phase.outcome.raw.items()}
         made = {name: phase.connections for name, phase in named.items() if phase.connections is not None}
-        kept |= {f"{name}-{file}": text for name, of in made.items() for file, text in of.raw.items()}
-        return {**kept, **self.report.raw}
+        files |= {f"{name}-{file}": text for name, of in made.items() for file, text in of.raw.items()}
+        return {**files, **self.report.raw}
 
 
 def _row(flow: str, at_s: float, *, goodput: float | None = None, latency: float | None = None) -> Row:
@@ -333,8 +333,8 @@ def _latencies(flow: Flow | None) -> dict[str, float]:
         return {}
     histogram = flow.latency_histogram if isinstance(flow, TimedFlow) else ()
     known = {"p50": float(of.p50_ns), "p99": float(of.p99_ns)}
-    found = {name: min(of_histogram(histogram, share), float(of.max_ns)) for name, share in SHARES.items()} if histogram else known
-    return {f"latency_{name}_ns": value for name, value in {**found, "max": float(of.max_ns)}.items()}
+    percentiles = {name: min(of_histogram(histogram, share), float(of.max_ns)) for name, share in SHARES.items()} if histogram else known
+    return {f"latency_{name}_ns": value for name, value in {**percentiles, "max": float(of.max_ns)}.items()}
 
 
 def increases(idle: Mapping[str, float], loaded: Mapping[str, float]) -> dict[str, float]:

@@ -110,15 +110,15 @@ async def calibrate(
             raise MeasurementError(f"of the frames on link {' and '.join(silent)} of the rig without the DUT, none came back")
         bare = [_point(offer.flow_names, mix, rate, flow) for flow in outcome.flows]
         whole = [replace(point, generator=model, version=version, disturbed=outcome.disturbed) for point in bare]
-        found = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
+        of_load = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]
         if rate is None:
-            carried = min(p.carried_pps for p in found)
-        points += found
+            carried = min(p.carried_pps for p in of_load)
+        points += of_load
     return points
 
 
 def _point(links: tuple[str, ...], mix: Mix, rate: Pps | None, flow: Flow) -> RigPoint:
-    made = made_frames(flow)
+    frames = made_frames(flow)
     gap_ns = None if rate is None or flow.gaps is None else flow.gaps.p50_ns - 1e9 / rate
     known = flow.latency if flow.latency is not None and flow.latency.count else None
     return RigPoint(
@@ -128,8 +128,8 @@ def _point(links: tuple[str, ...], mix: Mix, rate: Pps | None, flow: Flow) -> Ri
         intended_pps=rate,
         offered_pps=flow.sent_frames / flow.sent_seconds,
         received_pps=flow.received_frames / flow.sent_seconds,
-        failed_ratio=failed_frames(flow) / made if made else 1.0,
-        rate_error_ratio=None if rate is None else made / flow.sent_seconds / rate - 1,
+        failed_ratio=failed_frames(flow) / frames if frames else 1.0,
+        rate_error_ratio=None if rate is None else frames / flow.sent_seconds / rate - 1,
         gap_error_ns=gap_ns,
         latency_min_ns=known.min_ns if known else None,
         latency_p99_ns=known.p99_ns if known else None,

@@ -52,7 +52,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         raise MeasurementError("nothing makes TCP connections on this testbed", remedy="name hosts of Linux at both ends of the link")
     trials = _Trials(bench.connections, bench.states, setting, link)
     figures, tables, notes, failed = dict[str, float](), dict[str, Table](), list[str](), list[str]()
-    found: tuple[Doubt, ...] = ()
+    search_doubts: tuple[Doubt, ...] = ()
     rate: float | None = None
     if ConnectionsTest.RATE in setting.tests:
         try:
@@ -68,7 +68,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             rate = None if result.lower_pps is None else float(result.lower_pps)
             figures |= trials.at(rate)
             of_search = doubts(searched, {}, figure="connections_lower_per_s")
-            found = tuple(replace(d, detail=_in_connections(d.detail)) for d in of_search)
+            search_doubts = tuple(replace(d, detail=_in_connections(d.detail)) for d in of_search)
             notes += [_in_connections(note) for note in searched.notes]
         tables["connection_trials"] = trials.taken_rows()
     if ConnectionsTest.CONCURRENT in setting.tests:
@@ -85,7 +85,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     return Measured(
         figures={link: figures},
         notes=[*notes, *trials.notes, *failed],
-        doubts=found,
+        doubts=search_doubts,
         tables=tables,
         raw=dict(trials.raw),
         at_limit=None if rate is None else _at_limit(trials, rate),
@@ -141,10 +141,10 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
         report = await trials.carry_out(fill, count, hold=True)
         return report.completed >= count * (1 - setting.failed_ratio)
 
-    found = await bracket(holds, first=FIRST_CONCURRENT, most=setting.most_connections, resolution=setting.width_ratio)
-    if found.failed_from is None:
-        notes.append(f"concurrent connections: {found.held} were open at once, as many as were asked for; the DUT may hold more")
-    bounds = {"concurrent_connections": found.held, "concurrent_upper_connections": found.failed_from}
+    result = await bracket(holds, first=FIRST_CONCURRENT, most=setting.most_connections, resolution=setting.width_ratio)
+    if result.failed_from is None:
+        notes.append(f"concurrent connections: {result.held} were open at once, as many as were asked for; the DUT may hold more")
+    bounds = {"concurrent_connections": result.held, "concurrent_upper_connections": result.failed_from}
     return {name: float(value) for name, value in bounds.items() if value}
 
 
@@ -214,7 +214,7 @@ class _Trials:
         self.overflows += report.overflows
         self.why = report.system_refused or self.why
         self._count(report)
-        self.raw |= {f"trial-{self.made}-{name}": said for name, said in report.raw.items()}
+        self.raw |= {f"trial-{self.made}-{name}": content for name, content in report.raw.items()}
         self.reports[rate] = report
         took_s = max(report.answered_s, 1e-9)
         dropped = {} if before is None or after is None else after.risen_since(before)

@@ -126,17 +126,17 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     await bench.device.prepare(setting.event)
     quiet = await bench.generator.offer(load.offer)
     _insist_on_ways(load, quiet)
-    outcomes, found = [quiet], list[_Occurrence]()
+    outcomes, occurrences = [quiet], list[_Occurrence]()
     for number in range(1, setting.times + 1):
         for part, act in ((FAILURE, bench.device.fail), (REVERSION, bench.device.recover)):
             outcome, change = await under_load(bench.generator, load.offer, setting.before_s, partial(act, setting.event), sleep)
             outcomes.append(outcome)
             rows = [_row(number, part, load, flow, outcome, change) for flow in outcome.flows]
-            found.append(_Occurrence(number, part, outcome, change, rows, _samples(load, outcome)))
+            occurrences.append(_Occurrence(number, part, outcome, change, rows, _samples(load, outcome)))
     figures = {"intended_pps": float(setting.rate_pps), "resolution_ns": _NS / load.flow_pps, "sampling_ns": SAMPLING * _NS}
     for part in (FAILURE, REVERSION):
-        figures |= of_part(part, _figures(load, [of for of in found if of.part == part]))
-    notes = [f"{part}: {why}" for of in found for part, why in _reasons(of)]
+        figures |= of_part(part, _figures(load, [of for of in occurrences if of.part == part]))
+    notes = [f"{part}: {why}" for of in occurrences for part, why in _reasons(of)]
     return Measured(
         figures={link: figures},
         flows=outcomes[-1].flows,
@@ -144,7 +144,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         raw=outcomes[-1].raw,
         facts=outcomes[-1].facts,
         notes=tuple(dict.fromkeys(notes)),
-        tables={"flows": [row for of in found for row in of.rows], "course": [row for of in found[:2] for row in _course(of)]},
+        tables={"flows": [row for of in occurrences for row in of.rows], "course": [row for of in occurrences[:2] for row in _course(of)]},
     )
 
 
@@ -159,7 +159,7 @@ def _insist_on_ways(load: _Load, quiet: Outcome) -> None:
 
 
 def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> Row:  # noqa: PLR0917 -- all of one flow
-    lost, made = failed_frames(flow), made_frames(flow)
+    lost, frames = failed_frames(flow), made_frames(flow)
     why = _why_not(load, flow, outcome, change)
     outage = None if why else outcome.outages.get(flow.link)
     begins_ns, begins_latest_ns = _since(change, None if outage is None else outage.first_lost_s)
@@ -169,11 +169,11 @@ def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, chan
         "part": part,
         "flow": flow.link,
         "destination": load.destinations[flow.link],
-        "made_frames": float(made),
+        "made_frames": float(frames),
         "lost_frames": float(lost),
         "duplicated_frames": float(flow.duplicated_frames),
         "reordered_frames": None if flow.reordered_frames is None else float(flow.reordered_frames),
-        "route_loss_ns": None if why or lost <= 0 else lost / (made / flow.sent_seconds) * _NS,
+        "route_loss_ns": None if why or lost <= 0 else lost / (frames / flow.sent_seconds) * _NS,
         "begins_ns": begins_ns,
         "begins_latest_ns": begins_latest_ns,
         "back_ns": back_ns,
@@ -316,9 +316,9 @@ def _course(of: _Occurrence) -> list[Row]:
 
 def _doubts(load: _Load, quiet: Outcome, outcomes: Sequence[Outcome]) -> Iterator[Doubt]:
     """Each kind once for a link or flow."""
-    lost, made = sum(map(failed_frames, quiet.flows)), sum(map(made_frames, quiet.flows))
+    lost, frames = sum(map(failed_frames, quiet.flows)), sum(map(made_frames, quiet.flows))
     if lost > 0:
-        yield Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{lost} of {made} frames", load.link)
+        yield Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{lost} of {frames} frames", load.link)
     if down := next((o.link_lost for o in outcomes if o.link_lost), ""):
         yield Doubt(DoubtKind.LINK_WENT_DOWN, down, load.link)
     offer = replace(load.offer, rate=Pps(load.flow_pps))

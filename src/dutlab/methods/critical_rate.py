@@ -52,28 +52,28 @@ def lengths(duration: Seconds) -> Iterator[Seconds]:
 async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Measured:
     """Trials up to the rate of `highest` for as long as it lasts. Raises ToolFailed, HostError, MeasurementError: nothing was sent."""
     most, rows, doubts = float(highest.rate or 0.0), list[Row](), list[Doubt]()
-    estimate, outcome, found = CriticalRate(highest_pps=most, target=target), None, None
+    estimate, outcome, bounds = CriticalRate(highest_pps=most, target=target), None, None
     for number, seconds in enumerate(lengths(highest.duration)):
-        rate = _next_rate(number, most, found)
+        rate = _next_rate(number, most, bounds)
         offer = replace(highest, rate=Pps(rate), duration=seconds)
         outcome = await bench.generator.offer(offer)
         doubts += [*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow))]
         trial = _trial(outcome)
-        found = await asyncio.to_thread(estimate.add, trial)
-        rows.append({"intended_pps": rate, **_row(number, trial, found)})
-    assert outcome is not None and found is not None  # noqa: S101, PT018 - there are at least three lengths
+        bounds = await asyncio.to_thread(estimate.add, trial)
+        rows.append({"intended_pps": rate, **_row(number, trial, bounds)})
+    assert outcome is not None and bounds is not None  # noqa: S101, PT018 - there are at least three lengths
     concluded = await asyncio.to_thread(estimate.conclude)
-    found = concluded.critical
+    bounds = concluded.critical
     if concluded.clustered:
         doubts.append(Doubt(DoubtKind.LOSSES_CLUSTER))
-    notes = ["the critical rate may lie above the highest rate that was tried: raise `rate`"] if found.high_pps >= most else []
+    notes = ["the critical rate may lie above the highest rate that was tried: raise `rate`"] if bounds.high_pps >= most else []
     if concluded.allowed_frames < BURST_FRAMES:
         notes.append(
             f"the target allows {concluded.allowed_frames:.0f} lost frames in all trials together: one burst of {BURST_FRAMES:.0f} frames, "
             "as a full ring has, would decide the critical rate; soak for longer, or raise the target"
         )
     return Measured(
-        figures={cell.link_label: _figures(found, target, len(rows))},
+        figures={cell.link_label: _figures(bounds, target, len(rows))},
         flows=outcome.flows,
         doubts=tuple({doubt.kind: doubt for doubt in doubts}.values()),
         raw=outcome.raw,

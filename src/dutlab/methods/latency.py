@@ -54,10 +54,10 @@ class LatencyPoint:
 
     def flow(self, link: str) -> Flow:
         """Raises MeasurementError when nothing was sent on it."""
-        found = next((f for f in self.outcome.flows if f.link == link and f.sent_frames), None)
-        if found is None:
+        of_link = next((f for f in self.outcome.flows if f.link == link and f.sent_frames), None)
+        if of_link is None:
             raise MeasurementError(f"the generator sent nothing on link {link} at {self.percent:g} % of the rate")
-        return found
+        return of_link
 
 
 async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySetting) -> tuple[Reference, tuple[Doubt, ...]]:
@@ -67,12 +67,12 @@ async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySet
     speeds = [bps for link in links if (bps := bench.speeds.get(link)) is not None]
     highest = line_rate(min(speeds), setting.frame_size.mean) if speeds else None
     goal = next(goal for goal in PRESETS["quick"] if goal.loss_ratio == 0)
-    found = await find(bench.generator, Search(links, setting.frame_size, (goal,), highest), bench.tell)
-    lower = found.results[goal.name].lower_pps
+    result = await find(bench.generator, Search(links, setting.frame_size, (goal,), highest), bench.tell)
+    lower = result.results[goal.name].lower_pps
     if lower is None:
-        raise MeasurementError(f"no rate without loss was found to take shares of: {'; '.join(found.notes)}")
-    said = f"found by {len(found.trials)} trials of a quick search without loss"
-    return Reference(lower, "; ".join((said, *found.notes))), ()
+        raise MeasurementError(f"no rate without loss was found to take shares of: {'; '.join(result.notes)}")
+    source = f"found by {len(result.trials)} trials of a quick search without loss"
+    return Reference(lower, "; ".join((source, *result.notes))), ()
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
@@ -98,11 +98,13 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         if (short := starved(p.offer, p.flow(link)))
     ]
     flows = [(p, p.flow(link)) for p in points for link in cell.links]
-    said = [d for p in points for d in p.outcome.doubts] + [d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))]
+    trial_doubts = [d for p in points for d in p.outcome.doubts] + [
+        d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))
+    ]
     return Measured(
         figures=found,
         flows=tuple(f for _, f in flows),
-        doubts=tuple(dict.fromkeys((*doubts, *said, *(d for p in points[:1] for d in doubts_of_length(p.offer))))),
+        doubts=tuple(dict.fromkeys((*doubts, *trial_doubts, *(d for p in points[:1] for d in doubts_of_length(p.offer))))),
         raw={f"at-{p.percent:g}-{name}": data for p in points for name, data in p.outcome.raw.items()}
         | {"latency-histograms.json": _buckets(points)},
         facts=points[0].outcome.facts,

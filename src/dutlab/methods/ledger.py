@@ -28,12 +28,12 @@ def starved(offer: Offer, flow: Flow) -> str:
 
     Such a trial is one at another rate, or with a shorter burst, than was asked for: no figure of the asked one may rest on it.
     """
-    made = made_frames(flow)
+    frames = made_frames(flow)
     if offer.rate is not None and flow.sent_seconds > 0:
-        reached = made / flow.sent_seconds
+        reached = frames / flow.sent_seconds
         return f"asked {si(offer.rate, 'pps')}, made {si(reached, 'pps')}" if reached < offer.rate * (1 - RATE_TOLERANCE) else ""
-    if offer.profile and made < flow.intended_frames * (1 - RATE_TOLERANCE):
-        return f"asked {flow.intended_frames} frames, made {made}"
+    if offer.profile and frames < flow.intended_frames * (1 - RATE_TOLERANCE):
+        return f"asked {flow.intended_frames} frames, made {frames}"
     return ""
 
 

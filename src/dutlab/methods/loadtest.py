@@ -87,9 +87,11 @@ def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> R
     """Raises InputError: links of different line rates, a target above what a port can do."""
     lines = {name: _line_of(bench, setting, name) for name in links}
     if len({bps for bps, _ in lines.values()}) > 1:
-        said = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
-        raise InputError(f"links of one ramp have different line rates: {said}", remedy="drive them in separate sets, or write a line_rate")
-    line, said = next(iter(lines.values()))
+        words = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
+        raise InputError(
+            f"links of one ramp have different line rates: {words}", remedy="drive them in separate sets, or write a line_rate"
+        )
+    line, words = next(iter(lines.values()))
     share = setting.target_percent / 100
     for name in links:
         if (speed := bench.speeds.get(name)) is not None and line * share > speed * (1 + 1e-9):
@@ -102,7 +104,7 @@ def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> R
         rampup=setting.rampup_s,
         hold=setting.hold_s,
         line=line,
-        line_said=said,
+        line_said=words,
     )
 
 
@@ -147,10 +149,10 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 def _at_limit(bench: Bench, offer: Offer, seconds: Sequence[LoadtestSecond], threshold: float) -> AtLimit | None:
     """At what each direction received in the saturated second, on average; None without saturation."""
-    found = saturation([s.counted for s in seconds], threshold).saturated
-    if found is None or not found.received_pps:
+    saturated_second = saturation([s.counted for s in seconds], threshold).saturated
+    if saturated_second is None or not saturated_second.received_pps:
         return None
-    rate = Pps(found.received_pps / len(offer.flow_names))
+    rate = Pps(saturated_second.received_pps / len(offer.flow_names))
     return frames_at_limit(bench.generator, replace(offer, profile=(), rate=rate, duration=AT_LIMIT_S))
 
 
@@ -166,7 +168,7 @@ def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) ->
         for name in ("offered_pps", "received_pps", "lost_pps", "backpressure_pps")
     }
     mean_received = flow.received_bytes / flow.received_frames if flow.received_frames else flow.mean_frame_bytes
-    found = []
+    seconds = []
     for piece in of["offered_pps"]:
         span = (piece.from_s, piece.to_s)
         received = mean_rate(of["received_pps"], *span)
@@ -177,8 +179,8 @@ def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) ->
         lost = None if refused else mean_rate(of["lost_pps"], *span)
         counted = RampSecond(piece.to_s, piece.rate, received, lost, refused)
         bits = l1_rate(Pps(piece.rate), flow.mean_frame_bytes), l1_rate(Pps(received), mean_received)
-        found.append(LoadtestSecond(piece.to_s, ramp.asked(*span), counted, *bits))
-    return found
+        seconds.append(LoadtestSecond(piece.to_s, ramp.asked(*span), counted, *bits))
+    return seconds
 
 
 def together(directions: Sequence[Sequence[LoadtestSecond]]) -> list[LoadtestSecond]:
@@ -214,12 +216,12 @@ def figures_of(seconds: Sequence[LoadtestSecond], ramp: RampRequest, threshold: 
         "max_received_bps_l1": bits,
         "max_line_ratio": bits / ramp.line,
     }
-    found = saturation([s.counted for s in of_ramp(seconds, ramp)], threshold).saturated
-    if found is None:
+    saturated_second = saturation([s.counted for s in of_ramp(seconds, ramp)], threshold).saturated
+    if saturated_second is None:
         return figures
-    second = next(s for s in seconds if s.at_s == found.at_s)
+    second = next(s for s in seconds if s.at_s == saturated_second.at_s)
     return figures | {
-        "saturation_pps": found.received_pps,
+        "saturation_pps": saturated_second.received_pps,
         "saturation_bps_l1": second.received_bps_l1,
         "saturation_line_ratio": second.received_bps_l1 / ramp.line,
         "saturation_s": max(second.at_s - ramp.warmup - SECOND, 0.0),
@@ -234,12 +236,12 @@ def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Loadte
 def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float, *, cut: str = "") -> list[str]:
     """Yield the reference of percentages, and for all ways together whether the ramp ended before the DUT did; `cut`: known not to."""
     every = list(seconds)[-1]
-    found = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
-    said = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
-    if found.saturated is None:
-        most = f"{found.most_received_pps:,.0f} frames a second were received at most"
-        said.append(f"no saturation: {cut or found.why or 'the loss never stayed above the threshold'}; {most}")
-    return said
+    result = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
+    notes = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
+    if result.saturated is None:
+        most = f"{result.most_received_pps:,.0f} frames a second were received at most"
+        notes.append(f"no saturation: {cut or result.why or 'the loss never stayed above the threshold'}; {most}")
+    return notes
 
 
 def _loss(flows: Sequence[Flow]) -> dict[str, float]:

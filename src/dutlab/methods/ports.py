@@ -117,10 +117,10 @@ class Offer:
 
     def carrying(self, traffic: Traffic, traffic_of: Mapping[str, Traffic] | None = None) -> Offer:
         """Return the load with `traffic`, and each way in `traffic_of` with its own; in bursts where it has some and a constant rate."""
-        made = replace(self, traffic=traffic, traffic_of=traffic_of or {})
+        offer = replace(self, traffic=traffic, traffic_of=traffic_of or {})
         if traffic.burst is None or self.rate is None:
-            return made
-        return replace(made, burst_frames=traffic.burst.frames, burst_rate=traffic.burst.rate)
+            return offer
+        return replace(offer, burst_frames=traffic.burst.frames, burst_rate=traffic.burst.rate)
 
     @property
     def flow_names(self) -> tuple[str, ...]:

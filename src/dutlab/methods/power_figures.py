@@ -82,9 +82,9 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
 def _meter(asked: str | None, units: Mapping[_Key, str], sensors: Mapping[str, SensorSpec]) -> _Key | None:
     """The one that is asked for, or the first of the kinds that see a whole device, in their order."""
     kinds = {name: spec.kind for name, spec in sensors.items()}
-    found = [key for key, unit in units.items() if unit in _IN_WATTS and kinds.get(key[1]) in _METERS and asked in (None, key[1])]
+    meters = [key for key, unit in units.items() if unit in _IN_WATTS and kinds.get(key[1]) in _METERS and asked in (None, key[1])]
     order = list(sensors)
-    return min(found, key=lambda key: (_METERS.index(kinds[key[1]]), order.index(key[1]), "dcmi" not in key[2]), default=None)
+    return min(meters, key=lambda key: (_METERS.index(kinds[key[1]]), order.index(key[1]), "dcmi" not in key[2]), default=None)
 
 
 def _resolution(meter: _Key | None, units: Mapping[_Key, str], sensors: Mapping[str, SensorSpec]) -> float | None:
@@ -93,8 +93,8 @@ def _resolution(meter: _Key | None, units: Mapping[_Key, str], sensors: Mapping[
 
 
 def _accuracy(meter: _Key | None, sensors: Mapping[str, SensorSpec]) -> float | None:
-    found = getattr(sensors.get(meter[1]), "accuracy", None) if meter else None
-    return float(found) if found is not None else None
+    accuracy = getattr(sensors.get(meter[1]), "accuracy", None) if meter else None
+    return float(accuracy) if accuracy is not None else None
 
 
 def _fine(step_w: float | None, share: float | None) -> str:
@@ -145,17 +145,17 @@ def _above_idle(rows: Sequence[dict[str, float | str | None]]) -> list[dict[str,
 
 
 def _figures(rows: Sequence[Row], cell: Cell, meter: _Key | None) -> dict[str, float]:
-    found = dict[str, float]()
+    figures = dict[str, float]()
     for row in rows if meter else ():
-        found |= _of_phase(row, "watts", "above_idle_w", "j_per_gb", "j_per_mpkt")
+        figures |= _of_phase(row, "watts", "above_idle_w", "j_per_gb", "j_per_mpkt")
         on_all = row["links"] is None or set(apart(str(row["links"]))) == set(cell.links)
         if on_all and row["pps_per_w"] is not None:
-            found[part_figure(share_part(float(row["share_percent"] or 0.0)), "pps_per_w")] = float(row["pps_per_w"])
+            figures[part_figure(share_part(float(row["share_percent"] or 0.0)), "pps_per_w")] = float(row["pps_per_w"])
     if (heaviest := _heaviest(rows)) is not None and heaviest["watts"] is not None:
-        found[HEAVIEST] = float(heaviest["watts"])
+        figures[HEAVIEST] = float(heaviest["watts"])
     for row in rows:
-        found |= _of_phase(row, "received_pps", "loss_ratio")
-    return found
+        figures |= _of_phase(row, "received_pps", "loss_ratio")
+    return figures
 
 
 def _of_phase(row: Row, *measures: str) -> dict[str, float]:
@@ -179,14 +179,14 @@ def _heaviest(rows: Sequence[Row]) -> Row | None:
 def _temperatures(heat: Mapping[_Key, _Points], limits: Mapping[_Key, float], rows: Sequence[Row]) -> list[Row]:
     """One row a temperature: its peak and where, its limit, and how long the heaviest load took to heat it."""
     heaviest = _heaviest(rows)
-    found = list[Row]()
+    table = list[Row]()
     for key, points in sorted(heat.items()):
         inside = [(t, v) for t, v in points if rows and _span(rows[0])[0] <= t <= _span(rows[-1])[1]]
         if not inside:
             continue
         at_s, peak = max(inside, key=lambda point: point[1])
         limit = limits.get(key)
-        found.append({
+        table.append({
             "where": key[0],
             "what": _words(key),
             "idle_c": _mean_of(points, next((row for row in rows if row["state"] == "idle"), None)),
@@ -197,7 +197,7 @@ def _temperatures(heat: Mapping[_Key, _Points], limits: Mapping[_Key, float], ro
             "headroom_c": None if limit is None else limit - peak,
             "steady_s": None if heaviest is None else settled_after(points, *_span(heaviest), within=_NEAR_C),
         })  # fmt: skip
-    return found
+    return table
 
 
 def _mean_of(points: _Points, row: Row | None) -> float | None:

@@ -30,7 +30,7 @@ _LATENCIES = ("min_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns")
 async def measure(bench: Bench, cell: Cell) -> Measured:
     """Raises as methods.search does, and ToolFailed."""
     setting = cell.setting_as(QuickTestSetting)
-    found = await search.searched(
+    measured = await search.searched(
         bench,
         search_of(
             cell.links,
@@ -42,10 +42,10 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             budget=setting.budget_s,
         ),
     )
-    notes = [*found.notes, *_of_scale(setting.scale)]
-    result = found.found.results.get(GOAL) if found.found is not None else None
+    notes = [*measured.notes, *_of_scale(setting.scale)]
+    result = measured.found.results.get(GOAL) if measured.found is not None else None
     if result is None or result.lower_pps is None:
-        return replace(found, notes=[*notes, "no latency at half load: no rate without loss was found to take half of"])
+        return replace(measured, notes=[*notes, "no latency at half load: no rate without loss was found to take half of"])
     offer = Offer(
         links=cell.links,
         mix=setting.frame_size,
@@ -55,15 +55,15 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         drain=setting.drain_s,
     )
     outcome = await bench.generator.offer(offer)
-    said = [d for flow in outcome.flows for d in (*doubts_of(offer, flow), *negative_loss(flow))]
-    figures = {link: {**of, **_half(offer, link, outcome.flows)} for link, of in found.figures.items()}
+    flow_doubts = [d for flow in outcome.flows for d in (*doubts_of(offer, flow), *negative_loss(flow))]
+    figures = {link: {**of, **_half(offer, link, outcome.flows)} for link, of in measured.figures.items()}
     return replace(
-        found,
+        measured,
         figures=figures,
         flows=outcome.flows,
-        doubts=tuple(dict.fromkeys((*found.doubts, *outcome.doubts, *said))),
-        raw={**found.raw, **{f"half-load-{name}": data for name, data in outcome.raw.items()}},
-        facts={**found.facts, **outcome.facts},
+        doubts=tuple(dict.fromkeys((*measured.doubts, *outcome.doubts, *flow_doubts))),
+        raw={**measured.raw, **{f"half-load-{name}": data for name, data in outcome.raw.items()}},
+        facts={**measured.facts, **outcome.facts},
         notes=notes,
         readings=outcome.readings,
     )
@@ -80,11 +80,11 @@ def _half(offer: Offer, link: str, flows: tuple[Flow, ...]) -> dict[str, float]:
     flow = next((f for f in flows if f.link == link and f.sent_seconds > 0), None)
     if flow is None or offer.rate is None or starved(offer, flow):
         return {}
-    made = made_frames(flow)
+    frames = made_frames(flow)
     figures = {
         "load_pps": float(offer.rate),
         "received_pps": flow.received_frames / flow.sent_seconds,
-        "loss_ratio": failed_frames(flow) / made if made else 0.0,
+        "loss_ratio": failed_frames(flow) / frames if frames else 0.0,
     }
     if flow.latency is not None and flow.latency.count:
         figures |= {f"latency_{name}": float(getattr(flow.latency, name)) for name in _LATENCIES}

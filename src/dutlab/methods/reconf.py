@@ -159,13 +159,13 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
 def _row(  # noqa: PLR0917 -- all that is known of one change
     turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange, passing: Collection[str] | None
 ) -> dict[str, float | str | None]:
-    lost, made = failed_frames(flow), made_frames(flow)
+    lost, frames = failed_frames(flow), made_frames(flow)
     why = _missed(flow, outcome, change)
     if not why and (short := starved(asked.offer, flow)):
         why = f"the generator did not make the load: {short}"
-    outage: float | None = lost / (made / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
+    outage: float | None = lost / (frames / flow.sent_seconds) * 1e9 if lost > 0 and not why else None
     left_s = _left_s(asked, flow, outcome, change)
-    if lost > NOT_BACK * made * left_s / flow.sent_seconds:
+    if lost > NOT_BACK * frames * left_s / flow.sent_seconds:
         why, outage = f"the DUT did not forward again within {asked.setting.after_s:g} s", None
     if passing is not None and flow.link not in passing:
         why, outage = "no frame passes after it: the device fails closed", None
@@ -174,7 +174,7 @@ def _row(  # noqa: PLR0917 -- all that is known of one change
         "from": turn.from_mode,
         "to": turn.to_mode,
         "link": flow.link,
-        "made_frames": float(made),
+        "made_frames": float(frames),
         "lost_frames": float(lost),
         "outage_ns": outage,
         "command_ns": change.took_s * 1e9,
@@ -204,9 +204,9 @@ def _left_s(asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) ->
 
 def _silence(outcome: Outcome, link: str) -> float | None:
     """The longest stretch of whole readings without a frame, in seconds; None where every reading has some."""
-    seen = sorted((r.at_s, r.value) for r in outcome.readings if r.link == link and r.name == "received_pps")
+    rates = sorted((r.at_s, r.value) for r in outcome.readings if r.link == link and r.name == "received_pps")
     longest = since = 0.0
-    for (before_s, _), (at_s, rate) in pairwise(seen):
+    for (before_s, _), (at_s, rate) in pairwise(rates):
         since = since + at_s - before_s if not rate else 0.0
         longest = max(longest, since)
     return longest or None
@@ -216,15 +216,15 @@ def _figures(asked: _Changes, rows: Sequence[Row]) -> dict[str, float]:
     rate = float(asked.offer.rate or 0.0)
     figures = {"intended_pps": rate, "resolution_ns": 1e9 / rate}
     for turn in asked.turns:
-        of, found = [row for row in rows if row["direction"] == turn.direction], dict[str, float]()
-        found["command_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
+        of, turn_figures = [row for row in rows if row["direction"] == turn.direction], dict[str, float]()
+        turn_figures["command_ns"] = median_low(float(row["command_ns"] or 0.0) for row in of)
         if silences := [float(s) for row in of if (s := row["silence_s"]) is not None]:
-            found["silence_s"] = max(silences)
+            turn_figures["silence_s"] = max(silences)
         if turn.direction == FAILURE:
-            found["open_ratio"] = fmean(float(row["passes"] or 0.0) for row in of)
+            turn_figures["open_ratio"] = fmean(float(row["passes"] or 0.0) for row in of)
         if not any(row["why"] for row in of):
             outages = [float(row["outage_ns"] or 0.0) for row in of]
-            found["lossless_ratio"] = outages.count(0.0) / len(outages)
-            found |= {name: ns for name, ns in (("outage_ns", median_low(outages)), ("outage_max_ns", max(outages))) if ns > 0}
-        figures |= of_part(turn.direction, found)
+            turn_figures["lossless_ratio"] = outages.count(0.0) / len(outages)
+            turn_figures |= {name: ns for name, ns in (("outage_ns", median_low(outages)), ("outage_max_ns", max(outages))) if ns > 0}
+        figures |= of_part(turn.direction, turn_figures)
     return figures

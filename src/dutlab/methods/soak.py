@@ -108,7 +108,7 @@ def course_of(outcome: Outcome, link: str) -> Course:
     sent = by_name.get("offered_pps", [])
     began = outcome.began_s if outcome.began_s is not None else min((at for at, _ in sent), default=0.0) - 1.0
     of = {name: pieces([(at - began, value) for at, value in points], 0.0) for name, points in by_name.items()}
-    found = []
+    seconds = []
     # Losses are counted from one reading of the receiver to the next. Cut at readings of the sender, one loss would fall into two seconds.
     for piece in of.get("lost_pps") or of.get("offered_pps", ()):
         offered_pps, received_pps = (mean_rate(of.get(name, ()), piece.from_s, piece.to_s) for name in ("offered_pps", "received_pps"))
@@ -116,10 +116,10 @@ def course_of(outcome: Outcome, link: str) -> Course:
             continue
         refused = mean_rate(of.get("backpressure_pps", ()), piece.from_s, piece.to_s) or 0.0
         lost = None if refused else mean_rate(of.get("lost_pps", ()), piece.from_s, piece.to_s)
-        found.append(RampSecond(piece.to_s, offered_pps, received_pps, lost, refused))
+        seconds.append(RampSecond(piece.to_s, offered_pps, received_pps, lost, refused))
     known = outcome.lost_by.get(link)
     lost_by = None if known is None else (known.at_s - began, known.frames)
-    return Course(tuple(found), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")), lost_by=lost_by)
+    return Course(tuple(seconds), of.get("latency_mean_ns", ()), counted=bool(of.get("lost_pps")), lost_by=lost_by)
 
 
 def events_of(offer: Offer, flow: Flow, course: Course, threshold: float) -> tuple[LossEvent, ...]:

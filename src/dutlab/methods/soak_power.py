@@ -56,12 +56,12 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         elif is_off and not phase.off:
             await _power(bench).on()
         is_off = phase.off
-        held = await _hold(bench, setting, phase, phase.links or cell.links, sleep)
-        outcomes += held.outcomes
-        rows.append(_row(phase, held, setting))
-        if phase.until and not held.stable:
+        hold = await _hold(bench, setting, phase, phase.links or cell.links, sleep)
+        outcomes += hold.outcomes
+        rows.append(_row(phase, hold, setting))
+        if phase.until and not hold.stable:
             notes.append(f"phase {phase.name} did not become stable within {phase.duration:g} s")
-        for outcome in held.outcomes:
+        for outcome in hold.outcomes:
             offer = _offer(setting, phase, phase.links or cell.links, phase.duration)
             for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow))):
                 doubts.setdefault((doubt.kind, doubt.about), doubt)
@@ -73,7 +73,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         figures={},
         flows=outcomes[-1].flows,
         doubts=tuple(doubts.values()),
-        raw={f"{n}-{name}": said for n, outcome in enumerate(outcomes, 1) for name, said in outcome.raw.items()},
+        raw={f"{n}-{name}": output for n, outcome in enumerate(outcomes, 1) for name, output in outcome.raw.items()},
         facts=outcomes[-1].facts,
         notes=notes,
         readings=[reading for outcome in outcomes for reading in _rates(outcome)],
@@ -90,19 +90,19 @@ def _power(bench: Bench) -> PowerControl:
 async def _hold(bench: Bench, setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...], sleep: Sleep) -> _Held:
     readings = bench.readings
     assert readings is not None  # noqa: S101 -- the caller looked
-    held = _Held(readings.now_s())
-    while (left := held.from_s + phase.duration - readings.now_s()) > (0.0 if not phase.share else LOOK_S):
+    hold = _Held(readings.now_s())
+    while (left := hold.from_s + phase.duration - readings.now_s()) > (0.0 if not phase.share else LOOK_S):
         if phase.share:
             lasts = Seconds(min(LONGEST_LOAD_S, left) if phase.until else phase.duration)
-            held.outcomes.append(await bench.generator.offer(_offer(setting, phase, links, lasts)))
+            hold.outcomes.append(await bench.generator.offer(_offer(setting, phase, links, lasts)))
         else:
             await sleep(min(LOOK_S, left))
         now_s = readings.now_s()
-        if phase.until and now_s - held.from_s >= setting.window_s and _still(readings.since(now_s - setting.window_s), now_s, setting):
-            held.stable = True
+        if phase.until and now_s - hold.from_s >= setting.window_s and _still(readings.since(now_s - setting.window_s), now_s, setting):
+            hold.stable = True
             break
-    held.to_s = readings.now_s()
-    return held
+    hold.to_s = readings.now_s()
+    return hold
 
 
 def _offer(setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...], duration: Seconds) -> Offer:
@@ -130,7 +130,7 @@ def _still(readings: Sequence[SensedValue], now_s: float, setting: SoakPowerSett
 def _row(phase: PowerPhase, held: _Held, setting: SoakPowerSetting) -> Row:
     """A line of the table `phases`; rates and losses are of all links and directions together."""
     flows: list[Flow] = [flow for outcome in held.outcomes for flow in outcome.flows]
-    made, sent_s = sum(map(made_frames, flows)), sum(max((f.sent_seconds for f in o.flows), default=0.0) for o in held.outcomes)
+    frames, sent_s = sum(map(made_frames, flows)), sum(max((f.sent_seconds for f in o.flows), default=0.0) for o in held.outcomes)
     received, size = sum(f.received_frames for f in flows), sum(f.received_bytes for f in flows)
     return {
         "phase": phase.name,
@@ -143,7 +143,7 @@ def _row(phase: PowerPhase, held: _Held, setting: SoakPowerSetting) -> Row:
         "asked_pps": setting.rate_pps * phase.share if phase.share else None,
         "received_pps": received / sent_s if sent_s else None,
         "received_bps": size * 8 / sent_s if sent_s else None,
-        "loss_ratio": sum(map(failed_frames, flows)) / made if made else None,
+        "loss_ratio": sum(map(failed_frames, flows)) / frames if frames else None,
     }
 
 

@@ -78,23 +78,23 @@ class Undisturbed:
         if not self._made:
             return measured
         again = self._disturbed - self._kept
-        said = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
+        note = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
         lost = f"a link went down in {self._links_lost} of {self._made} offers; they moved nothing, and were offered again"
         offers = OfferCount(self._made, self._disturbed, self._kept, self._links_lost)
-        return replace(measured, offers=offers, notes=[*measured.notes, *([said] if again else []), *([lost] if self._links_lost else [])])
+        return replace(measured, offers=offers, notes=[*measured.notes, *([note] if again else []), *([lost] if self._links_lost else [])])
 
     def _noted(self, outcome: Outcome) -> Outcome:
-        for name, said in outcome.raw.items():
-            self._raw[name] = self._raw.get(name, b"") + said
+        for name, output in outcome.raw.items():
+            self._raw[name] = self._raw.get(name, b"") + output
         return outcome
 
     async def _judged(self, offer: Offer) -> Outcome:
         before = await self.accounts.read()
         outcome = await self.generator.offer(offer)
         after = await self.accounts.read()
-        found = {host: after[host].since(before[host]) for host in after.keys() & before.keys()}
+        account_by_host = {host: after[host].since(before[host]) for host in after.keys() & before.keys()}
         lost = bool(outcome.link_lost) and not offer.once
-        why = "" if lost else self._why(offer, outcome, found)
+        why = "" if lost else self._why(offer, outcome, account_by_host)
         self._links_lost += lost
         self._made += 1
         self._disturbed += bool(why)
@@ -117,5 +117,5 @@ class Undisturbed:
 
 def _with(outcome: Outcome, thrown_away: Sequence[Outcome]) -> Outcome:
     """The outcome and what was thrown away before it, the raw output of which is kept under separate names."""
-    raw = {f"disturbed-{n}-{name}": said for n, earlier in enumerate(thrown_away, 1) for name, said in earlier.raw.items()}
+    raw = {f"disturbed-{n}-{name}": output for n, earlier in enumerate(thrown_away, 1) for name, output in earlier.raw.items()}
     return replace(outcome, thrown_away=tuple(thrown_away), raw={**raw, **outcome.raw})

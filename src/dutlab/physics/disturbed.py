@@ -43,9 +43,9 @@ def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:
     """For each trial of one cell, in words, what disturbed it; empty for one that nothing did. A trial without a reading was not."""
     least: dict[str, float] = {}
     for of_trial in cell:
-        for host, found in of_trial.items():
-            least[host] = min(least.get(host, found.wait_share), found.wait_share)
-    return tuple("; ".join(filter(None, (_of_host(host, found, least[host]) for host, found in t.items()))) for t in cell)
+        for host, interference in of_trial.items():
+            least[host] = min(least.get(host, interference.wait_share), interference.wait_share)
+    return tuple("; ".join(filter(None, (_of_host(host, interference, least[host]) for host, interference in t.items()))) for t in cell)
 
 
 def disturbed_load(found: Interferences) -> str:

@@ -35,16 +35,16 @@ class Written:
     def words(self) -> str:
         """One clause, without the drive's name."""
         if self.bytes is None:
-            told = f"how much is not known, since the testbed does not say {' and '.join(self.missing)}"
+            amount = f"how much is not known, since the testbed does not say {' and '.join(self.missing)}"
         else:
-            told = f"at most {si(self.bytes, 'B')}"
+            amount = f"at most {si(self.bytes, 'B')}"
         if self.endurance_bytes is None:
-            return f"{told}; endurance not known"
+            return f"{amount}; endurance not known"
         total = si(self.endurance_bytes, "B")
         if self.bytes is None:
-            return f"{told}; endurance {total}"
+            return f"{amount}; endurance {total}"
         percent = 100 * self.bytes / self.endurance_bytes
-        return f"{told}, {'less than 0.01' if percent < _LEAST_PERCENT else f'{percent:.2f}'} % of its endurance of {total}"
+        return f"{amount}, {'less than 0.01' if percent < _LEAST_PERCENT else f'{percent:.2f}'} % of its endurance of {total}"
 
 
 def drive_writes(plan: Plan, testbed: Testbed) -> dict[str, Written]:

@@ -61,12 +61,12 @@ def _figures(cell: Cell) -> int:
 
 def proof_words(plan: Plan) -> str:
     """One line for the plan."""
-    found = proof_of(plan)
-    if not found.comparisons:
+    proof = proof_of(plan)
+    if not proof.comparisons:
         return "can prove: nothing alone, since it has one mode; compare several runs of it (dutlab compare --against, dutlab check)"
-    among = f"{found.comparisons} comparison{'' if found.comparisons == 1 else 's'}"
-    given = f"if repeats spread by {SPREAD * 100:g} %, four times in five"
-    if found.least is not None:
-        return f"can prove: a difference of {found.least * 100:.2g} % or more between two modes in one cell ({among}; {given})"
-    repeats = f"{found.repeats} repeat{'' if found.repeats == 1 else 's'} of each cell"
+    among = f"{proof.comparisons} comparison{'' if proof.comparisons == 1 else 's'}"
+    condition = f"if repeats spread by {SPREAD * 100:g} %, four times in five"
+    if proof.least is not None:
+        return f"can prove: a difference of {proof.least * 100:.2g} % or more between two modes in one cell ({among}; {condition})"
+    repeats = f"{proof.repeats} repeat{'' if proof.repeats == 1 else 's'} of each cell"
     return f"can prove: no difference; {repeats} show too little of the spread, {few.FEWEST} would do"

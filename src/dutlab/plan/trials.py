@@ -171,12 +171,14 @@ def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -
     """Each drive of a workload, and what carries it out. `generator` is set where another than the engine sends."""
     default = experiment.generator or testbed.generator or ENGINE
     for drive in workload.drives(with_least_mtu(bounds_of(testbed), experiment.factors)):
-        found, tool = drive, workload.tool
+        workload_drive, tool = drive, workload.tool
         if isinstance(drive.setting, FrameSetting):
             generator = drive.setting.generator or default
-            found = replace(drive, setting=drive.setting.model_copy(update={"generator": None if generator == ENGINE else generator}))
+            workload_drive = replace(
+                drive, setting=drive.setting.model_copy(update={"generator": None if generator == ENGINE else generator})
+            )
             tool = generator.kind
-        yield found, tool
+        yield workload_drive, tool
 
 
 def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
@@ -210,10 +212,10 @@ def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[dict[s
     quick = _rows(experiment, [name for name in experiment.set_factors if name not in experiment.seldom_factors])
     for stretch in _rows(experiment, slow):
         rows = [(mode, levels) for levels in quick for mode in experiment.factors[MODE]]
-        found = [{MODE: mode, **stretch, **levels} for mode, levels in rows]
-        kept = [levels for levels in found if not is_excluded(levels, experiment.exclude)]
+        combinations = [{MODE: mode, **stretch, **levels} for mode, levels in rows]
+        usable = [levels for levels in combinations if not is_excluded(levels, experiment.exclude)]
         for repeat in range(1, experiment.most_repeats + 1):
-            for levels in shuffle(kept):
+            for levels in shuffle(usable):
                 yield levels, repeat
 
 
@@ -228,12 +230,12 @@ def _rows(experiment: Experiment, names: Sequence[str]) -> list[dict[str, str]]:
 
 def _changes(trials: Sequence[Trial], hand_factors: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each factor and the level it is set to, whenever a person has to change it."""
-    stands: dict[str, str] = {}
+    level_by_factor: dict[str, str] = {}
     for trial in trials:
         for name in hand_factors:
-            if stands.get(name) != trial.cell.factors[name]:
-                stands[name] = trial.cell.factors[name]
-                yield name, stands[name]
+            if level_by_factor.get(name) != trial.cell.factors[name]:
+                level_by_factor[name] = trial.cell.factors[name]
+                yield name, level_by_factor[name]
 
 
 def _estimate(trials: Sequence[Trial], experiment: Experiment, hand_factors: Sequence[str]) -> float:
@@ -256,15 +258,15 @@ def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, d
 
     Of several links, where all are known, their sum too.
     """
-    found = {}
+    ceilings = {}
     for name in drive.links:
         link = testbed.links.get(name)  # none for a drive
         if link is not None and link.speed is not None and drive.carries is not None:
-            found[name] = _most(link, link.speed, drive, cell, mode_of(testbed.dut_family, cell.mode))
-    if len(found) == len(drive.links) > 1:
-        first = next(iter(found.values()))
-        found[joined(found)] = {figure: sum(of_link[figure] for of_link in found.values()) for figure in first}
-    return found
+            ceilings[name] = _most(link, link.speed, drive, cell, mode_of(testbed.dut_family, cell.mode))
+    if len(ceilings) == len(drive.links) > 1:
+        first = next(iter(ceilings.values()))
+        ceilings[joined(ceilings)] = {figure: sum(of_link[figure] for of_link in ceilings.values()) for figure in first}
+    return ceilings
 
 
 def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell, mode: DeclaredMode) -> dict[str, float]:

@@ -54,21 +54,21 @@ def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
         for claim in run.claims:
             for cell in claim.card.cells if claim.state != "differs" else ():
                 by_cell.setdefault((run.device, cell.key, cell.link, cell.figure), []).append((run, claim, cell))
-    return [found for same in by_cell.values() for found in _contradictions(same)]
+    return [contradiction for same in by_cell.values() for contradiction in _contradictions(same)]
 
 
 def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> Iterator[Contradiction]:
-    ordered = sorted(same, key=lambda found: found[2].median)
+    ordered = sorted(same, key=lambda result: result[2].median)
     lowest, highest = ordered[0], ordered[-1]
     cell, other = lowest[2], highest[2]
     if lowest[0] is highest[0]:
         return
     side = direction_of(cell.figure) or "higher"  # that they differ is all that is asked
     pair = Pair("", cell.figure, cell.values, other.values, RunOrder.ONE_AFTER_THE_OTHER, cell.repeats, other.repeats, better=side)
-    (found,) = compare([pair])
+    (result,) = compare([pair])
     apart = cell.high < other.low and other.median - cell.median > LEAST * other.median
-    proven = found.verdict in {Verdict.BETTER, Verdict.WORSE}
-    if proven if found.could_prove else apart:
+    proven = result.verdict in {Verdict.BETTER, Verdict.WORSE}
+    if proven if result.could_prove else apart:
         size = f", {cell.size} bytes" if cell.size else ""
         yield Contradiction(lowest[0].device, f"{cell.label}, {cell.workload}{size}, {cell.link}", cell.figure, lowest, highest, proven)
 

@@ -63,9 +63,11 @@ def read_devices(path: Path) -> dict[str, DeviceSheet]:
 
 def device_of(name: str, resolved: Mapping[str, Any], sheets: Mapping[str, DeviceSheet]) -> str:
     """The device that the run `name` measured: the first whose patterns fit, else what the run calls its testbed or experiment."""
-    if (said := next((device for device, sheet in sheets.items() if any(fnmatchcase(name, p) for p in sheet.runs)), None)) is not None:
-        return said
-    testbed, experiment = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("testbed", "experiment"))
+    if (
+        device_name := next((device for device, sheet in sheets.items() if any(fnmatchcase(name, p) for p in sheet.runs)), None)
+    ) is not None:
+        return device_name
+    testbed, experiment = (section if isinstance(section := resolved.get(key), Mapping) else {} for key in ("testbed", "experiment"))
     own = str(testbed.get("name") or "")
     if testbed.get("lab") or not own or own.startswith("unknown"):
         return str(experiment.get("name") or own or dut_of(resolved))

@@ -88,21 +88,21 @@ class Published:
 def publish(runs: Sequence[Path], asked: SiteRequest) -> Published:
     """Adds runs to the site in `asked.out`, which is made when there is none. Raises InputError, all faults at once, StoreError."""
     known = _known(asked.out)
-    found, faults = list[RunFolder](), list[str]()
+    folders, faults = list[RunFolder](), list[str]()
     for path in dict.fromkeys(p.resolve() for p in runs):
         try:
-            found.append(run := RunFolder.open(path))
+            folders.append(run := RunFolder.open(path))
             manifest_hash(run)
         except DutlabError as error:
             faults.append(f"{error}; only finished runs are published" if isinstance(error, StoreError) else str(error))
     if faults:
         raise InputError("\n".join(faults))
-    if not found and not (asked.out / RUNS).is_dir():
+    if not folders and not (asked.out / RUNS).is_dir():
         raise InputError("no run is named", remedy="name at least one run folder, and last the folder of the site")
     with _alone(asked, known):
-        held = _held(asked.out)
+        folder_by_hash = _held(asked.out)
         covered = list[str]()
-        twice = sum(_take(run, asked.out, held, covered, cards=False) is False for run in found)
+        twice = sum(_take(run, asked.out, folder_by_hash, covered, cards=False) is False for run in folders)
         return replace(_build(asked, known, twice, ()), covered=tuple(covered))
 
 
@@ -113,7 +113,7 @@ def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
     if wrong := [str(site) for site, of in read if not of.title]:
         raise InputError(f"{', '.join(wrong)}: not a site", remedy=f"name folders that `dutlab publish` wrote: they have {INDEX}")
     with _alone(asked, known):
-        twice, left_out, held, covered = 0, list[str](), _held(asked.out), list[str]()
+        twice, left_out, folder_by_hash, covered = 0, list[str](), _held(asked.out), list[str]()
         origins: dict[str, list[str]] = {f: list(of) for f, of in known.origins.items()}
         sheets = dict(known.sheets)
         for site, of in read:
@@ -122,12 +122,12 @@ def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
             for path in _run_folders(site):
                 try:
                     run = RunFolder.open(path)
-                    twice += not _take(run, asked.out, held, covered, cards=True)
+                    twice += not _take(run, asked.out, folder_by_hash, covered, cards=True)
                 except DutlabError as error:
                     left_out.append(str(error))
                     continue
-                said = origins.setdefault(held[manifest_hash(run)], [])
-                said += [title for title in of.origins.get(path.relative_to(site).as_posix(), [of.title]) if title not in said]
+                titles = origins.setdefault(folder_by_hash[manifest_hash(run)], [])
+                titles += [title for title in of.origins.get(path.relative_to(site).as_posix(), [of.title]) if title not in titles]
         built = _build(asked, replace(known, origins=origins, sheets=sheets), twice, tuple(left_out))
         return replace(built, covered=tuple(covered))
 
@@ -178,7 +178,7 @@ def _known(site: Path) -> _Site:
         if site.exists() and (not site.is_dir() or any(site.iterdir())):
             raise InputError(f"{site}: is not empty and not a site", remedy="name a new folder, or one that `dutlab publish` wrote")
         return _Site("", {}, {})
-    data: dict[str, Any] = found if isinstance(found := read_json(path, SITE_INDEX), dict) else {}
+    data: dict[str, Any] = document if isinstance(document := read_json(path, SITE_INDEX), dict) else {}
     if data.get("generator") != "dutlab" or data.get("schema_version") != SITE_SCHEMA_VERSION:
         raise InputError(f"{path}: is not the index of a site that this dutlab can read", remedy="name another folder, or a newer dutlab")
     try:
@@ -215,13 +215,13 @@ def _run_folders(site: Path) -> Iterator[Path]:
 
 def _held(site: Path) -> dict[str, str]:
     """Hash of the manifest → folder of each run that is there."""
-    found = {}
+    folder_by_hash = {}
     for path in _run_folders(site):
         try:
-            found[manifest_hash(RunFolder(path))] = path.relative_to(site).as_posix()
+            folder_by_hash[manifest_hash(RunFolder(path))] = path.relative_to(site).as_posix()
         except StoreError:
             continue  # its page says what is wrong with it
-    return found
+    return folder_by_hash
 
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *, cards: bool) -> bool:
@@ -251,8 +251,8 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *
             for name in names:
                 with outgoing.open(name) as data:
                     copy.write_new(name, data)
-            if (told := outgoing.redacted_json) is not None:
-                copy.write_new(REDACTED, io.BytesIO(told))
+            if (redactions := outgoing.redacted_json) is not None:
+                copy.write_new(REDACTED, io.BytesIO(redactions))
         part.rename(goal)
     except OSError as error:
         raise as_store_error(error, goal, None) from error
@@ -280,17 +280,17 @@ def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ..
     title = asked.title or known.title or UNNAMED
     wanted = _wanted(asked, sheets)
     shown = _shown(out, wanted)
-    found = contradictions(shown)
+    conflicts = contradictions(shown)
     url = f"{asked.url.rstrip('/')}/" if asked.url else ""
-    contents = SiteContents(out, title, url, shown, sheets, {w.device: w.device_page for w in wanted}, found, known.origins, left_out)
+    contents = SiteContents(out, title, url, shown, sheets, {w.device: w.device_page for w in wanted}, conflicts, known.origins, left_out)
     for device in contents.by_device:
         write_device(contents, device)
     write_claims(contents)
     write_index(contents)
     replace_file(out / "feed.xml", atom(title, url, shown))
     write_parquet(out / "runs.parquet", [row for run in shown for row in run.figures])
-    replace_file(out / INDEX, as_json(index_of(title, shown, sheets, known.origins, found)))
-    return Published(tuple(shown), tuple(found), twice, left_out)
+    replace_file(out / INDEX, as_json(index_of(title, shown, sheets, known.origins, conflicts)))
+    return Published(tuple(shown), tuple(conflicts), twice, left_out)
 
 
 def _wanted(asked: SiteRequest, sheets: Mapping[str, DeviceSheet]) -> list[RunToShow]:

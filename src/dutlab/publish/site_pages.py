@@ -75,13 +75,13 @@ def write_device(of: SiteContents, device: str) -> None:
         picture=f"{of.url}devices/{of.picture_of(device)}" if of.url and picture else "",
     )
     newest = {mode: run for run in reversed(runs) for mode in run.modes}
-    found = [c for c in of.contradictions if c.device == device]
+    conflicts = [c for c in of.contradictions if c.device == device]
     for n, (name, listed) in enumerate(zip(names, lists, strict=True), 1):
         _write(
             of.site / "devices" / name, "site_device.html.j2", site=place, device=device, sheet=sheet, runs=listed,
-            excerpts=excerpts if n == 1 else [], number=n, pages=names, contradictions=found if n == 1 else [],
+            excerpts=excerpts if n == 1 else [], number=n, pages=names, contradictions=conflicts if n == 1 else [],
             modes={mode: (sheet.modes.get(mode, ""), run) for mode, run in newest.items()},
-            terms={t: said for t in _TERMS if (said := meaning(t))}, claimed=_claimed,
+            terms={t: explanation for t in _TERMS if (explanation := meaning(t))}, claimed=_claimed,
         )  # fmt: skip
 
 

@@ -111,27 +111,27 @@ def show_run(site: Path, wanted: RunToShow) -> SiteRun:
 def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
     read = read_run(path)
     folder = folder_in(path, DERIVED)
-    found = linked_pictures(report_of(read, folder))
-    if found.manifest is None:
+    run_report = linked_pictures(report_of(read, folder))
+    if run_report.manifest is None:
         raise InputError(f"{path}: has no manifest", remedy="`dutlab resume` finishes it")
-    claims, faults = _claims(site, RunFolder(path), found, folder)
-    plots = plots_of(found)
+    claims, faults = _claims(site, RunFolder(path), run_report, folder)
+    plots = plots_of(run_report)
     crumbs = (("All devices", "../../../index.html"), (wanted.device, f"../../../devices/{wanted.device_page}"),
               ("Commands of each mode", "commands.html"), ("Files with their hashes", "files.html"))  # fmt: skip
-    place = SitePlace(crumbs, described=_described(found), picture=wanted.picture)
-    place = _write_run_page(folder, found, plots, place)
-    _write_commands(folder, found, read, place)
-    _write_files(path, folder, found, place)
-    severe = tuple(dict.fromkeys(note.text for note in found.severe))
+    place = SitePlace(crumbs, described=_described(run_report), picture=wanted.picture)
+    place = _write_run_page(folder, run_report, plots, place)
+    _write_commands(folder, run_report, read, place)
+    _write_files(path, folder, run_report, place)
+    severe = tuple(dict.fromkeys(note.text for note in run_report.severe))
     return SiteRun(
-        wanted.folder, found.name, wanted.device, faults=(*found.faults, *faults),
-        experiment=found.experiment, testbed=found.testbed, relative=found.lab is not None,
-        imported=any(n.kind == "IMPORTED" for n in found.notes), started=found.course.started, ended=found.course.ended,
-        trials=len(found.trials), unsuccessful=len(found.unsuccessful), manifest=found.manifest,
-        fast=found.answer.fast, sure=found.answer.sure,
-        limited=found.answer.limited, severe=severe, modes=found.labels, claims=claims,
-        figures=tuple(_figures(wanted, found, read.records)),
-        excerpt=_excerpt(found, plots, wanted, place) if wanted.number else "",
+        wanted.folder, run_report.name, wanted.device, faults=(*run_report.faults, *faults),
+        experiment=run_report.experiment, testbed=run_report.testbed, relative=run_report.lab is not None,
+        imported=any(n.kind == "IMPORTED" for n in run_report.notes), started=run_report.course.started, ended=run_report.course.ended,
+        trials=len(run_report.trials), unsuccessful=len(run_report.unsuccessful), manifest=run_report.manifest,
+        fast=run_report.answer.fast, sure=run_report.answer.sure,
+        limited=run_report.answer.limited, severe=severe, modes=run_report.labels, claims=claims,
+        figures=tuple(_figures(wanted, run_report, read.records)),
+        excerpt=_excerpt(run_report, plots, wanted, place) if wanted.number else "",
         picture=plots[0].png() if plots and wanted.number == 1 else b"",
     )  # fmt: skip
 
@@ -144,23 +144,23 @@ def linked_pictures(report: RunReport) -> RunReport:
 def _claims(site: Path, run: RunFolder, report: RunReport, folder: Path) -> tuple[tuple[SiteClaim, ...], list[str]]:
     """Cards that came with the run, as its author wrote them; where there are none, made of its headlines."""
     fresh, faults = cards_of(run, report, folder), list[str]()
-    given = sorted(folder.glob("claim-*.json"))
-    if not given:
+    paths = sorted(folder.glob("claim-*.json"))
+    if not paths:
         for name, card in fresh.items():
             replace_file(folder / f"{file_name(name.removesuffix('.json'))}.json", as_text(card).encode())
-        given = sorted(folder.glob("claim-*.json"))
+        paths = sorted(folder.glob("claim-*.json"))
     changed = run.verify_manifest()
     if not changed.none_but_redacted:
         faults.append(f"files are not as the manifest says: {changed}"[:500])
     out = []
-    for path in given:
+    for path in paths:
         try:
             card = read_card(path)
-            told = verified(card, run, fresh=fresh, changed=changed)
+            result = verified(card, run, fresh=fresh, changed=changed)
         except DutlabError as error:
             faults.append(str(error).replace(f"{site}/", ""))
             continue
-        out.append(SiteClaim(path.relative_to(site).as_posix(), card, told.state, told.differences))
+        out.append(SiteClaim(path.relative_to(site).as_posix(), card, result.state, result.differences))
     return tuple(out), faults
 
 
@@ -177,10 +177,10 @@ def _write_run_page(folder: Path, report: RunReport, plots: Sequence[Plot], plac
         pages = [report.trials[n : n + TRIALS_A_PAGE] for n in range(0, len(report.trials), TRIALS_A_PAGE)]
         where = {t.number: f"trials-{n}.html" for n, of_page in enumerate(pages, 1) for t in of_page if t.number == t.group}
         place = replace(place, trials=where)
-        said = {**page_words([report], place), "doubts_at": "index.html", "style": style_sheet(), "site": place}
+        context = {**page_words([report], place), "doubts_at": "index.html", "style": style_sheet(), "site": place}
         for n, of_page in enumerate(pages, 1):
             template = environment().get_template("site_trials.html.j2")
-            text = template.render(r=report, trials=of_page, number=n, pages=len(pages), **said)
+            text = template.render(r=report, trials=of_page, number=n, pages=len(pages), **context)
             _write(folder / f"trials-{n}.html", text)
         page = html([report], {report.name: beside}, place)
     _write(folder / "index.html", page)
@@ -210,12 +210,12 @@ def _write_commands(folder: Path, report: RunReport, read: ReadRun, place: SiteP
     room = LARGEST_PAGE
     shown: list[tuple[str, list[tuple[str, str]], int]] = []
     for mode, commands in by_mode.items():
-        kept = []
+        lines = []
         for host, command in commands:
             room -= len(command.encode(errors="replace")) + len(host) + 120
             if room > 0:
-                kept.append((host, command))
-        shown.append((mode, kept, len(commands) - len(kept)))
+                lines.append((host, command))
+        shown.append((mode, lines, len(commands) - len(lines)))
     text = environment().get_template("site_commands.html.j2").render(r=report, modes=shown, style=style_sheet(), site=_back(place))
     _write(folder / "commands.html", text)
 
@@ -223,7 +223,7 @@ def _write_commands(folder: Path, report: RunReport, read: ReadRun, place: SiteP
 def _write_files(path: Path, folder: Path, report: RunReport, place: SitePlace) -> None:
     text = outside.read(path / MANIFEST, bounds.MANIFEST).decode(errors="surrogateescape")
     covered = redacted_files(path)
-    files = [(name, covered[name]["sha256"] if name in covered else said) for name, said in hashes_of(text, path / MANIFEST).items()]
+    files = [(name, covered[name]["sha256"] if name in covered else digest) for name, digest in hashes_of(text, path / MANIFEST).items()]
     files += [(f"{ADDITIONS}/{a.file}", a.sha256) for a in report.additions if a.file]
     pages = [files[n : n + FILES_A_PAGE] for n in range(0, len(files), FILES_A_PAGE)] or [[]]
     template = environment().get_template("site_files.html.j2")

@@ -35,12 +35,12 @@ def verified(
 
     Raises InputError for a run without a headline, StoreError.
     """
-    found = list(_differences(claim, run, fresh, changed))
-    unread = [text for text, unreadable in found if unreadable]
+    differences = list(_differences(claim, run, fresh, changed))
+    unread = [text for text, unreadable in differences if unreadable]
     state: Literal["holds", "differs", "not recomputed"] = (
-        "holds" if not found else "not recomputed" if len(unread) == len(found) else "differs"
+        "holds" if not differences else "not recomputed" if len(unread) == len(differences) else "differs"
     )
-    return VerifiedClaim(state, tuple(text for text, _ in found))
+    return VerifiedClaim(state, tuple(text for text, _ in differences))
 
 
 def _differences(
@@ -51,8 +51,8 @@ def _differences(
         yield f"the run is {run.name}, the card is of {claim.run}", False
     if manifest_hash(run) != claim.manifest_sha256:
         yield "the manifest is not the one that the card was made from", False
-    made = _fresh(run) if fresh is None else fresh
-    again = next((c for c in made.values() if c.about == claim.about), None)
+    card_by_name = _fresh(run) if fresh is None else fresh
+    again = next((c for c in card_by_name.values() if c.about == claim.about), None)
     if again is None or again.claim != claim.claim:
         yield f"the records say: {again.claim if again else 'nothing of ' + claim.about}", False
     changed = run.verify_manifest() if changed is None else changed
@@ -69,8 +69,8 @@ def _differences(
                 yield f"trial {trial}: {error}", isinstance(error, CannotRecompute)
                 continue
             values.append(value)
-            if not same(value, said := record.figures.get(cell.link, {}).get(cell.figure, float("nan"))):
-                yield f"trial {trial}: {cell.figure} is {value:.10g} by its raw files, {said:.10g} by its record", False
+            if not same(value, recorded := record.figures.get(cell.link, {}).get(cell.figure, float("nan"))):
+                yield f"trial {trial}: {cell.figure} is {value:.10g} by its raw files, {recorded:.10g} by its record", False
         if len(values) == len(cell.trials):
             yield from ((text, False) for text in summary_of(cell, values))
 
@@ -97,7 +97,7 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
         except OSError as error:
             raise CannotRecompute(f"{name} cannot be read: {error.strerror}") from error
     recompute: Callable[[KeptTrial], Recomputed] = named(plug_of(record.cell.workload).again)
-    found = recompute(KeptTrial(record.cell, raw, record.tool_facts, run.resolved)).get(cell.link, {})
-    if cell.figure not in found:
+    figures = recompute(KeptTrial(record.cell, raw, record.tool_facts, run.resolved)).get(cell.link, {})
+    if cell.figure not in figures:
         raise CannotRecompute(f"they do not tell {cell.figure} of {cell.link}")
-    return found[cell.figure]
+    return figures[cell.figure]

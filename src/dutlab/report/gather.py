@@ -117,7 +117,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     of_row = {(row.label, trial): row for row in found_limits for trial in row.trials}
     cells = [*planned.values()] or [r.cell for r in records]
     slowed = speed_sentence(records)
-    made = RunReport(
+    run_report = RunReport(
         name=run.name,
         experiment=str(experiment.get("name") or experiment.get("experiment") or run.name),
         testbed=str(testbed.get("name") or testbed.get("testbed") or "not named"),
@@ -161,7 +161,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         faults=tuple(faults),
         simulated=_simulated(records),
     )
-    return replace(made, answer=answer_of(made, groups, book))
+    return replace(run_report, answer=answer_of(run_report, groups, book))
 
 
 def _course(read: ReadRun, cells: Sequence[Cell]) -> RunCourse:
@@ -187,8 +187,8 @@ def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Sec
 def _with_limits(table: Table, of_row: Mapping[tuple[str, int], LimitRow]) -> Table:
     rows = []
     for row in table.rows:
-        found = next((of_row[row.label, t] for t in row.trials if (row.label, t) in of_row), None)
-        words = "" if found is None else found.cause if found.confidence else "not known"
+        limit = next((of_row[row.label, t] for t in row.trials if (row.label, t) in of_row), None)
+        words = "" if limit is None else limit.cause if limit.confidence else "not known"
         ceilings = (*row.ceilings, None) if row.ceilings else ()
         rows.append(replace(row, cells=(*row.cells, Links.of([(words, "#limits")]) if words else ""), ceilings=ceilings))
     return replace(table, columns=(*table.columns, Column("limited by")), rows=tuple(rows))
@@ -308,8 +308,8 @@ def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
     if sizes and (absent := sorted(RFC2544_SIZES - sizes, key=int)):
         out.append(f"frame sizes {', '.join(absent)} of RFC 2544 section 9.1 were not measured")
     departs = {name: named(plug.departs) for name, plug in WORKLOADS.items() if plug.departs and any(c.workload == name for c in cells)}
-    said = dict.fromkeys(departs[c.workload](c) for c in cells if c.workload in departs)
-    return (*out, *filter(None, said))
+    sentences = dict.fromkeys(departs[c.workload](c) for c in cells if c.workload in departs)
+    return (*out, *filter(None, sentences))
 
 
 def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | None:
@@ -326,9 +326,9 @@ def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
 
 def _command(read: ReadRun) -> str:
     """Return the recorded command; for runs without one, a command that reads this folder's files."""
-    run, seed, said = read.run, read.plan.get("seed"), read.resolved.get("command")
-    if isinstance(said, list) and all(isinstance(word, str) for word in said):
-        return shlex.join(said)
+    run, seed, command = read.run, read.plan.get("seed"), read.resolved.get("command")
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        return shlex.join(command)
     words = ["dutlab", "run", f"{run.name}/experiment.yaml", *(["--set", f"seed={seed}"] if isinstance(seed, int) else [])]
     if (run.path / "testbed.yaml").exists():
         words += ["--testbed", f"{run.name}/testbed.yaml"]
@@ -374,5 +374,5 @@ def sections(read: ReadRun) -> tuple[Section, ...]:
 def _builder(plug: WorkloadPlug, groups: Sequence[Group]) -> Builder:
     """The workload's own; for figures from other tools' files, which it cannot show, the one that shows any figure."""
     imported = any(isinstance(group.cell.setting, ImportedSetting) for group in groups)
-    found: Builder = named(ANY_FIGURES if plug.settings and imported and not plug.shows_imports else plug.section)
-    return found
+    builder: Builder = named(ANY_FIGURES if plug.settings and imported and not plug.shows_imports else plug.section)
+    return builder

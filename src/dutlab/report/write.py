@@ -45,9 +45,9 @@ def write_and_gather(runs: Sequence[Path], *, formats: Sequence[str], out: Path 
     _insist(formats, FORMATS)
     single = len(formats) == 1 and out is not None and out.suffix == f".{formats[0]}"
     folder = out.parent if single and out else _folder(runs, out)
-    found = _gather(runs, folder)
-    made = _made(found, formats, runs[0])
-    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in made.items()], found
+    reports = _gather(runs, folder)
+    data_by_format = _made(reports, formats, runs[0])
+    return [replace_file(out if single and out else folder / f"report.{f}", data) for f, data in data_by_format.items()], reports
 
 
 def report_text(runs: Sequence[Path], format: str) -> bytes:  # noqa: A002 - the word that users write
@@ -60,10 +60,10 @@ def report_finished(runs: Sequence[Path]) -> list[RunReport]:
     """Write the report of each run in every format into its folder, as every command does that makes a run, and return the reports."""
     out = []
     for run in runs:
-        (found,) = _gather([run], folder := _folder([run], None))
-        for f, data in _made([found], tuple(FORMATS), run).items():
+        (run_report,) = _gather([run], folder := _folder([run], None))
+        for f, data in _made([run_report], tuple(FORMATS), run).items():
             replace_file(folder / f"report.{f}", data)
-        out.append(found)
+        out.append(run_report)
     return out
 
 
@@ -107,13 +107,13 @@ def _wrapped(words: str, width: int) -> list[str]:
 
 def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: bool) -> Iterator[str]:
     """The lines of what the runs are in a style, without plots, for a terminal. Nothing is written. Exceptions as write_publication()."""
-    found = _publication(runs, style, runs[0])
-    for words in (*found.contents.answers, *found.certainty, *found.limits):
+    document = _publication(runs, style, runs[0])
+    for words in (*document.contents.answers, *document.certainty, *document.limits):
         yield from _wrapped(words, width)
-    for table in found.contents.tables:
+    for table in document.contents.tables:
         yield ""
         yield from terminal_table(table, width=width, colour=colour)
-    for r in found.runs:
+    for r in document.runs:
         yield from ("", *_notes(r, width))
 
 
@@ -124,10 +124,10 @@ def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str
     """
     _insist(formats, FORMATS)
     folder = out or _folder(runs, None)
-    found = _publication(runs, style, folder)
+    document = _publication(runs, style, folder)
     makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
-    written = [replace_file(folder / f"{style}.{f}", _bytes(makers[f](found))) for f in dict.fromkeys(formats) if f in makers]
-    tables = found.contents.tables if "csv" in formats else ()
+    written = [replace_file(folder / f"{style}.{f}", _bytes(makers[f](document))) for f in dict.fromkeys(formats) if f in makers]
+    tables = document.contents.tables if "csv" in formats else ()
     names = file_names(f"{style}-{t.slug}" for t in tables)
     return [*written, *(replace_file(folder / f"{name}.csv", _bytes(table_csv(t))) for name, t in zip(names, tables, strict=True))]
 
@@ -145,9 +145,9 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
     """
     _insist([format], IMAGES)
     folder = out or _folder(runs, None, "plots")
-    found = _gather(runs, folder)
+    reports = _gather(runs, folder)
     with reading(runs[0]):
-        named = [(f"{r.name}-{plot.name}" if len(found) > 1 else plot.name, plot) for r in found for plot in plots_of(r)]
+        named = [(f"{r.name}-{plot.name}" if len(reports) > 1 else plot.name, plot) for r in reports for plot in plots_of(r)]
     return _write_plots(named, folder, format)
 
 

@@ -53,10 +53,10 @@ class Attempts:
         """The record as it is to be written: numbered, and judged by what is known of its cell so far."""
         earlier = [r for of_trial in self._known.values() for r in of_trial]
         numbered = record.model_copy(update={"attempt": 1 + len(self._known.get(record.trial, []))})
-        found = judged([numbered, *earlier], count=self.folder.counts_disturbed)[0]
-        if found.status in ("measured", DISTURBED):
-            self._judged.append(found)
-        return found
+        result = judged([numbered, *earlier], count=self.folder.counts_disturbed)[0]
+        if result.status in ("measured", DISTURBED):
+            self._judged.append(result)
+        return result
 
     def written(self, record: TrialRecord) -> None:
         """The record is on the disk."""

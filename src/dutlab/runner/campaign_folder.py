@@ -242,16 +242,16 @@ class CampaignFolder:
         place = self.place(planned)
         tries = _entries(place / _TRIES)
         last, ended = (tries[-1]["exit_status"], datetime.fromisoformat(tries[-1]["ended"])) if tries else (None, None)
-        said = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
+        last_line = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
         names = _names(place / _RUNS)
         if (place / _RUN).exists():
             name = outside.read(place / _RUN, INPUT).decode()
-            return RunStanding(planned, CampaignState.DONE, name, len(tries), last, said, ended, self._cost(place), self.kept(planned))
+            return RunStanding(planned, CampaignState.DONE, name, len(tries), last, last_line, ended, self._cost(place), self.kept(planned))
         run = names[-1] if names else None
         if _is_held(place / _LOCK) or (run is not None and is_running(place / _RUNS / run)):
             return RunStanding(planned, CampaignState.RUNNING, run, len(tries), None, "")
         state = CampaignState.CUT if run else CampaignState.REFUSED if tries else CampaignState.PLANNED
-        return RunStanding(planned, state, run, len(tries), last, said, ended)
+        return RunStanding(planned, state, run, len(tries), last, last_line, ended)
 
     @staticmethod
     def _cost(place: Path) -> FleetCost | None:
@@ -319,8 +319,8 @@ def _lines(path: Path) -> list[str]:
 
 def _entries(path: Path) -> list[dict[str, Any]]:
     """Return what _append() wrote. A line cut short by a full disk is left out."""
-    found = list[dict[str, Any]]()
+    entries = list[dict[str, Any]]()
     for line in _lines(path):
         with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
+            entries.append(json.loads(line))
+    return entries

@@ -88,15 +88,15 @@ def read_head(folder: Path) -> PlanHead:
     """plan.json. Raises InputError where there is none, StoreError."""
     path = folder / _HEAD
     try:
-        told = json.loads(outside.read(path, CAMPAIGN))
+        head = json.loads(outside.read(path, CAMPAIGN))
     except FileNotFoundError:
         raise InputError(f"{folder}: not a campaign", remedy="name the folder that holds plan.json and planned.jsonl") from None
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read: {error}", remedy=_REMEDY) from error
-    if not isinstance(told, dict) or told.get("schema_version") != SCHEMA_VERSION:
+    if not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION:
         raise InputError(f"{path}: not a campaign's plan of this version of dutlab", remedy="name a campaign that this version began")
     try:
-        return PlanHead.model_validate(told)
+        return PlanHead.model_validate(head)
     except ValidationError as error:
         what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise StoreError(f"{path}: the file is damaged: {what}", remedy=_REMEDY) from error
@@ -143,8 +143,8 @@ def insist_on_files(folder: Path, dutlab_version: str) -> None:
 
 def _parsed(path: Path, number: int, line: bytes) -> PlannedRun:
     try:
-        told = json.loads(line)
-        run = PlannedRun(**{**told, "arguments": tuple(told["arguments"])})
+        entry = json.loads(line)
+        run = PlannedRun(**{**entry, "arguments": tuple(entry["arguments"])})
     except (ValueError, TypeError, KeyError):
         run = None
     if run is None or run.number != number:

@@ -83,8 +83,8 @@ class JournaledDevice:
 
     @property
     def _power(self) -> PowerSpec | None:
-        found = None if self.testbed is None else self.testbed.hosts.get(self.dut.name)
-        return None if found is None else found.power
+        host = None if self.testbed is None else self.testbed.hosts.get(self.dut.name)
+        return None if host is None else host.power
 
     async def off(self) -> None:
         """Switch off as methods.ports says; the undo step is in the journal before."""
@@ -124,8 +124,8 @@ class JournaledDevice:
 
     async def passing_links(self) -> frozenset[str]:
         """As methods.ports says."""
-        seen = await self.prober.probe([*self.testbed.links])
-        return frozenset(name for name, probe in zip(self.testbed.links, seen, strict=True) if probe.received)
+        probes = await self.prober.probe([*self.testbed.links])
+        return frozenset(name for name, probe in zip(self.testbed.links, probes, strict=True) if probe.received)
 
     async def change_mode(self, name: str) -> DutChange:
         """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too.

@@ -76,8 +76,8 @@ class EventLog:
 
     def verified(self, mode: str, checks: Sequence[Check], *, holds: bool) -> None:
         """A mode was applied and looked at."""
-        seen = tuple(CheckSeen(what=c.what, passed=c.passed, found=c.found) for c in checks)
-        self._say(ModeVerified(at=_now(), mode=mode, holds=holds, checks=seen))
+        results = tuple(CheckSeen(what=c.what, passed=c.passed, found=c.found) for c in checks)
+        self._say(ModeVerified(at=_now(), mode=mode, holds=holds, checks=results))
 
     def trial(self, trial: Trial) -> None:
         """A trial begins."""

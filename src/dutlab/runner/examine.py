@@ -116,8 +116,8 @@ def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
 
 def streams_of(experiment: Experiment) -> list[doctor.Streams]:
     """The TCP loads of an experiment."""
-    found = [(w.kind, getattr(w, "streams", None), getattr(w, "direction", "") == "bidir") for w in experiment.workloads]
-    return [doctor.Streams(kind, streams, both_ways) for kind, streams, both_ways in found if isinstance(streams, int)]
+    loads = [(w.kind, getattr(w, "streams", None), getattr(w, "direction", "") == "bidir") for w in experiment.workloads]
+    return [doctor.Streams(kind, streams, both_ways) for kind, streams, both_ways in loads if isinstance(streams, int)]
 
 
 def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
@@ -137,15 +137,15 @@ async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
     samplers = {name: Sampler(SensorSite(hosts[name]), loop, interval_s=WATCH_S) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
     await asyncio.sleep(WATCH_S * 1.2)
-    found = {}
+    cores_by_host = {}
     for (name, sampler), begun in zip(samplers.items(), started, strict=True):
         if isinstance(begun, BaseException):
             if not isinstance(begun, HostError):
                 raise begun
             continue
         if cores := _shares((await sampler.stop()).samples):
-            found[name] = doctor.WatchedCores(WATCH_S, cores)
-    return found
+            cores_by_host[name] = doctor.WatchedCores(WATCH_S, cores)
+    return cores_by_host
 
 
 def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
@@ -173,6 +173,6 @@ async def _over_cable(
     ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
     """Return the largest packet that passes between two ports of one cable whose MTUs are known; None where nothing answers."""
-    told = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
-    passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(told))) if told else None
+    mtus = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
+    passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(mtus))) if mtus else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

@@ -173,22 +173,22 @@ class Execution(RunProcess):
         Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
         """
         self.events.preparing("examining the hosts")
-        found = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
-        for name, facts in found.facts.items():
+        examination = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
+        for name, facts in examination.facts.items():
             self.folder.write_host(name, {**facts, "tools": dict(bare.versions)})
         if all(plug_of(trial.cell.workload).undisturbed for trial in self.plan.trials):
             return bare
-        self.folder.write_findings([f.to_json() for f in found.findings])
-        for finding in found.findings:
+        self.folder.write_findings([f.to_json() for f in examination.findings])
+        for finding in examination.findings:
             text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"
             if text not in self.said:
                 self.events.note(text)
             self.said.add(text)
-        ends = [facts for name, facts in found.facts.items() if name in bare.testbed.ends]
+        ends = [facts for name, facts in examination.facts.items() if name in bare.testbed.ends]
         kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
         unknown = [Doubt(DoubtKind.UNTRIED, words) for words in untried(bare.testbed, self.plan.generators)]
-        return replace(bare, marks=(*bare.marks, *virtual, *unknown, *doubts_of(found.findings)))
+        return replace(bare, marks=(*bare.marks, *virtual, *unknown, *doubts_of(examination.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
         """Return the stage with its rig's calibration. Where that fails, results have no headroom, and the user gets a note."""
@@ -216,10 +216,10 @@ class Execution(RunProcess):
         disturbed = self.experiment.disturbed
         try:
             async with lab_rig(lab, str(options.engine_binary), versions=stage.versions, disturbed=disturbed) as rig:
-                found, _ = await rig.measure(Rig.LOOPED, loads, cache_folder(), failed=self._no_headroom)
+                calibration, _ = await rig.measure(Rig.LOOPED, loads, cache_folder(), failed=self._no_headroom)
         finally:
             self.journal.write("rig-removed", application="rig")
-        return found
+        return calibration
 
     def _no_headroom(self, load: RigLoad, why: MeasurementError) -> None:
         what = f"{load.generator.text()}, {load.mix.name} on link {joined(load.links)}"
@@ -270,11 +270,11 @@ class Execution(RunProcess):
         try:
             yield
         except DutlabError as error:
-            if (found := await stage.guests.behind(error)) is None:
+            if (guest_loss := await stage.guests.behind(error)) is None:
                 raise
-            words = "; ".join(loss.words for loss in found.losses)
-            begun = self.records.void_lost(words, trials, partial(lost_with, stage, self.book, found.losses)) or trials[0]
-            for loss in found.losses:
+            words = "; ".join(loss.words for loss in guest_loss.losses)
+            begun = self.records.void_lost(words, trials, partial(lost_with, stage, self.book, guest_loss.losses)) or trials[0]
+            for loss in guest_loss.losses:
                 self.events.lost(loss.host, loss.why)
                 self.events.note(f"{loss.host} was started again; its settings are set again")
             await levels.apply_again()
@@ -284,7 +284,7 @@ class Execution(RunProcess):
                     f"{words}; the cell of trial {begun.number} has lost guests {times} times",
                     remedy=f"read the consoles in {self.folder.path}/trials/*.host-lost-*/raw, or leave this cell out",
                 ) from error
-            raise found from error
+            raise guest_loss from error
 
     async def _restored(self, stage: Stage, steps: Sequence[UndoStep], application: str) -> None:
         try:
@@ -304,7 +304,7 @@ class Execution(RunProcess):
             self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
             self.events.verified(mode.name, checks, holds=not why)
             stage = replace(stage, at_rest=DutAtRest() if why else await self._at_rest(stage, mode))
-            left, stands = deque(trials), await as_applied(stage)
+            left, applied_state = deque(trials), await as_applied(stage)
             while left:
                 await self._shortest_first(stage, left)
                 trial = self.begin_trial(left[0], ends)
@@ -324,7 +324,7 @@ class Execution(RunProcess):
                 else:
                     unproven.append(left.popleft())
                 switched, changed = stage.device.restarted, await stage.device.put_back()
-                if not why and not changed and (lost := await lost_state(stage, mode, stands)):
+                if not why and not changed and (lost := await lost_state(stage, mode, applied_state)):
                     left.extendleft([] if again else self.records.void([unproven.pop()], lost, partial(refused, stage, checks, self.book)))
                     changed = True
                 elif not why and not left:
@@ -337,10 +337,10 @@ class Execution(RunProcess):
                 if changed and left:
                     checks, why = await self._unless_killed(partial(into_mode, stage, mode), itemgetter(1))
                     self.journal.write("mode-refused" if why else "mode-verified", application=application, why=why)
-                    stands = await as_applied(stage)
+                    applied_state = await as_applied(stage)
         except (asyncio.CancelledError, TimeIsOver):
             if unproven and not why:
-                await self._prove(stage, mode, application, stands)
+                await self._prove(stage, mode, application, applied_state)
             raise
 
     async def _while_programs_run(

@@ -76,11 +76,11 @@ class FarPort:
         port = self.far.port.name
         there = await entries(self.host, ["address", "show", "dev", port])
         addresses = [a for of in there for a in of.get("addr_info", ()) if a.get("scope") != "link"]
-        found: list[Sequence[str]] = [["ip", "link", "set", port, "up" if self.far.port.up else "down"]]
-        found += [["ip", "address", "add", f"{a['local']}/{a['prefixlen']}", "dev", port] for a in addresses]
+        commands: list[Sequence[str]] = [["ip", "link", "set", port, "up" if self.far.port.up else "down"]]
+        commands += [["ip", "address", "add", f"{a['local']}/{a['prefixlen']}", "dev", port] for a in addresses]
         for version in ("-4", "-6"):
             routes = await entries(self.host, [version, "route", "show", "dev", port])
             for route in (r for r in routes if r.get("protocol") not in {"kernel", "ra"}):
                 via = ["via", str(route["gateway"])] if "gateway" in route else []
-                found.append(["ip", version, "route", "replace", str(route["dst"]), *via, "dev", port])
-        return found
+                commands.append(["ip", version, "route", "replace", str(route["dst"]), *via, "dev", port])
+        return commands

@@ -50,12 +50,12 @@ class RigLoad:
 
 def loads_of(cells: Iterable[Cell]) -> list[RigLoad]:
     """Return the loads of the generator in these cells, each once; cells without a mix of frames need no calibration."""
-    found: dict[tuple[tuple[str, ...], str, GeneratorModel], RigLoad] = {}
+    loads: dict[tuple[tuple[str, ...], str, GeneratorModel], RigLoad] = {}
     for cell in cells:
         if (load := _load(cell)) is not None:
             key = (load.flows, mix_key(load.mix), load.generator)
-            found[key] = max(found.get(key, load), load, key=lambda of: len(of.shares))
-    return list(found.values())
+            loads[key] = max(loads.get(key, load), load, key=lambda of: len(of.shares))
+    return list(loads.values())
 
 
 def _load(cell: Cell) -> RigLoad | None:

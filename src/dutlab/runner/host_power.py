@@ -75,7 +75,7 @@ async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable
 
     One that is on already is switched off and on. Raises HostError when it does not come back.
     """
-    said = []
+    sentences = []
     for name, host in hosts.items():
         spec = testbed.hosts[name].power
         if spec is None or not spec.may_switch:
@@ -83,8 +83,8 @@ async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable
         try:
             await host.run(["true"], timeout_s=_ANSWERS_S)
         except HostError as error:
-            said.append(await _revive(host, spec, error.what, journal))
-    return tuple(said)
+            sentences.append(await _revive(host, spec, error.what, journal))
+    return tuple(sentences)
 
 
 async def revived_once(host: Host, why: str, *, testbed: Testbed, journal: Callable[..., None]) -> bool:

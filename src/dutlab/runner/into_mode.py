@@ -42,13 +42,13 @@ async def unless_killed(
     """
     for is_last in (False, True):
         mark = book.mark
-        found = await look()
-        if not why(found) or not (killed := ", ".join(book.killed_since(mark))):
+        result = await look()
+        if not why(result) or not (killed := ", ".join(book.killed_since(mark))):
             break
         if is_last:
             raise TestbedError(f"killed again while the mode was verified: {killed}", remedy="see what ends programs there, then resume")
         note(f"killed while the mode was verified, which is done again: {killed}")
-    return found
+    return result
 
 
 async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
@@ -66,19 +66,19 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 
 async def as_applied(stage: Stage) -> Mapping[str, str]:
     """Return state of a Linux DUT that frames and checks do not show and no trial may change: MTUs and ruleset. Raises HostError."""
-    found = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
+    state = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
     if stage.dut.name in stage.hosts and stage.dut.system.kernel_tables:
-        said = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters
-        found |= {_RULESET: said.text} if said.status == 0 else {}
-    return found
+        reply = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters
+        state |= {_RULESET: reply.text} if reply.status == 0 else {}
+    return state
 
 
 async def _mtus(stage: Stage) -> Mapping[str, str]:
     ports = stage.testbed.ports_of(stage.dut.name)
     if stage.dut.name not in stage.hosts or not stage.dut.system.kernel_tables or not ports:
         return {}
-    said = await stage.dut.run(["cat", *(f"/sys/class/net/{port}/mtu" for port in ports)], check=False)
-    return dict(zip(ports, said.text.split(), strict=False))
+    reply = await stage.dut.run(["cat", *(f"/sys/class/net/{port}/mtu" for port in ports)], check=False)
+    return dict(zip(ports, reply.text.split(), strict=False))
 
 
 async def lost_state(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str:

@@ -242,10 +242,10 @@ def standing_lab(entries: Iterable[Entry]) -> str | None:
 
 def leased_hosts(entries: Iterable[Entry]) -> tuple[str, ...]:
     """The hosts whose leases the run has taken and not given back."""
-    held: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     for entry in entries:
         if entry["event"] in _LEASES:
-            held = tuple(str(name) for name in entry["hosts"])
+            hosts = tuple(str(name) for name in entry["hosts"])
         elif entry["event"] == "lease-ended" or entry["event"] in _LAB_ENDS:
-            held = ()
-    return held
+            hosts = ()
+    return hosts

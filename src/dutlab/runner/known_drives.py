@@ -89,7 +89,7 @@ async def verify(tell: Callable[[Known], None], standing: str | None = None, nam
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, MeasurementError, HostError.
     """
-    found = list[Known]()
+    results = list[Known]()
     insist(await missing_on(LocalHost(THIS_MACHINE), (FIO, DMSETUP)))  # the guest's programs are this machine's
     async with labs.used(LAB, standing) as lab:
         hosts = lab.hosts()
@@ -97,45 +97,45 @@ async def verify(tell: Callable[[Known], None], standing: str | None = None, nam
         async with closing(engine, *hosts.values()):
             for drive in (d for d in DRIVES if not names or d.name in names):
                 for known in await drive.measure(GeneratorSite(hosts, lab.testbed, lab.cpus, engine)):
-                    found.append(known)
+                    results.append(known)
                     tell(known)
-    return found
+    return results
 
 
 async def _delays(site: GeneratorSite) -> list[Known]:
-    host, found = site.hosts[HOST], list[Known]()
+    host, results = site.hosts[HOST], list[Known]()
     for delay in DELAYS_NS:
         async with ended_by(lambda: host.run(["sh", "-c", _NO_SCSI], check=False)):
             path = (await host.run(["sh", "-c", _SCSI, "dutlab", str(delay)])).text.strip()
-            ran = await _job(site, path, 16 << 20, {"rw": "randread", "bs": "4k", "iodepth": "1"}, ramp_s=0.5, duration_s=3.0)
+            job = await _job(site, path, 16 << 20, {"rw": "randread", "bs": "4k", "iodepth": "1"}, ramp_s=0.5, duration_s=3.0)
         name = "clat_p50_ns.read"
         device = f"answers {delay // 1_000_000} ms later"
-        found.append(Known(device, "fio", name, delay, ran.whole.figures.get(name), DELAY_WITHIN_NS))
-    return found
+        results.append(Known(device, "fio", name, delay, job.whole.figures.get(name), DELAY_WITHIN_NS))
+    return results
 
 
 async def _errors(site: GeneratorSite) -> list[Known]:
     """The whole drive once, in order: each block of the bad part is an error, and is in the doubt."""
-    host, found = site.hosts[HOST], list[Known]()
+    host, results = site.hosts[HOST], list[Known]()
     async with ended_by(lambda: host.run(["sh", "-c", _NO_FLAKEY], check=False)):
-        made = await host.run(["sh", "-c", _FLAKEY, "dutlab", _DEVICE, str(_GOOD), str(_BAD)])
+        reply = await host.run(["sh", "-c", _FLAKEY, "dutlab", _DEVICE, str(_GOOD), str(_BAD)])
         for way in ("read", "write"):
             options = {"rw": way, "bs": str(_BLOCK), "iodepth": "4", "continue_on_error": "all", "loops": "1"}
-            ran = await _job(site, f"/dev/{made.text.strip()}", (_GOOD + _BAD) * 512, options, ramp_s=0.0, duration_s=60.0)
-            errors = ran.whole.errors if any(str(ran.whole.errors) in doubt.detail for doubt in ran.doubts) else 0
-            found.append(Known("fails in its last quarter", "fio", f"{way}_errors", _BAD * 512 / _BLOCK, errors, 0))
-    return found
+            job = await _job(site, f"/dev/{reply.text.strip()}", (_GOOD + _BAD) * 512, options, ramp_s=0.0, duration_s=60.0)
+            errors = job.whole.errors if any(str(job.whole.errors) in doubt.detail for doubt in job.doubts) else 0
+            results.append(Known("fails in its last quarter", "fio", f"{way}_errors", _BAD * 512 / _BLOCK, errors, 0))
+    return results
 
 
 async def _rates(site: GeneratorSite) -> list[Known]:
-    found = list[Known]()
+    results = list[Known]()
     for word, rate, way, block, figure in _RATES:
         async with _limited(site.hosts[HOST], f"{word}={rate}"):
             options = {**DEFAULTS, "rw": way, "bs": block, "iodepth": "4"}
             setting = FioSetting(options=options, writes="write" in way, ramp_s=1.0, duration_s=6.0)
             measured = await measure(site, _cell(setting))
-        found.append(Known(f"io.max {word}={rate}", "fio", figure, rate, measured.figures[DRIVE].get(figure), RATE_WITHIN * rate))
-    return found
+        results.append(Known(f"io.max {word}={rate}", "fio", figure, rate, measured.figures[DRIVE].get(figure), RATE_WITHIN * rate))
+    return results
 
 
 async def _slows(site: GeneratorSite) -> list[Known]:

@@ -106,11 +106,11 @@ class QueuedPath:
         for halved in range(_TRIES):
             async with self.queued(words):
                 (forwarded, dropped), flow = await self.elsewhere(), await offer(Pps(COUNTED_PPS / 2**halved))
-                said, (forwarded_now, dropped_now) = await self.said(), await self.elsewhere()
+                counters, (forwarded_now, dropped_now) = await self.said(), await self.elsewhere()
             reached = forwarded_now - forwarded
             if (reached, dropped_now) == (flow.sent_frames, dropped):
                 break
-        return flow, said, reached
+        return flow, counters, reached
 
     async def sent(self, rate: Pps = COUNTED_PPS, duration: Seconds = COUNTED_S, frame: Mix = FRAME) -> Flow:
         """Raises ToolFailed, HostError."""
@@ -131,7 +131,7 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, HostError.
     """
-    found = list[Known]()
+    results = list[Known]()
     async with labs.used(LAB, standing) as lab:
         hosts = lab.hosts()
         engine = Engine(hosts, lab.testbed, lab.cpus, binary, backend=lab.backend)
@@ -144,27 +144,27 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
                 await path.dut.run(["sh", "-c", _READY])
                 for queue in (q for q in QUEUES if not names or q.name in names):
                     for known in await queue.measure(path):
-                        found.append(known)
+                        results.append(known)
                         tell(known)
-    return found
+    return results
 
 
 async def _delays(path: QueuedPath) -> list[Known]:
     """Measure delays by single loads, and by the method `latency` at half and at all of a load."""
-    bare, found = await path.sent(), list[Known]()
+    bare, results = await path.sent(), list[Known]()
     base = bare.latency.p50_ns if bare.latency is not None else 0
     for delay in DELAYS_NS:
         name = f"netem delay {delay // 1_000_000} ms"
         async with path.queued(f"netem delay {delay // 1000}us limit 10000"):
             of = (await path.sent()).latency
-            found.append(Known(name, "sweep", "latency_p50_ns", delay, None if of is None else of.p50_ns - base, DELAY_WITHIN_NS))
+            results.append(Known(name, "sweep", "latency_p50_ns", delay, None if of is None else of.p50_ns - base, DELAY_WITHIN_NS))
             setting = LatencySetting(
                 frame_size=FRAME, rate_pps=COUNTED_PPS, shares_percent=(50.0, 100.0), idle_pps=COUNTED_PPS, duration_s=_RATE_S,
                 warmup_s=NO_TIME, drain_s=DRAINED,
             )  # fmt: skip
             answers = [(figure, delay, DELAY_WITHIN_NS) for figure in ("50%/tl_ns", "100%/tl_ns")]
-            found += (await found_by(latency.measure, Bench(path.engine), setting)).against(name, answers, beyond=base)
-    return found
+            results += (await found_by(latency.measure, Bench(path.engine), setting)).against(name, answers, beyond=base)
+    return results
 
 
 async def _jitter(path: QueuedPath) -> list[Known]:
@@ -185,22 +185,22 @@ async def _counts(path: QueuedPath) -> list[Known]:
         )  # fmt: skip
         return (await soak.measure(Bench(path.engine), cell(setting))).flows[0]
 
-    found = list[Known]()
+    results = list[Known]()
     for method, offer in (("sweep", path.sent), ("soak", soaked)):
-        flow, said, _ = await path.counted(f"netem loss {LOST_PERCENT}% limit 10000", offer)
-        found.append(Known(f"netem loss {LOST_PERCENT} %", method, "lost_frames", said["drops"], flow.lost_frames, 0))
-    flow, said, reached = await path.counted(f"netem duplicate {DOUBLED_PERCENT}% limit 10000", path.sent)
-    doubled = said["packets"] + said["drops"] - reached
-    found.append(Known(f"netem duplicate {DOUBLED_PERCENT} %", "sweep", "duplicated_frames", doubled, flow.duplicated_frames, 0))
-    return found
+        flow, counters, _ = await path.counted(f"netem loss {LOST_PERCENT}% limit 10000", offer)
+        results.append(Known(f"netem loss {LOST_PERCENT} %", method, "lost_frames", counters["drops"], flow.lost_frames, 0))
+    flow, counters, reached = await path.counted(f"netem duplicate {DOUBLED_PERCENT}% limit 10000", path.sent)
+    doubled = counters["packets"] + counters["drops"] - reached
+    results.append(Known(f"netem duplicate {DOUBLED_PERCENT} %", "sweep", "duplicated_frames", doubled, flow.duplicated_frames, 0))
+    return results
 
 
 async def _overtakes(path: QueuedPath) -> list[Known]:
     async def offer(_: Pps) -> Flow:
         return await path.sent(OVERTAKEN_PPS, OVERTAKEN_S)
 
-    flow, said, _ = await path.counted(f"netem delay 50ms reorder 100% gap {OVERTAKES} limit 10000", offer)
-    return [Known(f"netem reorder, gap {OVERTAKES}", "sweep", "reordered_frames", said["requeues"], flow.reordered_frames, 0)]
+    flow, counters, _ = await path.counted(f"netem delay 50ms reorder 100% gap {OVERTAKES} limit 10000", offer)
+    return [Known(f"netem reorder, gap {OVERTAKES}", "sweep", "reordered_frames", counters["requeues"], flow.reordered_frames, 0)]
 
 
 async def _damages(path: QueuedPath) -> list[Known]:
@@ -214,11 +214,11 @@ async def _damages(path: QueuedPath) -> list[Known]:
 
 async def _rates(path: QueuedPath) -> list[Known]:
     """A queue counts a frame without its FCS."""
-    rate, found = RATE_BPS / 8 / (LONG_FRAME.mean - FCS_BYTES), list[Known]()
+    rate, results = RATE_BPS / 8 / (LONG_FRAME.mean - FCS_BYTES), list[Known]()
     for words in (f"netem rate {RATE_BPS}bit limit {_ROOM}", f"tbf rate {RATE_BPS}bit burst 2000 limit {_ROOM * 1000}"):
         async with path.queued(words):
             outcome = await path.engine.offer(Offer((LINK,), LONG_FRAME, Pps(1.5 * rate), COUNTED_S))
-            found.append(Known(_rated(words), "sweep", "received_pps", rate, _steady_pps(outcome), RATE_WITHIN * rate))
+            results.append(Known(_rated(words), "sweep", "received_pps", rate, _steady_pps(outcome), RATE_WITHIN * rate))
     goal = Goal("ndr", 0.0, 0.0, _RATE_S, _RATE_S, _WIDTH, _RATE_S, 1)
     setting = SearchSetting(
         frame_size=LONG_FRAME, goals=(goal,), highest_pps=Pps(1.5 * rate), lowest_pps=Pps(0.5 * rate), warmup_s=NO_TIME, drain_s=DRAINED
@@ -226,7 +226,7 @@ async def _rates(path: QueuedPath) -> list[Known]:
     passing = rate + _ROOM / _RATE_S
     async with path.queued(words := f"netem rate {RATE_BPS}bit limit {_ROOM}"):
         searched = await found_by(search.measure, Bench(path.engine), setting)
-    return [*found, *searched.against(_rated(words), [("ndr/lower_pps", passing, RATE_WITHIN * passing)])]
+    return [*results, *searched.against(_rated(words), [("ndr/lower_pps", passing, RATE_WITHIN * passing)])]
 
 
 def _rated(words: str) -> str:
@@ -248,20 +248,20 @@ async def _fills(path: QueuedPath) -> list[Known]:
 async def _ranks(path: QueuedPath) -> list[Known]:
     """Queues that keep themselves short leave other flows alone, and one that does not makes them wait. Few frames, for a slow guest."""
     load, rate, ns = _load_of(streams=4, probe=Pps(100.0), seconds=6), RANKED_BPS, FILLED_NS[-1]
-    found = await _filled(path, load, rate, ns)
+    results = await _filled(path, load, rate, ns)
     for name, words, inner in (("fq_codel", _fifo(rate, ns), "fq_codel"), ("cake", f"cake bandwidth {rate}bit", "")):
         async with path.queued(words, inner):
             short = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), load)
             allowed = float(SHORT_NS + _frame_ns(rate))
-            found += short.against(name, [(f"latency_increase_{p}_ns", 0.0, allowed) for p in ("p50", "p95")])
-    return found
+            results += short.against(name, [(f"latency_increase_{p}_ns", 0.0, allowed) for p in ("p50", "p95")])
+    return results
 
 
 async def _filled(path: QueuedPath, load: BloatSetting, rate: int, ns: int) -> list[Known]:
     async with path.queued(_fifo(rate, ns)):
-        found = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), load)
+        outcome = await found_by(bloat.measure, Bench(path.engine, transfers=path.transfers), load)
     allowed = float(FILLED_WITHIN_NS + _frame_ns(rate))
-    return found.against(f"tbf {ns // 1_000_000} ms", [("latency_increase_p99_ns", float(ns), allowed)])
+    return outcome.against(f"tbf {ns // 1_000_000} ms", [("latency_increase_p99_ns", float(ns), allowed)])
 
 
 def _fifo(rate: int, ns: int) -> str:

@@ -45,13 +45,13 @@ async def verify(lab: labs.Lab, binary: str, tell: Callable[[Known], None]) -> l
     """Tells each figure as it comes. Leaves the lab with another cable. Raises ToolMissing, ToolFailed, HostError, LinkUnsteady."""
     hosts = lab.hosts()
     engine, dut = Engine(hosts, lab.testbed, lab.cpus, binary), hosts[lab.testbed.dut or DUT]
-    found = []
+    results = []
     async with closing(engine, *hosts.values()):
         for measure in (_link_drops, _four_queues):
             for known in await measure(lab, engine, dut):
-                found.append(known)
+                results.append(known)
                 tell(known)
-    return found
+    return results
 
 
 async def _link_drops(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:

@@ -135,13 +135,13 @@ class SetLevels:
 
     async def _set(self, factor: str, level: str) -> None:
         """One more on top; one that breaks is put back at once."""
-        made = self._level((factor, level))
-        undo, application = await made.undo(self.hosts), f"{factor}={level}"
+        setting = self._level((factor, level))
+        undo, application = await setting.undo(self.hosts), f"{factor}={level}"
         self.journal.write("level-applying", application=application, undo=undo_to_json(undo))
-        self.standing[factor, level] = StandingLevel(application, made, undo)
+        self.standing[factor, level] = StandingLevel(application, setting, undo)
         try:
-            await made.apply(self.hosts, partial(revived_once, testbed=self.testbed, journal=self.journal.write))
-            if made.reboots:
+            await setting.apply(self.hosts, partial(revived_once, testbed=self.testbed, journal=self.journal.write))
+            if setting.reboots:
                 await self.apply_again()
         except NotBack as error:
             self.not_back = error

@@ -44,8 +44,8 @@ async def with_profile(measured: Measured, cell: Cell, site: SensorSite, account
         if profiler and not watch.watched.raw:  # it was no profiled trial
             return _noted(measured, "; ".join(watch.watched.faults))
         rows.append({"trial": which, **trial.row})
-        raw |= {f"at-limit-{which}-{name}": said for name, said in trial.raw.items()}
-        raw |= {profile_file(host.name, AT_LIMIT): said for said in watch.watched.raw.values()}
+        raw |= {f"at-limit-{which}-{name}": data for name, data in trial.raw.items()}
+        raw |= {profile_file(host.name, AT_LIMIT): data for data in watch.watched.raw.values()}
     return replace(measured, tables={**measured.tables, AT_LIMIT: rows}, raw={**measured.raw, **raw})
 
 

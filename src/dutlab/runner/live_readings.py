@@ -46,8 +46,10 @@ class LiveReadings:
     def since(self, from_s: float) -> Sequence[SensedValue]:
         """Return the readings as methods.ports says."""
         late = takewhile(lambda heard: heard[0] - self._zero_s >= from_s, reversed(self._heard))
-        found = [SensedValue(at_s - self._zero_s, where, who, name, self._unit(who, name), value) for at_s, where, who, name, value in late]
-        return found[::-1]
+        readings = [
+            SensedValue(at_s - self._zero_s, where, who, name, self._unit(who, name), value) for at_s, where, who, name, value in late
+        ]
+        return readings[::-1]
 
     def _unit(self, sensor: str, name: str) -> str:
         return self._units.get(sensor) or next((unit for ending, unit in _ENDINGS.items() if name.endswith(ending)), "")

@@ -31,25 +31,28 @@ def needs_of(
     `pinned` is host → cores of its programs; `framed` are the hosts that have the engine. That and generators other than iperf3 say
     themselves what else they need.
     """
-    found: dict[str, list[Program]] = defaultdict(list)
+    programs_by_host: dict[str, list[Program]] = defaultdict(list)
     for host in framed:  # the engine's next hop
-        found[host] += [IP, PING]
+        programs_by_host[host] += [IP, PING]
     dut = testbed.dut
     for name in dict.fromkeys(name for cell in cells for name in (cell.mode, *cell.setting.modes)):
         mode = modes.get(name)
         if isinstance(mode, NeedsPrograms):
             for role, programs in mode.needs().items():
                 for host in hosts_in(role, testbed):
-                    found[host] += programs
+                    programs_by_host[host] += programs
     for cell in cells:
         for host in hosts_of(cell, testbed) if cell.tool == IPERF3.name else ():
-            found[host] += [IPERF3, *([TASKSET] if pinned.get(host) and TASKSET.name in system_of(testbed.hosts[host].family).pin else [])]
+            programs_by_host[host] += [
+                IPERF3,
+                *([TASKSET] if pinned.get(host) and TASKSET.name in system_of(testbed.hosts[host].family).pin else []),
+            ]
         if dut is not None and system_of(testbed.dut_family).kernel_tables:
-            found[dut] += map(named, cell.setting.on_dut)
+            programs_by_host[dut] += map(named, cell.setting.on_dut)
         for link in cell.links if cell.setting.at_source else ():
-            found[testbed.links[link].source.host] += map(named, cell.setting.at_source)
-    found |= {host: [*found[host], FIO, LSBLK, WIPEFS] for host in hosts_of_drives(cells)}
-    return {host: list(dict.fromkeys(programs)) for host, programs in found.items()}
+            programs_by_host[testbed.links[link].source.host] += map(named, cell.setting.at_source)
+    programs_by_host |= {host: [*programs_by_host[host], FIO, LSBLK, WIPEFS] for host in hosts_of_drives(cells)}
+    return {host: list(dict.fromkeys(programs)) for host, programs in programs_by_host.items()}
 
 
 async def missing_of(hosts: Mapping[str, Host], needs: Mapping[str, Iterable[Program]]) -> list[ToolMissing]:

@@ -77,20 +77,20 @@ async def prepared(hosts: Mapping[str, Host], testbed: Testbed, journal: Journal
 
 
 async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
-    found: list[_Change] = []
+    changes: list[_Change] = []
     for port, address, gateways in _to_configure(link):
         host = hosts[port.host]
         there = await entries(host, ["address", "show", "dev", port.interface])
         known = [ip_address(n["dst"]) for n in await entries(host, ["neigh", "show", "dev", port.interface]) if "lladdr" in n]
-        found += _of_port(port.host, port.interface, address, there[0] if there else {})
+        changes += _of_port(port.host, port.interface, address, there[0] if there else {})
         for gateway in (g for g in gateways if g.ip not in known):
             undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
-            found.append(_Change(port.host, (), undo, f"{gateway.ip} was not a known neighbour of {port.interface}"))
+            changes.append(_Change(port.host, (), undo, f"{gateway.ip} was not a known neighbour of {port.interface}"))
         if address.version == IPV6 and not any(neighbour.is_link_local for neighbour in known):
             # A router asks for its neighbours from its link-local address, by which they learn it (RFC 4861 section 7.2.3).
             undo = f"ip -6 neigh flush to {LINK_LOCAL} dev {port.interface} 2>/dev/null; true"
-            found.append(_Change(port.host, (), undo, f"{port.interface} had no neighbour by a link-local address"))
-    return found
+            changes.append(_Change(port.host, (), undo, f"{port.interface} had no neighbour by a link-local address"))
+    return changes
 
 
 def _to_configure(link: Link) -> Iterator[tuple[Port, Address, tuple[Address, ...]]]:

@@ -72,9 +72,13 @@ class Records:
         One that was done so often counts as failed. Raises StoreError.
         """
         with reading(self.folder.journal):
-            found = killed_trials(read_journal(self.folder.journal))
+            programs_by_trial = killed_trials(read_journal(self.folder.journal))
         times = Counter(a.trial for a in self.folder.attempts() if a.reason is AttemptReason.TOOL_ENDED)
-        return {trial: programs for trial, programs in found.items() if times[trial] < MOST_KILLED and trial in self.folder.finished()}
+        return {
+            trial: programs
+            for trial, programs in programs_by_trial.items()
+            if times[trial] < MOST_KILLED and trial in self.folder.finished()
+        }
 
     def void_killed(self) -> None:
         """Sets these aside. Raises StoreError."""

@@ -68,8 +68,8 @@ async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) ->
         if own is not None and StateFolder().read(own) is None:
             left = Unreset(left.outside, left.reached)
         if run_reset:
-            said = await _reset(left, own, journal) if left.steps else ()
-            return replace(await put_back(folder, journal), reset=said)
+            outcomes = await _reset(left, own, journal) if left.steps else ()
+            return replace(await put_back(folder, journal), reset=outcomes)
         return replace(await put_back(folder, journal, keep_lab=left.steps != left.outside), unreset=left.steps)
     finally:
         journal.close()
@@ -94,12 +94,12 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
     """
     with reading(folder.journal):
         entries = read_journal(folder.journal)
-        pending, engines, held, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
+        pending, engines, leased, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
     if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
         _insist_on_dead_owner(own)
         was_there = not keep_lab and await labs.down(own)
         await _remove_copies(engines)
-        outside = held if folder.resolved.get(HOSTS) else ()  # those of conducted steps, which do not go with the lab
+        outside = leased if folder.resolved.get(HOSTS) else ()  # those of conducted steps, which do not go with the lab
         if outside:
             hosts = await _hosts_of(folder, entries)
             async with closing(*hosts.values()), leased_by(hosts, folder, journal):
@@ -108,7 +108,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
             return Undone(0, outside, kept=own)
         journal.write("lab-down", label=own)
         return Undone(len(pending), outside, lab=own if was_there else "")
-    if not (pending or engines or held):
+    if not (pending or engines or leased):
         return Undone(0)
     try:
         with reading(folder.path):
@@ -121,7 +121,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         await done.enter_async_context(closing(*hosts.values()))
         for _, steps in pending:  # a host that is off has no lease to give
             await carry_out([step for step in steps if step.switch], hosts)
-        said = await _revived(folder, hosts, journal) if revive else ()
+        notes = await _revived(folder, hosts, journal) if revive else ()
         await done.enter_async_context(leased_by(hosts, folder, journal))
         for application, steps in pending:
             await carry_out(steps, hosts)
@@ -129,7 +129,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         for name, path in engines:
             await remove_private_folder(hosts[name], path)
             journal.write("engine-removed", host=name)
-    return Undone(len(pending), held, revived=said)
+    return Undone(len(pending), leased, revived=notes)
 
 
 async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journal) -> tuple[str, ...]:
@@ -149,16 +149,16 @@ async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str,
         _insist_on_dead_owner(own)
         lab = await labs.attach(own)
         hosts |= {name: await lab.machine(role, name) for name, role in left.roles.items()}
-    said = []
+    outcomes = []
     async with closing(*hosts.values()):
         for step in left.steps:
             try:
                 done = await hosts[step.host].run(step.argv, timeout_s=STEP_S, check=False)
-                said.append(f"{step.host}: {step.argv[-1]} ended with {done.status}")
+                outcomes.append(f"{step.host}: {step.argv[-1]} ended with {done.status}")
             except HostError as e:
-                said.append(str(e))
-    journal.write("steps-reset", said=said)
-    return tuple(said)
+                outcomes.append(str(e))
+    journal.write("steps-reset", said=outcomes)
+    return tuple(outcomes)
 
 
 def _insist_on_dead_owner(label: str) -> None:

@@ -77,9 +77,12 @@ class OpenRig:
             host: [port.interface for link in self.site.paths for port in (link.source, link.sink) if port.host == host]
             for host in (*self.site.senders, *self.site.receivers)
         }
-        found = await asyncio.gather(*(collect_facts(self.site.hosts[host], ports) for host, ports in ends.items()))
+        host_facts = await asyncio.gather(*(collect_facts(self.site.hosts[host], ports) for host, ports in ends.items()))
         return {
-            **{facts["host"]: {k: facts.get(k) for k in FACTS} | {"interfaces": _steady(facts.get("interfaces", {}))} for facts in found},
+            **{
+                facts["host"]: {k: facts.get(k) for k in FACTS} | {"interfaces": _steady(facts.get("interfaces", {}))}
+                for facts in host_facts
+            },
             "engine": await self.site.engine.check(),
             "testbed": self.site.testbed.name,
             "links": {link.name: [str(link.source), str(link.sink)] for link in self.site.paths},
@@ -103,10 +106,10 @@ class OpenRig:
         """
         facts = await self.facts(rig)
         known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
-        found = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
+        calibration = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
         able = loads if self.layout or rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE]
-        found = await self.with_loads(found, able, rig, anew=anew, failed=failed)
-        return found, keep(found, cache)
+        calibration = await self.with_loads(calibration, able, rig, anew=anew, failed=failed)
+        return calibration, keep(calibration, cache)
 
     async def with_loads(
         self,
@@ -146,10 +149,10 @@ class OpenRig:
 
     async def insist_on_loop(self) -> None:
         """Raises TestbedError that names every link of which ten frames do not come back."""
-        seen = zip(self.site.paths, await self.site.engine.probe([link.name for link in self.site.paths]), strict=True)
+        probes = zip(self.site.paths, await self.site.engine.probe([link.name for link in self.site.paths]), strict=True)
         if lost := [
             f"link {link.name}: of {s.sent} frames from {link.source} {s.received} came to {link.sink}"
-            for link, s in seen
+            for link, s in probes
             if s.received < s.sent or not s.sent
         ]:
             raise TestbedError("; ".join(lost), remedy="cable the two ports of each link to one another, both up, and nothing else to them")
@@ -182,8 +185,8 @@ def _why_alone(looped: Calibration | None, before: tuple[datetime, list[str]] | 
     if before is None:
         return f"headroom is that of the generator alone; {better}"
     when, facts = before
-    said = f"{', '.join(facts[:4])}{' and more' if len(facts) > 4 else ''} changed since" if facts else "it is too old"  # noqa: PLR2004 -- a line
-    return f"headroom is that of the generator alone: the loop was measured on {when:%Y-%m-%d}, and {said}; {better}"
+    reason = f"{', '.join(facts[:4])}{' and more' if len(facts) > 4 else ''} changed since" if facts else "it is too old"  # noqa: PLR2004 -- a line
+    return f"headroom is that of the generator alone: the loop was measured on {when:%Y-%m-%d}, and {reason}; {better}"
 
 
 @asynccontextmanager

@@ -114,15 +114,15 @@ class RunProcess:
     def result(self) -> RunResult:
         """Closes the run, of which nothing is left. One that lost trials stays open: a resume does them again."""
         self._is_pause_asked()  # in the last trial
-        made = self.partial()
+        outcome = self.partial()
         if killed := self.records.killed():
             lost = "; ".join(f"trial {trial}: {programs}" for trial, programs in killed.items())
             self.events.close("cut", {}, f"programs were killed ({lost}): `dutlab resume {self.folder.path}` does these trials again")
-            return replace(made, left=made.left + len(killed), failed=made.failed - len(killed))
-        of = {"measured": made.measured, "failed": made.failed, "refused": made.refused, "disturbed": made.disturbed}
+            return replace(outcome, left=outcome.left + len(killed), failed=outcome.failed - len(killed))
+        of = {"measured": outcome.measured, "failed": outcome.failed, "refused": outcome.refused, "disturbed": outcome.disturbed}
         self.events.close("finished", of)
         self.folder.write_manifest()
-        return made
+        return outcome
 
     def partial(self) -> RunResult:
         """Return the result so far; a run that was cut can continue."""

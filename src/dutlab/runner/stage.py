@@ -277,10 +277,10 @@ async def _engines(
     """Host → where the engine lies on it, and what brings it there again; one host after the other, since they may share a disk."""
     if not framed:
         return {}, {}
-    engine, found = await EngineFile.read(binary), dict[str, str]()
+    engine, path_by_host = await EngineFile.read(binary), dict[str, str]()
     for name in framed:
-        found[name] = await undo.enter_async_context(engine_on(hosts[name], engine, _told_folder(hosts[name], name, journal)))
-    return found, {name: partial(brought_again, hosts[name], engine, path) for name, path in found.items()}
+        path_by_host[name] = await undo.enter_async_context(engine_on(hosts[name], engine, _told_folder(hosts[name], name, journal)))
+    return path_by_host, {name: partial(brought_again, hosts[name], engine, path) for name, path in path_by_host.items()}
 
 
 @asynccontextmanager

@@ -169,8 +169,8 @@ def _summary(account: Account) -> str:
     if not failed:
         return interrupted
     first = _words(failed[0])
-    said = first if len(failed) == 1 else f"{len(failed)} steps failed, the first on {first}"
-    return f"{interrupted}; {said}" if interrupted else said
+    text = first if len(failed) == 1 else f"{len(failed)} steps failed, the first on {first}"
+    return f"{interrupted}; {text}" if interrupted else text
 
 
 def _words(step: StepDone) -> str:

@@ -165,8 +165,8 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
     for link in stage.testbed.links.values():
         if stage.device.cut_ports & {*link.ports}:
             continue
-        gone = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
-        if ports := [port for port, changes in gone.items() if changes]:
+        changes_by_port = {str(port): counters.get(port.host, {}).get(f"{port.interface}{CARRIER_CHANGES}", 0) for port in link.ports}
+        if ports := [port for port, changes in changes_by_port.items() if changes]:
             yield Doubt(DoubtKind.LINK_WENT_DOWN, detail=f"{', '.join(ports)}; whose end it was is not known", about=link.name)
 
 
@@ -190,8 +190,8 @@ def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Tri
 
 def lost_with(stage: Stage, book: CommandBook, losses: Sequence[Loss], trial: Trial, why: str) -> TrialOutput:
     """The record of a trial that has no result since hosts were lost meanwhile; their consoles are its raw files."""
-    made = _without_figures(stage, (), book, trial, status="failed", why=why)
-    return replace(made, raw={f"console-{loss.host}.txt": loss.console for loss in losses})
+    output = _without_figures(stage, (), book, trial, status="failed", why=why)
+    return replace(output, raw={f"console-{loss.host}.txt": loss.console for loss in losses})
 
 
 def _without_figures(

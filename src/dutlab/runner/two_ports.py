@@ -87,7 +87,9 @@ class TwoPortFiles:
 async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
     """Looks at the ports and asks for the gateways. Raises InputError, PortRefused with every reason at once, HostError."""
     source, sink = await _surveyed(host, ask)
-    addresses = [_address(port, given, ask.version) for port, given in zip_longest((source, sink), _interfaces(ask.addresses))]
+    addresses = [
+        _address(port, asked_address, ask.version) for port, asked_address in zip_longest((source, sink), _interfaces(ask.addresses))
+    ]
     missing = [f"{port.name}: has no address" for port, address in zip((source, sink), addresses, strict=True) if address is None]
     if missing:
         raise PortRefused("; ".join(missing), remedy="give both with --address ADDRESS/PREFIX, in the order of the ports, and --gateway")
@@ -112,9 +114,9 @@ async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
 async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSurvey]:
     """Raises InputError, PortRefused."""
     faults = [
-        f"{what} is given {len(given)} times, and there are two ports"
-        for what, given in (("--address", ask.addresses), ("--gateway", ask.gateways))
-        if len(given) not in {0, 2}
+        f"{what} is given {len(values)} times, and there are two ports"
+        for what, values in (("--address", ask.addresses), ("--gateway", ask.gateways))
+        if len(values) not in {0, 2}
     ]
     faults += [] if ask.ports[0] != ask.ports[1] else [f"duplicate port {ask.ports[0]}: name one port on each side of the box"]
     faults += [f"--force-port {name}: not one of the two ports" for name in sorted(ask.forced - set(ask.ports))]
@@ -123,11 +125,11 @@ async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSu
     faults += [f"--address {text}: is not an address with its prefix length" for text in ask.addresses if not _is_interface(text)]
     if faults:
         raise InputError("; ".join(faults))
-    found = [await survey(host, name) for name in ask.ports]
-    absent = [name for name, port in zip(ask.ports, found, strict=True) if port is None]
+    surveys = [await survey(host, name) for name in ask.ports]
+    absent = [name for name, port in zip(ask.ports, surveys, strict=True) if port is None]
     if absent:
         raise InputError(f"there is no port {' and no port '.join(absent)}", remedy="`ip -br link` lists them")
-    source, sink = (port for port in found if port is not None)
+    source, sink = (port for port in surveys if port is not None)
     hard = [f"{port.name} {why}" for port in (source, sink) for why in unusable(port)]
     hard += [f"{p.name} is down: set it up, or give --address and --gateway" for p in (source, sink) if not p.up and not _told(ask)]
     soft = {port.name: list(in_use(port, login=ask.login)) for port in (source, sink) if port.name not in ask.forced}
@@ -172,8 +174,8 @@ async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddres
     inside = [a for a in (*port.routers, *port.neighbours) if a in address.network and a != address.ip]
     candidates = list(dict.fromkeys(inside)) or await _who_answers(host, port, address)
     if len(candidates) != 1:
-        said = f"{', '.join(map(str, candidates))} answer" if candidates else f"no host answers in {address.network}"
-        why = f"{port.name}: {said}, so the box's address is not known"
+        text = f"{', '.join(map(str, candidates))} answer" if candidates else f"no host answers in {address.network}"
+        why = f"{port.name}: {text}, so the box's address is not known"
         raise PortRefused(why, remedy="give it for both ports: --gateway ADDRESS --gateway ADDRESS, in their order")
     return candidates[0]
 
@@ -196,10 +198,10 @@ async def _forget(host: Host, port: PortSurvey, addresses: Sequence[IPAddress]) 
 def _likely(address: Interface) -> Iterator[IPAddress]:
     network = address.network
     if network.num_addresses <= _FEW_HOSTS:
-        found: list[IPAddress] = list(network.hosts())
+        addresses: list[IPAddress] = list(network.hosts())
     else:
-        found = [network[1]] if network.version == IPV6 else [network[1], network[-2]]
-    return (a for a in found if a != address.ip)
+        addresses = [network[1]] if network.version == IPV6 else [network[1], network[-2]]
+    return (a for a in addresses if a != address.ip)
 
 
 def _testbed(ends: Sequence[TesterPort], ask: TwoPortRequest) -> dict[str, Any]:

@@ -64,13 +64,13 @@ async def verify(lab: labs.Lab, cases: Sequence[Case], binary: str, tell: Callab
 
     Raises ToolMissing, ToolFailed, HostError.
     """
-    hosts, found = lab.hosts(), []
+    hosts, figures = lab.hosts(), []
     engine = Engine(hosts, lab.testbed, lab.cpus, binary)
     link, dut = next(iter(lab.testbed.through_dut().links.values())), hosts[lab.testbed.dut or DUT]
     async with closing(engine, *hosts.values()):
         for case in cases:
             async with known_device(dut, link, binary, case.wrong) as device:
                 for known in await case.measure(Bench(engine), device):
-                    found.append(known)
+                    figures.append(known)
                     tell(known)
-    return found
+    return figures

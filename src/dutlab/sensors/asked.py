@@ -81,8 +81,8 @@ class Asked:
             return Watched()
         self._over.set()
         readings, ended_s = tuple(self._readings), time.monotonic()
-        told = [(reading.at_s, reading.quantities) for reading in readings]
-        odd = oddities(told, self._began_s, ended_s, every_s=self._spec.every)
+        answers = [(reading.at_s, reading.quantities) for reading in readings]
+        odd = oddities(answers, self._began_s, ended_s, every_s=self._spec.every)
         return Watched(
             list(limits_once(self._samples(readings, began_s))),
             faults=tuple(f"{self.name}: {what}" for what in (*self._faults.words, *odd)),
@@ -126,27 +126,27 @@ class Asked:
         if self._over.is_set() or self._loop is None:
             return
         self._readings.append(reading)
-        told = {name: quantity.value for name, quantity in reading.quantities.items()}
+        values = {name: quantity.value for name, quantity in reading.quantities.items()}
         try:
-            self._loop.call_soon_threadsafe(self._tell, self._place, self.name, told)
+            self._loop.call_soon_threadsafe(self._tell, self._place, self.name, values)
         except RuntimeError:  # the loop has closed meanwhile
             self._over.set()
 
 
 def secret(variable: str) -> str:
     """Return the secret of this name from the environment, or else the keyring. Raises HostError where neither has it."""
-    if (found := os.environ.get(variable)) is not None:
-        return found
+    if (value := os.environ.get(variable)) is not None:
+        return value
     return _kept(variable)
 
 
 @cache  # a keyring may ask its owner, and readings need the password each second
 def _kept(variable: str) -> str:
-    found, why = from_keyring(variable)
-    if found is None:
+    value, why = from_keyring(variable)
+    if value is None:
         remedy = why or f"export {variable} with the password, or `keyring set dutlab {variable}`"
         raise HostError(f"the environment has no {variable}, and no keyring has it", host=THIS_MACHINE, remedy=remedy)
-    return found
+    return value
 
 
 def _words(error: Exception) -> str:

@@ -49,15 +49,15 @@ class CommandLoop(ShellLoop):
 
 def number_in(parts: Mapping[str, str]) -> float:
     """Return the command's output as a number. Raises ValueError with the output where it is none."""
-    said, status = parts["said"].strip(), parts["status"].strip()
+    output, status = parts["said"].strip(), parts["status"].strip()
     if status != "0":
-        raise ValueError(f"its command ended with {status}: {said[:_SHOWN]!r}")
+        raise ValueError(f"its command ended with {status}: {output[:_SHOWN]!r}")
     try:
-        value = float(said)
+        value = float(output)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"its command printed {said[:_SHOWN]!r}, which is not one number")
+        raise ValueError(f"its command printed {output[:_SHOWN]!r}, which is not one number")
     return value
 
 

@@ -80,13 +80,13 @@ class ForwardingLedger:
 
     def see(self, at_s: float, threads: Iterable[tuple[int, str, ThreadTime]]) -> None:
         """Enters a reading."""
-        kept = [(tid, name, t) for tid, name, t in threads if not self._names or name.startswith(self._names)]
-        if kept and self._last:
-            self.of.append((at_s, max(t.wait_s - self._last.get(tid, t).wait_s for tid, _, t in kept)))
-        if self._last.keys() != (now := {tid: t for tid, _, t in kept}).keys():
+        rows = [(tid, name, t) for tid, name, t in threads if not self._names or name.startswith(self._names)]
+        if rows and self._last:
+            self.of.append((at_s, max(t.wait_s - self._last.get(tid, t).wait_s for tid, _, t in rows)))
+        if self._last.keys() != (now := {tid: t for tid, _, t in rows}).keys():
             self._events.watch(now)
         self._last = now
-        self._seen.see(kept)
+        self._seen.see(rows)
 
     @property
     def threads(self) -> frozenset[int]:
@@ -283,7 +283,7 @@ class Accounts:
         self._readers = tuple(readers)
 
     async def read(self) -> Mapping[str, CpuAccount]:
-        return {name: a for found in await asyncio.gather(*(r.read() for r in self._readers)) for name, a in found.items()}
+        return {name: a for accounts in await asyncio.gather(*(r.read() for r in self._readers)) for name, a in accounts.items()}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -71,10 +71,10 @@ def parse_account(text: str) -> CpuAccount | None:
             case _:
                 continue
     visible = part.get("kernel", KTHREADD).strip() == KTHREADD
-    found = machine_account(
+    account = machine_account(
         float(uptime[0]), part["stat"], part.get("pressure", ""), USER_HZ, own_s=(user_s, system_s), threads=threads, visible=visible
     )
-    return replace(found, programs=frozenset(programs))
+    return replace(account, programs=frozenset(programs))
 
 
 def machine_account(

@@ -79,7 +79,7 @@ class DeviceProcesses:
 
 
 def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    seen = {pid}
-    while (pid := parents.get(pid, 0)) and pid not in seen:
-        seen.add(pid)
+    visited = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in visited:
+        visited.add(pid)
         yield pid

@@ -75,16 +75,16 @@ class HwmonLoop(ShellLoop):
         self._values: list[tuple[float, dict[str, tuple[str, float]]]] = []
 
     def _turn(self, at_s: float, text: str) -> None:
-        if not (found := readings(text)):
+        if not (values := readings(text)):
             raise ValueError(f"{self.host} has no hardware monitor that can be read")
-        self._values.append((at_s, found))
-        self._tell(self.host, self.name, {name: value for name, (_, value) in found.items()})
+        self._values.append((at_s, values))
+        self._tell(self.host, self.name, {name: value for name, (_, value) in values.items()})
 
     def _samples(self, began_s: float) -> Iterable[Sample]:
         yield from limits_once(
             Sample(round(at_s - began_s, 3), self.host, self.name, name, unit, value)
-            for at_s, found in self._values
-            for name, (unit, value) in found.items()
+            for at_s, values in self._values
+            for name, (unit, value) in values.items()
         )
         yield from self._costs(began_s)
 
@@ -94,7 +94,7 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
 
     Two chips of one kind, as two drives are, get a number behind the name, in the order of the kernel's.
     """
-    found: dict[str, tuple[str, float]] = {}
+    values: dict[str, tuple[str, float]] = {}
     for chip, file, label, raw, crit in _rows(text):
         if (m := _FILE.fullmatch(file)) is None or not raw.lstrip("-").isdigit():
             continue
@@ -102,19 +102,19 @@ def readings(text: str) -> dict[str, tuple[str, float]]:
         place = "" if m["kind"] == "thermal_zone" else label or f"{m['kind']}{m['number']}"
         first = "_".join(filter(None, (_word(chip), _word(place))))
         name, number = f"{first}_{what}", 1
-        while name in found:
+        while name in values:
             number += 1
             name = f"{first}_{number}_{what}"
-        found[name] = (unit, round(int(raw) * scale, 6))
+        values[name] = (unit, round(int(raw) * scale, 6))
         if what == "celsius" and crit.isdigit() and 0 < int(crit) * scale < _NO_LIMIT_C:
-            found[limit_name(name)] = (unit, round(int(crit) * scale, 6))
+            values[limit_name(name)] = (unit, round(int(crit) * scale, 6))
     for line in sections(text).get("sysctl", "").splitlines():
         if m := _SYSCTL_LIMIT.match(line):
-            found.setdefault(limit_name(f"{_word(m['place'])}_celsius"), ("degC", float(m["value"])))
+            values.setdefault(limit_name(f"{_word(m['place'])}_celsius"), ("degC", float(m["value"])))
         if m := _SYSCTL.match(line):
             what, unit = _SYSCTL_KINDS[m["unit"]]
-            found.setdefault(f"{_word(m['place'])}_{what}", (unit, float(m["value"])))
-    return found
+            values.setdefault(f"{_word(m['place'])}_{what}", (unit, float(m["value"])))
+    return values
 
 
 def _rows(text: str) -> Iterator[tuple[str, str, str, str, str]]:

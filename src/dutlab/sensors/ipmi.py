@@ -75,24 +75,24 @@ class IpmiController:
 
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
-        found: dict[str, Amount] = {}
+        amounts: dict[str, Amount] = {}
         if self._has_dcmi:
-            status, said, _ = self._session.ask("dcmi", "power", "reading")
-            self._has_dcmi = status == 0 and not _INACTIVE.search(said)
-            if (watts := dcmi_watts(said)) is not None:
-                found["dcmi_watts"] = watts
-        status, said, why = self._session.ask("-c", "sdr", "list", "full")
-        if status != 0 and not found:
+            status, output, _ = self._session.ask("dcmi", "power", "reading")
+            self._has_dcmi = status == 0 and not _INACTIVE.search(output)
+            if (watts := dcmi_watts(output)) is not None:
+                amounts["dcmi_watts"] = watts
+        status, output, why = self._session.ask("-c", "sdr", "list", "full")
+        if status != 0 and not amounts:
             raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no word'}")
-        for name, quantity in records(said):
-            found.setdefault(name, quantity)
-        if not found:
+        for name, quantity in records(output):
+            amounts.setdefault(name, quantity)
+        if not amounts:
             raise ValueError("it has no sensor with a number")
         if not self._is_first and self._spec not in _limits_of:
-            status, said, _ = self._session.ask("-c", "sensor", terse=True)
-            _limits_of[self._spec] = dict(limits(said)) if status == 0 else {}
+            status, output, _ = self._session.ask("-c", "sensor", terse=True)
+            _limits_of[self._spec] = dict(limits(output)) if status == 0 else {}
         self._is_first = False
-        return found | _limits_of.get(self._spec, {})
+        return amounts | _limits_of.get(self._spec, {})
 
     def close(self) -> None:
         """Each question opens a session."""

@@ -35,11 +35,11 @@ class LocalIpmiLoop(AmountLoop):
 
     def _amounts(self, text: str) -> Mapping[str, Amount]:
         parts = sections(text)
-        watts, said = dcmi_watts(parts["dcmi"]), parts["records"]
-        found = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(said))
-        if not found:
-            raise ValueError(f"ipmitool printed no number: {said.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
-        return found | dict(limits(parts.get("limits", "")))
+        watts, output = dcmi_watts(parts["dcmi"]), parts["records"]
+        amounts = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(output))
+        if not amounts:
+            raise ValueError(f"ipmitool printed no number: {output.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
+        return amounts | dict(limits(parts.get("limits", "")))
 
 
 def make(spec: LocalIpmiSensor, site: SensorSite) -> LocalIpmiLoop | None:

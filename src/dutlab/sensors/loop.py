@@ -144,15 +144,15 @@ class AmountLoop(ShellLoop):
         """Return the readings of a turn. Raises ValueError, KeyError where they make no sense."""
 
     def _turn(self, at_s: float, text: str) -> None:
-        found, odd = in_range(self._amounts(text))
+        amounts, odd = in_range(self._amounts(text))
         self._faults.add(*odd)
-        self._values.append((at_s, found))
-        self._tell(self.host, self.name, {name: amount.value for name, amount in found.items()})
+        self._values.append((at_s, amounts))
+        self._tell(self.host, self.name, {name: amount.value for name, amount in amounts.items()})
 
     def _samples(self, began_s: float) -> Iterable[Sample]:
         yield from limits_once(
             Sample(round(at_s - began_s, 3), self.host, self.name, name, amount.unit, amount.value)
-            for at_s, found in self._values
-            for name, amount in found.items()
+            for at_s, amounts in self._values
+            for name, amount in amounts.items()
         )
         yield from self._costs(began_s)

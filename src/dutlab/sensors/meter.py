@@ -47,11 +47,11 @@ class Meter:
         document = self._session.ask(mfi.SENSORS) if self._session else get_json(spec, self._target, kept=self._kept)
         places = [spec.value] if spec.value else [place.format(spec.channel) for place in _PLACES[spec.model or ""]]
         for place in places:
-            found, valid = number_at(document, place)
-            if found is not None:
+            number, valid = number_at(document, place)
+            if number is not None:
                 if not valid:
                     raise ValueError(f"it says that {place} is not valid")
-                return {spec.name: Amount(found * spec.scale, spec.unit)}
+                return {spec.name: Amount(number * spec.scale, spec.unit)}
         raise ValueError(f"no number at {' or '.join(places)} in its answer {str(document)[:SHOWN]!r}")
 
     def close(self) -> None:

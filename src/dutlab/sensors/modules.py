@@ -41,11 +41,11 @@ class OpticsLoop(AmountLoop):
         super().__init__(spec.name, site, loop_of(_ASKS[site.host.system.kernel]), [sys], interval_s=spec.every)
 
     def _amounts(self, text: str) -> Mapping[str, Amount]:
-        ports = {name.removeprefix(_PORT): said for name, said in sections(text).items() if name.startswith(_PORT)}
-        found = {name: amount for port, said in ports.items() if (optic := optic_of(said)) for name, amount in readings(port, optic)}
-        if not found:
+        ports = {name.removeprefix(_PORT): output for name, output in sections(text).items() if name.startswith(_PORT)}
+        amounts = {name: amount for port, output in ports.items() if (optic := optic_of(output)) for name, amount in readings(port, optic)}
+        if not amounts:
             raise ValueError(f"{self.host} has no port that reports the temperature or the light of a module")
-        return found
+        return amounts
 
 
 def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:

@@ -69,10 +69,10 @@ class Subscription:
             document = json_of(newest)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which is neither a number nor JSON") from error
-        found, _ = number_at({"all": document}, "all") if spec.value is None else number_at(document, spec.value)
-        if found is None:
+        number, _ = number_at({"all": document}, "all") if spec.value is None else number_at(document, spec.value)
+        if number is None:
             raise ValueError(f"{spec.topic} says {text[:SHOWN]!r}, which has no number{f' at {spec.value}' if spec.value else ''}")
-        return {spec.name: Amount(found * spec.scale, spec.unit)}
+        return {spec.name: Amount(number * spec.scale, spec.unit)}
 
     def close(self) -> None:
         """Leaves the broker."""

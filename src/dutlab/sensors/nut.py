@@ -26,20 +26,20 @@ class Upsd:
 
     def read(self) -> Mapping[str, Amount]:
         """Raises OSError, ValueError."""
-        spec, said = self._spec, b""
+        spec, answer = self._spec, b""
         self._line.sendall(f"GET VAR {spec.ups} {spec.variable}\n".encode())
         until_s = time.monotonic() + asked.PATIENCE_S
-        while not said.endswith(b"\n"):
+        while not answer.endswith(b"\n"):
             if (left_s := until_s - time.monotonic()) <= 0:
                 raise TimeoutError
             self._line.settimeout(left_s)
             part = self._line.recv(_MOST_BYTES)
-            if not part or len(said) > _MOST_BYTES:
+            if not part or len(answer) > _MOST_BYTES:
                 raise ConnectionError("it broke the connection off" if not part else "its answer does not end")
-            said += part
-        words = shlex.split(said.decode("utf-8", "replace"))
+            answer += part
+        words = shlex.split(answer.decode("utf-8", "replace"))
         if words[:3] != ["VAR", spec.ups, spec.variable] or len(words) != len(_ANSWER):
-            raise ValueError(f"it answered {said[:SHOWN].decode('utf-8', 'replace').strip()!r} for {spec.variable} of {spec.ups}")
+            raise ValueError(f"it answered {answer[:SHOWN].decode('utf-8', 'replace').strip()!r} for {spec.variable} of {spec.ups}")
         return {spec.name: Amount(float(words[3]) * spec.scale, spec.unit)}
 
     def close(self) -> None:

@@ -76,9 +76,9 @@ def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: fl
     longest = max(after - before for before, after in pairwise(times))
     if longest > max(SILENT_S, SILENT_PERIODS * every_s):
         yield f"it said nothing for {longest:.0f} s"
-    names = dict.fromkeys(name for _, told in readings for name in told)
+    names = dict.fromkeys(name for _, values in readings for name in values)
     for name in names:
-        of = [(at_s, told[name]) for at_s, told in readings if name in told]
+        of = [(at_s, values[name]) for at_s, values in readings if name in values]
         what = "" if len(names) == 1 else f"{name}: "
         yield from (f"{what}{odd}" for odd in _odd([v.value for _, v in of], of[0][1].unit, of[-1][0] - of[0][0]))
 

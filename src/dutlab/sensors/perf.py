@@ -54,13 +54,13 @@ class PerfProfile:
         folder = await self._held.enter_async_context(held_folder(host))
         pin = [] if self._site.core is None else host.system.pinned([self._site.core])
         self._process = await host.spawn([*pin, "sh", "-c", _SCRIPT, "profile", str(self._spec.frequency), folder])
-        said = (await self._process.readline()).decode("utf-8", "replace").strip()
-        if not said.startswith(_EVENT):
+        line = (await self._process.readline()).decode("utf-8", "replace").strip()
+        if not line.startswith(_EVENT):
             await self._end()
             raise HostError(
-                f"perf does not sample: {said or 'it said nothing'}", host=host.name, remedy="install linux-perf there, as root"
+                f"perf does not sample: {line or 'it said nothing'}", host=host.name, remedy="install linux-perf there, as root"
             )
-        self._event = said.removeprefix(_EVENT)
+        self._event = line.removeprefix(_EVENT)
 
     async def stop(self, began_s: float) -> Watched:
         """The stacks of the trial. Raises HostError."""

@@ -38,13 +38,13 @@ class Neighbours:
 
         Raises OSError, ValueError, IndexError where the kernel does not tell.
         """
-        found = 0
+        total = 0
         for _ in range(READINGS):
-            found += max(0, int((self.proc / "loadavg").read_text(encoding="utf-8").split()[3].partition("/")[0]) - 1)
-            if found > most * READINGS:
+            total += max(0, int((self.proc / "loadavg").read_text(encoding="utf-8").split()[3].partition("/")[0]) - 1)
+            if total > most * READINGS:
                 break
             await self.sleep(during_s / READINGS)
-        return found / READINGS
+        return total / READINGS
 
     async def is_calm(self) -> bool:
         """Return whether it is quiet at this moment, by one look."""
@@ -58,7 +58,7 @@ class Neighbours:
 
         A machine that does not tell is not waited for.
         """
-        ends, calm_s, told = self.clock() + longest_s, 0.0, ""
+        ends, calm_s, reported = self.clock() + longest_s, 0.0, ""
         while True:
             before = self.used()
             try:
@@ -72,13 +72,13 @@ class Neighbours:
             busy = f"{others:.1f} other threads run{f': {names}' if names else ''}"
             if self.clock() >= ends:
                 return busy
-            if calm_s == 0 and names != told:
-                told = names
+            if calm_s == 0 and names != reported:
+                reported = names
                 tell(busy)
 
     def used(self) -> dict[int, tuple[str, int]]:
         """Process → name and its ticks of CPU time; those that are visible here, and not ours."""
-        found = {}
+        processes = {}
         for folder in self.proc.glob("[0-9]*"):
             try:
                 stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
@@ -86,8 +86,8 @@ class Neighbours:
                 continue
             name, _, rest = stat.partition("(")[2].rpartition(")")
             if int(folder.name) != os.getpid():
-                found[int(folder.name)] = (name, sum(map(int, rest.split()[11:13])))
-        return found
+                processes[int(folder.name)] = (name, sum(map(int, rest.split()[11:13])))
+        return processes
 
     def busiest(self, before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]]) -> str:
         """The programs that used most in between, by name."""

@@ -29,13 +29,13 @@ class RedfishController:
         """Raises Refused, OSError, ValueError."""
         if self._documents is None:
             self._documents = list(self._there())
-        found: dict[str, Amount] = {}
+        amounts: dict[str, Amount] = {}
         for target, readings in self._documents:
             for name, quantity in readings(self._get(target)):
-                found.setdefault(name, quantity)
-        if not found:
+                amounts.setdefault(name, quantity)
+        if not amounts:
             raise ValueError("none of its chassis reports a power, a temperature or a fan")
-        return found
+        return amounts
 
     def close(self) -> None:
         """Ends the connection."""
@@ -80,19 +80,19 @@ def _metrics(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
 
 
 def _list(document: Any, key: str) -> list[Any]:  # noqa: ANN401
-    found = document.get(key) if isinstance(document, dict) else None
-    return found if isinstance(found, list) else []
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, list) else []
 
 
 def _number(of: Any, key: str) -> float | None:  # noqa: ANN401
     """None where the controller says `null`: it has no reading now, as of a server that is off."""
-    found = of.get(key) if isinstance(of, dict) else None
-    return as_number(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    value = of.get(key) if isinstance(of, dict) else None
+    return as_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _id(link: object) -> str:
-    found = link.get("@odata.id") if isinstance(link, dict) else None
-    return found if isinstance(found, str) and found.startswith("/redfish/") else ""
+    path = link.get("@odata.id") if isinstance(link, dict) else None
+    return path if isinstance(path, str) and path.startswith("/redfish/") else ""
 
 
 def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401

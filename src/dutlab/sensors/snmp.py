@@ -55,15 +55,15 @@ class SnmpAgent:
     def read(self) -> Mapping[str, Amount]:
         """Raises Refused, OSError, ValueError."""
         spec = self._spec
-        found, kind = self._loop.run_until_complete(_exchange(self._engine, self._who, spec))
+        number, kind = self._loop.run_until_complete(_exchange(self._engine, self._who, spec))
         if kind not in _WRAPS:
-            return {spec.name: Amount(found * spec.scale, spec.unit)}
+            return {spec.name: Amount(number * spec.scale, spec.unit)}
         now_s, last = time.monotonic(), self._before
         runs, _ = self._loop.run_until_complete(_exchange(self._engine, self._who, spec.model_copy(update={"oid": _SYS_UP_TIME})))
-        self._before = (now_s, int(found), runs)
+        self._before = (now_s, int(number), runs)
         if last is None or runs < last[2]:  # an agent that was restarted counts from 0: what looks like a wrap is none
             return {}
-        return {spec.name: Amount((int(found) - last[1]) % _WRAPS[kind] / (now_s - last[0]) * spec.scale, f"{spec.unit}/s")}
+        return {spec.name: Amount((int(number) - last[1]) % _WRAPS[kind] / (now_s - last[0]) * spec.scale, f"{spec.unit}/s")}
 
     def close(self) -> None:
         """Closes the socket and the loop."""

@@ -96,16 +96,16 @@ def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[
     A counter that is in one reading only, or went backwards because its interface was made again, is left out: it says nothing.
     32-bit counters that wrapped are put right.
     """
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
     for name in before.keys() & after.keys():
         change = after[name] - before[name]
         if name == CONNTRACK_ENTRIES:
-            found[name] = after[name]
+            counts[name] = after[name]
         elif change < 0 and "_softnet_" in name:
-            found[name] = change + 2**32
+            counts[name] = change + 2**32
         elif change >= 0:
-            found[name] = change
+            counts[name] = change
     for name in ("processed", "dropped", "squeezed"):
-        if parts := [value for key, value in found.items() if key.startswith("cpu") and key.endswith(f"_softnet_{name}")]:
-            found[f"softnet_{name}"] = sum(parts)
-    return dict(sorted(found.items()))
+        if parts := [value for key, value in counts.items() if key.startswith("cpu") and key.endswith(f"_softnet_{name}")]:
+            counts[f"softnet_{name}"] = sum(parts)
+    return dict(sorted(counts.items()))

@@ -77,16 +77,16 @@ class Watch:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Raises HostError when a vital sensor cannot be read; not where the trial failed by itself."""
         del kind, trace
-        found = []
+        results = []
         try:
             for sensor in reversed(self._vital):
-                found.append(await sensor.stop(self.began_s))  # noqa: PERF401 - what was found before a fault is kept
+                results.append(await sensor.stop(self.began_s))  # noqa: PERF401 - what was found before a fault is kept
         except HostError:
             if error is None:
                 raise
         finally:
-            found += await to_its_end(self._end_others())
-        self.watched = all_of([*self._failed, *found])
+            results += await to_its_end(self._end_others())
+        self.watched = all_of([*self._failed, *results])
 
     async def _end_others(self) -> list[Watched]:
         running, self._running = self._running, []

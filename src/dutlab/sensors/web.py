@@ -153,7 +153,7 @@ def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -
         if was_open is None:
             connection.connect()
             _insist_on_certificate(device, connection)
-        said, keeps = _answered(device, connection, question, was_open=was_open is not None)
+        content, keeps = _answered(device, connection, question, was_open=was_open is not None)
     except ssl.SSLCertVerificationError as error:
         raise ValueError(f"its certificate is not trusted ({error.verify_message}); name it with certificate:") from error
     except HTTPException as error:
@@ -163,7 +163,7 @@ def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -
             kept.give(connection)
         else:
             connection.close()
-    return said
+    return content
 
 
 def _answered(device: HttpDevice, connection: HTTPConnection, question: _Question, *, was_open: bool) -> tuple[bytes, bool]:
@@ -187,8 +187,8 @@ def _answered(device: HttpDevice, connection: HTTPConnection, question: _Questio
             raise Redirected(f"it answered {answer.status} {answer.reason}")
         if answer.status not in _OK:
             raise ValueError(f"it answered {answer.status} {answer.reason}")
-        said = _body(answer)
-        return said, (answer.isclosed() or answer.length == 0) and not answer.will_close
+        content = _body(answer)
+        return content, (answer.isclosed() or answer.length == 0) and not answer.will_close
     except (ConnectionError, HTTPException) as error:
         if was_open and answer is None and not isinstance(error, TimeoutError):
             raise _Stale from error
@@ -199,12 +199,12 @@ def _answered(device: HttpDevice, connection: HTTPConnection, question: _Questio
 
 
 def _body(answer: HTTPResponse) -> bytes:
-    said = b""
-    while (part := answer.read1(ANSWER_BYTES)) and len(said) <= ANSWER_BYTES:
-        said += part
-    if len(said) > ANSWER_BYTES:
+    content = b""
+    while (part := answer.read1(ANSWER_BYTES)) and len(content) <= ANSWER_BYTES:
+        content += part
+    if len(content) > ANSWER_BYTES:
         raise ValueError(f"its answer is longer than {ANSWER_BYTES} bytes")
-    return said
+    return content
 
 
 def _connection(device: HttpDevice, within_s: float) -> HTTPConnection:
@@ -221,9 +221,9 @@ def _connection(device: HttpDevice, within_s: float) -> HTTPConnection:
 def _insist_on_certificate(device: HttpDevice, connection: HTTPConnection) -> None:
     if not device.certificate or not isinstance(connection.sock, ssl.SSLSocket):
         return
-    found = hashlib.sha256(connection.sock.getpeercert(binary_form=True) or b"").hexdigest()
-    if found != device.certificate:
-        raise Refused(f"its certificate is {found}, not the one of the testbed file")
+    fingerprint = hashlib.sha256(connection.sock.getpeercert(binary_form=True) or b"").hexdigest()
+    if fingerprint != device.certificate:
+        raise Refused(f"its certificate is {fingerprint}, not the one of the testbed file")
 
 
 def _basic(device: HttpDevice) -> str:
@@ -233,18 +233,18 @@ def _basic(device: HttpDevice) -> str:
 
 def _digest(device: HttpDevice, method: str, target: str, challenge: str) -> str:
     """RFC 7616 section 3.4 with `qop=auth`, as Shelly Gen2 asks for it with SHA-256."""
-    said = {name.lower(): quoted or plain for name, quoted, plain in _CHALLENGE.findall(challenge)}
-    algorithm = said.get("algorithm", "MD5").upper()
-    if algorithm not in _HASHES or "auth" not in said.get("qop", "").split(","):
+    fields = {name.lower(): quoted or plain for name, quoted, plain in _CHALLENGE.findall(challenge)}
+    algorithm = fields.get("algorithm", "MD5").upper()
+    if algorithm not in _HASHES or "auth" not in fields.get("qop", "").split(","):
         raise Refused(f"it asks for a login that dutlab does not know ({challenge[:SHOWN]})")
 
     def hashed(*parts: str) -> str:
         return _HASHES[algorithm](":".join(parts).encode()).hexdigest()
 
-    realm, nonce, own = said.get("realm", ""), said.get("nonce", ""), secrets.token_hex(8)
+    realm, nonce, own = fields.get("realm", ""), fields.get("nonce", ""), secrets.token_hex(8)
     ha1 = hashed(device.user or "", realm, secret(device.password_from or ""))
     response = hashed(ha1, nonce, "00000001", own, "auth", hashed(method, target))
-    opaque = f', opaque="{said["opaque"]}"' if "opaque" in said else ""
+    opaque = f', opaque="{fields["opaque"]}"' if "opaque" in fields else ""
     return (
         f'Digest username="{device.user}", realm="{realm}", nonce="{nonce}", uri="{target}", algorithm={algorithm}, '
         f'qop=auth, nc=00000001, cnonce="{own}", response="{response}"{opaque}'

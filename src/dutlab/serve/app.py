@@ -113,10 +113,10 @@ class _Site:
         return Response(text, media_type=kind)
 
     async def static(self, request: Request) -> Response:
-        found = _static().get(request.path_params["name"])
-        if found is None:
+        file = _static().get(request.path_params["name"])
+        if file is None:
             raise FileNotFoundError(request.path_params["name"])
-        return Response(found[1], media_type=found[0], headers={"Cache-Control": "max-age=300"})
+        return Response(file[1], media_type=file[0], headers={"Cache-Control": "max-age=300"})
 
     async def no_icon(self, _: Request) -> Response:
         return Response(status_code=204)

@@ -135,12 +135,12 @@ class BoundedServer(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401 - as uvicorn
         """Start, as uvicorn does."""
-        loop, said = asyncio.get_running_loop(), dict[str, float]()
+        loop, time_by_kind = asyncio.get_running_loop(), dict[str, float]()
 
         def tell(of: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             kind = str(context.get("message", ""))[:200]
-            if of.time() - said.get(kind, -_SAME_FAULT_S) >= _SAME_FAULT_S:
-                said[kind] = of.time()
+            if of.time() - time_by_kind.get(kind, -_SAME_FAULT_S) >= _SAME_FAULT_S:
+                time_by_kind[kind] = of.time()
                 of.default_exception_handler(context)
 
         loop.set_exception_handler(tell)

@@ -48,8 +48,8 @@ class Control:
         if self.experiments is None:
             return []
         root = self.experiments.resolve()
-        found = (p for p in sorted(root.rglob("*")) if p.suffix in _SUFFIXES and p.is_file() and p.resolve().is_relative_to(root))
-        texts = ((p, _beginning(p)) for p in found)
+        paths = (p for p in sorted(root.rglob("*")) if p.suffix in _SUFFIXES and p.is_file() and p.resolve().is_relative_to(root))
+        texts = ((p, _beginning(p)) for p in paths)
         return [p.relative_to(root).as_posix() for p, text in texts if b"experiment" in text and b"workload" in text][:_MOST_FILES]
 
     def start(self, name: str) -> None:

@@ -136,8 +136,8 @@ class Guard:
         The page is shown again by its caller where the token is wrong (status 403).
         """
         sender = sender_of(request.scope)
-        given = await fields_of(request) if request.method == "POST" else request.query_params
-        session = self.logins.enter(given.get("token", "").strip(), sender)
+        fields = await fields_of(request) if request.method == "POST" else request.query_params
+        session = self.logins.enter(fields.get("token", "").strip(), sender)
         if session is None:
             return await self.slowly(sender) or PlainTextResponse("Wrong token.\n", 403)
         answer = RedirectResponse(f"{self.prefix}/", 303)
@@ -229,10 +229,10 @@ def sender_of(scope: Scope) -> str:
 
 def _session(headers: Headers) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return ""
-    return "" if found is None else found.value
+    return "" if cookie is None else cookie.value
 
 
 def _has_port(host: str) -> bool:

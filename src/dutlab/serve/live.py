@@ -94,8 +94,8 @@ class RunState:
     @property
     def others(self) -> list[WatchedValue]:
         """All other readings, by place and name."""
-        told = {name for name, _, _ in LIVE_RATES}
-        return [r for r in self._of_now() if r.name not in told]
+        rate_names = {name for name, _, _ in LIVE_RATES}
+        return [r for r in self._of_now() if r.name not in rate_names]
 
     def _of_now(self) -> list[WatchedValue]:
         return [r for key, r in sorted(self.readings.items()) if key in self.heard]
@@ -230,11 +230,11 @@ class Following:
 
     async def parts(self) -> AsyncIterator[str]:
         """Each new drawing, and an empty text after a long silence; ends with the run."""
-        seen = ""
+        drawing = ""
         while True:
-            if self.drawn != seen:
-                seen = self.drawn
-                yield seen
+            if self.drawn != drawing:
+                drawing = self.drawn
+                yield drawing
             if self.is_over:
                 return
             try:
@@ -289,5 +289,5 @@ class FollowedRuns:
 
 
 def _short(text: object) -> str:
-    said = str(text)
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
+    words = str(text)
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"

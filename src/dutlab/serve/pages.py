@@ -73,18 +73,18 @@ class Pages:
 
     def run_list(self, asked: Mapping[str, str], **said: Any) -> str:  # noqa: ANN401 - as above
         """Runs, newest first, narrowed by the fields of `asked`."""
-        given = {name: asked.get(name, "").strip()[:200] for name in _FILTERS}
-        wanted = Wanted(**given)
+        filters = {name: asked.get(name, "").strip()[:200] for name in _FILTERS}
+        wanted = Wanted(**filters)
         number = max(1, int(page)) if (page := asked.get("page", "1")).isascii() and page.isdigit() and len(page) < 7 else 1  # noqa: PLR2004
         with self.runs.index() as index:
             total = count_runs(index, wanted)
             number = min(number, max(1, -(-total // A_PAGE)))
             runs = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
             offered, away = choices(index), self.runs.away(index, [line.name for line in runs])
-        address = urlencode({name: value for name, value in given.items() if value})
+        address = urlencode({name: value for name, value in filters.items() if value})
         return self.page(
             "runs", found=runs, away=away, of_fleet=self.runs.of_fleet, total=total,
-            number=number, pages=max(1, -(-total // A_PAGE)), given=given, narrowed=any(given.values()),
+            number=number, pages=max(1, -(-total // A_PAGE)), given=filters, narrowed=any(filters.values()),
             address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
         )  # fmt: skip
 
@@ -93,20 +93,20 @@ class Pages:
         path = self.run(name)
         key = (name, _signature(path))
         with self._lock:
-            if (kept := self._reports.get(key)) is not None:
+            if (known_page := self._reports.get(key)) is not None:
                 self._reports.move_to_end(key)
-                return kept
+                return known_page
         read = read_run(path)
-        found = linked_pictures(report_of(read, path / DERIVED))
+        run_report = linked_pictures(report_of(read, path / DERIVED))
         crumbs = [("All runs", f"{self.root}/"), ("Watch", f"{self.root}/runs/{name}/live"), ("Files", f"{self.root}/runs/{name}/")]
         crumbs.append(("Its modes compared", f"{self.root}/compare?{urlencode({'run': name})}"))
-        place = SitePlace(tuple(crumbs), described=f"Measurements of {found.experiment}.")
-        made = html([found], site=place)
+        place = SitePlace(tuple(crumbs), described=f"Measurements of {run_report.experiment}.")
+        page = html([run_report], site=place)
         with self._lock:
-            self._reports[key] = made
+            self._reports[key] = page
             while len(self._reports) > 1 and sum(map(len, self._reports.values())) > _KEPT_BYTES:
                 self._reports.popitem(last=False)
-        return made
+        return page
 
     def live(self, name: str, form: str, now: str) -> str:
         """The page on which a run is watched; `now` is what live_part() made of it."""
@@ -130,19 +130,21 @@ class Pages:
         asked = CompareRequest((), lambda _: None, None)
         try:
             if len(opened_runs) == 1:
-                found = list(compare_modes(opened_runs[0], baseline=None, asked=asked))
+                comparisons = list(compare_modes(opened_runs[0], baseline=None, asked=asked))
             else:
                 of = side_names([[run] for run in opened_runs])
-                found = [compare_runs(opened_runs[:1], [r], asked, names=(of[0], n)) for r, n in zip(opened_runs[1:], of[1:], strict=True)]
+                comparisons = [
+                    compare_runs(opened_runs[:1], [r], asked, names=(of[0], n)) for r, n in zip(opened_runs[1:], of[1:], strict=True)
+                ]
         except ValueError as error:
             raise InputError(str(error)) from None
         pairs = [
             (p, _words(*compared_rows(p), right={1, 2, 3}), list(compared_words(p)),
              _words(("what", "first", "second"), [(d.path, d.first[:80], d.second[:80]) for d in p.differences[:_MOST_SHOWN]]))
-            for p in found
+            for p in comparisons
         ]  # fmt: skip
         try:
-            drawn = compared_plot(found, None)
+            drawn = compared_plot(comparisons, None)
         except InputError:  # no cell has a ratio
             drawn = None
         return self.page("compare", names=names, pairs=pairs, plot=drawn)
@@ -154,10 +156,10 @@ class Pages:
             rows = list(figures_of(index, experiment)) if experiment else []
         if experiment and not rows:
             raise InputError(f"no run of {experiment} has a result", remedy="choose another experiment")
-        found = histories(rows, [figure] if figure else ()) if rows else ()
-        drawn = [(p, h) for n, h in enumerate(found[:_MOST_SHOWN], 1) if (p := history_plot(h, n)) is not None]
-        table = _words(HEADS, history_rows(found), right={2, 3})
-        return self.page("history", experiment=experiment, known=known, lines=table, found=found, drawn=drawn, figure=figure)
+        series = histories(rows, [figure] if figure else ()) if rows else ()
+        drawn = [(p, h) for n, h in enumerate(series[:_MOST_SHOWN], 1) if (p := history_plot(h, n)) is not None]
+        table = _words(HEADS, history_rows(series), right={2, 3})
+        return self.page("history", experiment=experiment, known=known, lines=table, found=series, drawn=drawn, figure=figure)
 
     def testbeds(self) -> str:
         """Each testbed that runs name: its newest run, who uses it, and what the newest run's doctor found."""
@@ -179,18 +181,18 @@ class Pages:
 
     def limits(self, asked: Mapping[str, str]) -> str:
         """Ceilings of a link, and of an array of drives, by the numbers in `asked`; faults in them are shown on the page."""
-        given = {name: (asked.get(name) or usual).strip()[:100] for name, usual in _LIMITS.items()}
+        numbers = {name: (asked.get(name) or usual).strip()[:100] for name, usual in _LIMITS.items()}
         tables, faults = [], []
         for title, make in (("Ethernet", _ethernet), ("TCP and UDP", _goodput), ("Tunnels", _tunnels), ("Array of drives", _array)):
             try:
-                if found := list(make(given)):
-                    rows = [(c.about, c.what, c.words, f"= {c.formula}") for c in found]
-                    sources = sorted({c.source for c in found})
+                if ceilings := list(make(numbers)):
+                    rows = [(c.about, c.what, c.words, f"= {c.formula}") for c in ceilings]
+                    sources = sorted({c.source for c in ceilings})
                     tables.append((title, _words(("of", "figure", "at most", "formula"), rows, right={2}), sources))
             except (ValueError, UnitError, KeyError) as error:
-                said = "; ".join(e["msg"] for e in error.errors()) if isinstance(error, ValidationError) else str(error)
-                faults.append(f"{title}: {said}")
-        return self.page("limits", given=given, tables=tables, faults=faults)
+                reason = "; ".join(e["msg"] for e in error.errors()) if isinstance(error, ValidationError) else str(error)
+                faults.append(f"{title}: {reason}")
+        return self.page("limits", given=numbers, tables=tables, faults=faults)
 
     def metrics(self, *, openmetrics: bool) -> str:
         """Return metrics of every running run, or of the newest where none runs, for Prometheus."""

@@ -68,9 +68,9 @@ class FolderRuns:
             yield index
 
     def folder(self, name: str) -> Path:
-        if not _is_name(name) or (found := _plain_folder(self.runs / name)) is None:
+        if not _is_name(name) or (path := _plain_folder(self.runs / name)) is None:
             raise FileNotFoundError(name)
-        return found
+        return path
 
     def away(self, index: RunIndex, names: Sequence[str]) -> Mapping[str, AwayRun]:  # noqa: ARG002 -- as ServedRuns has it
         return {}
@@ -115,13 +115,13 @@ class FleetRuns:
             place = index.places([name]).get(name)
         if place is None:
             raise FileNotFoundError(name)
-        if (found := self._reached(name, place)) is None:
+        if (path := self._reached(name, place)) is None:
             away = self._away_run(name, place)
             remedy = f"`{away.command}` brings it" if away.command else "see its pages on the machine that has it, or copy it here"
             raise InputError(f"{name}: its files are out of reach from here, in {place}", remedy=remedy)
         if len(self._folders) < _MOST_PLACES:
-            self._folders[name] = found
-        return found
+            self._folders[name] = path
+        return path
 
     def away(self, index: RunIndex, names: Sequence[str]) -> Mapping[str, AwayRun]:
         places = index.places(names) if isinstance(index, FleetIndex) else {}

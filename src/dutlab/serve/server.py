@@ -57,42 +57,42 @@ def listening(asked: ServeRequest) -> Iterator[tuple[socket.socket, str]]:
         except (OSError, ValueError) as error:
             raise InputError(f"{asked.tls_cert}: cannot be used: {error}", remedy="name a PEM chain and its key") from None
     if asked.socket is not None:
-        with _unix_socket(asked.socket) as made:
-            yield made, f"unix:{asked.socket.absolute()}"
+        with _unix_socket(asked.socket) as listener:
+            yield listener, f"unix:{asked.socket.absolute()}"
         return
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(asked.bind, asked.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise InputError(f"{asked.bind}: cannot be listened on: {error.strerror}", remedy="name an address of this machine") from None
-    with made:
+    with listener:
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(place)
-            made.listen(512)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+            listener.listen(512)
         except OSError as error:
             raise InputError(f"{asked.bind} port {asked.port}: {error.strerror}", remedy="name another --port; 0 takes any") from None
         shown = f"[{asked.bind}]" if ":" in asked.bind else asked.bind
-        yield made, f"http{'s' if asked.tls_cert else ''}://{shown}:{made.getsockname()[1]}{asked.prefix}/"
+        yield listener, f"http{'s' if asked.tls_cert else ''}://{shown}:{listener.getsockname()[1]}{asked.prefix}/"
 
 
 @contextmanager
 def _unix_socket(path: Path) -> Iterator[socket.socket]:
     """A socket of mode 0600, removed at the end. What another dutlab left that was killed is replaced. Raises InputError."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         before = os.umask(0o177)
         try:
             if _is_left_over(path):
                 path.unlink()
-            made.bind(str(path))  # makes the file, and follows no link in its place
-            made.listen(512)
+            listener.bind(str(path))  # makes the file, and follows no link in its place
+            listener.listen(512)
             mine = path.lstat()
         except OSError as error:
             raise InputError(f"{path}: cannot be listened on: {error.strerror or error}", remedy="name another --socket") from None
         finally:
             os.umask(before)
         try:
-            yield made
+            yield listener
         finally:
             with suppress(OSError):
                 if os.path.samestat(path.lstat(), mine):

@@ -18,8 +18,8 @@ def block_of(
     bits = (count - 1).bit_length()
     if network.max_prefixlen - bits <= network.prefixlen:
         return None
-    kept = {int(ip) for ip in (*taken, network.network_address, network.broadcast_address)}
-    used = {(ip - int(network.network_address)) >> bits for ip in kept}
+    reserved = {int(ip) for ip in (*taken, network.network_address, network.broadcast_address)}
+    used = {(ip - int(network.network_address)) >> bits for ip in reserved}
     last = (network.num_addresses >> bits) - 1
     place = next((n for n in range(last, max(last - len(used), 0) - 1, -1) if n not in used), None)
     if place is None:

@@ -56,10 +56,10 @@ class Hours:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse `22:00-06:00`. Raises ValueError."""
-        found = _HOURS.fullmatch(text)
-        if found is None:
+        match = _HOURS.fullmatch(text)
+        if match is None:
             raise ValueFault('must be two times of a day, as in "22:00-06:00"', FaultKind.TYPE)
-        begin, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
+        begin, end = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
         if begin == end:
             raise ValueFault("ends when it begins; leave `hours` out for the whole day", FaultKind.RANGE)
         return cls(begin, end)
@@ -149,13 +149,13 @@ def read_campaign(path: Path) -> PlannedCampaign:
             text = _read(file, source, ("experiments", at))
             if bed is not None:
                 _read(bed, source, ("testbeds", bed_at))
-            given = given_experiment(text, file, overrides, testbed=bed)
+            spec = given_experiment(text, file, overrides, testbed=bed)
         except SpecRefused as refused:
             faults += [_placed(fault, source, bed_at) for fault in refused.faults]
             continue
         if version and VERSION in (parse(text, str(file)).data.get("factors") or {}):
             faults.append(source.fault(("versions",), f"{name} already has a factor `{VERSION}`", FaultKind.CONFLICT))
-        own_bed = given.experiment.testbed
+        own_bed = spec.experiment.testbed
         bed_file = None if isinstance(own_bed, LabRef) else bed or path_of_testbed(file, own_bed)
         label = own_bed.lab if isinstance(own_bed, LabRef) else Path(own_bed.path).stem
         if (other := called.setdefault(label, what := _one_name(bed_file) if bed_file else f"lab {label}")) != what:
@@ -167,7 +167,7 @@ def read_campaign(path: Path) -> PlannedCampaign:
             *(word for override in overrides for word in ("--set", override)),
             *(["--testbed", str(bed)] if bed else []),
         ]
-        planned.append(PlannedRun(0, given.experiment.name, label, version, 0, tuple(arguments)))
+        planned.append(PlannedRun(0, spec.experiment.name, label, version, 0, tuple(arguments)))
     if faults:
         raise SpecRefused(list(dict.fromkeys(faults)))
     nights = range(1, campaign.nights + 1)
@@ -177,10 +177,10 @@ def read_campaign(path: Path) -> PlannedCampaign:
 
 def _once(listed: Sequence[_T], here: Path) -> list[tuple[int, _T]]:
     """Each item of a list once, with its place there, also where a file is named in two ways."""
-    found = dict[str, tuple[int, _T]]()
+    item_by_name = dict[str, tuple[int, _T]]()
     for at, item in enumerate(listed):
-        found.setdefault(repr(item) if isinstance(item, LabRef) else _one_name(here / str(item)), (at, item))
-    return list(found.values())
+        item_by_name.setdefault(repr(item) if isinstance(item, LabRef) else _one_name(here / str(item)), (at, item))
+    return list(item_by_name.values())
 
 
 def _one_name(file: Path) -> str:

@@ -61,12 +61,12 @@ def address_of(port: int) -> Callable[[object], object]:
             return value
         try:
             parts = urlsplit(f"//{value}")
-            found = Address(parts.hostname or "", parts.port or port)
+            address = Address(parts.hostname or "", parts.port or port)
         except ValueError as error:
             raise ValueError(_not_an_address(value, error)) from error
-        if not _HOST.fullmatch(found.host) or parts.username is not None or parts.path:
+        if not _HOST.fullmatch(address.host) or parts.username is not None or parts.path:
             raise ValueError(f"{without_login(value)!r} is not an address, as 192.0.2.40, [2001:db8::40]:1161 or pdu.example")
-        return found
+        return address
 
     return read
 
@@ -177,5 +177,5 @@ class SnmpDevice(SpecModel):
 
 def secrets_of(device: object) -> tuple[str, ...]:
     """Names of the environment variables that a device on the network needs."""
-    found = (getattr(device, name, None) for name in ("password_from", "privacy_from", "community_from"))
-    return tuple(name for name in found if name)
+    names = (getattr(device, name, None) for name in ("password_from", "privacy_from", "community_from"))
+    return tuple(name for name in names if name)

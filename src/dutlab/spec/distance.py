@@ -62,9 +62,9 @@ class Distance(SpecModel):
     def distance_words(self) -> str:
         """What is added, for people."""
         times = {"delay": self.delay, "jitter": self.jitter, "queue": self.queue}
-        said = [f"{key} {value * 1000:g} ms" for key, value in times.items() if value is not None]
-        said += [] if self.loss is None else [f"loss {self.loss * 100:g} %"]
-        return ", ".join([*said, *([] if self.rate is None else [f"rate {self.rate / 1e6:g} Mbit/s"])])
+        parts = [f"{key} {value * 1000:g} ms" for key, value in times.items() if value is not None]
+        parts += [] if self.loss is None else [f"loss {self.loss * 100:g} %"]
+        return ", ".join([*parts, *([] if self.rate is None else [f"rate {self.rate / 1e6:g} Mbit/s"])])
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:

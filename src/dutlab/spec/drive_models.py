@@ -38,20 +38,20 @@ def read_models(text: str, file: str) -> Models:
     if "model" not in head or (unknown := [name for name in head if name not in _COLUMNS]):
         what = f"unknown column {', '.join(unknown)} {did_you_mean(unknown[0], _COLUMNS)}" if "model" in head else "no column `model`"
         raise SpecRefused([Fault(file, 1, 1, "file", printable(what), FaultKind.UNKNOWN_KEY if "model" in head else FaultKind.MISSING)])
-    found, faults = dict[str, dict[str, float]](), list[Fault]()
+    models, faults = dict[str, dict[str, float]](), list[Fault]()
     for line, cells in enumerate(rows, 2):
         if not any(cell.strip() for cell in cells):
             continue
-        told = dict(zip(head, (cell.strip() for cell in cells), strict=False))
-        model = told.pop("model", "")
+        fields = dict(zip(head, (cell.strip() for cell in cells), strict=False))
+        model = fields.pop("model", "")
         wrong = [] if model else ["no model"]
-        wrong += [f"{model} is there twice"] if model in found else []
+        wrong += [f"{model} is there twice"] if model in models else []
         wrong += [f"{len(cells)} cells under {len(head)} columns"] if len(cells) > len(head) else []
-        found[model], unread = _numbers(told)
+        models[model], unread = _numbers(fields)
         faults += [Fault(file, line, 1, model or "file", printable(one)) for one in (*wrong, *unread)]
     if faults:
         raise SpecRefused(faults)
-    return found
+    return models
 
 
 def model_file(path: Path) -> Models:
@@ -82,12 +82,12 @@ def rate_drives(source: Source, path: Path) -> list[Fault]:
 
 def with_models(text: bytes, path: Path) -> bytes:
     """A testbed's text with the table itself in place of its file's name, so that it can be read elsewhere. Raises SpecRefused."""
-    said = text.decode("utf-8", "replace")
-    if (line := _LINE.search(said)) is None or line[1] in ("|", ">"):
+    content = text.decode("utf-8", "replace")
+    if (line := _LINE.search(content)) is None or line[1] in ("|", ">"):
         return text
     table = read_file(folder_of(path) / line[1].strip("\"'")).decode("utf-8", "replace").removeprefix("\ufeff")
     inside = "\n".join(f"  {row}" for row in table.splitlines() if row.strip())
-    return f"{said[: line.start()]}{KEY}: |\n{inside}{said[line.end() :]}".encode()
+    return f"{content[: line.start()]}{KEY}: |\n{inside}{content[line.end() :]}".encode()
 
 
 def _rate(source: Source, loc: tuple[str, ...], drive: dict[str, Any], models: Models) -> Fault | None:

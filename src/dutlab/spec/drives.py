@@ -34,9 +34,9 @@ Positive = Annotated[float, Strict(), Field(gt=0)]
 
 def parse_size(text: str) -> int:
     """Bytes of `4k`, `1MiB`, `512`: binary, as fio takes them (`kb_base=1024`). Raises ValueError."""
-    if not (found := _SIZE.fullmatch(text)):
+    if not (match := _SIZE.fullmatch(text)):
         raise ValueError(f"{text!r} is not a size; write it as in 4k, 1M or 10G")
-    return int(found[1]) << 10 * _POWERS[found[2].upper()]
+    return int(match[1]) << 10 * _POWERS[match[2].upper()]
 
 
 def is_size(text: str) -> bool:
@@ -115,8 +115,8 @@ class DriveSpec(SpecModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check that it is named in one way, and by a permanent name."""
         keys = {"by_id": "by-id", "serial": "serial", "file": "file"}
-        given = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
-        if len(given) != 1:
+        ways = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
+        if len(ways) != 1:
             yield fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place", FaultKind.CONFLICT)
         by_id, serial, file = data.get("by-id", data.get("by_id")), data.get("serial"), data.get("file")
         if isinstance(by_id, str) and (_LETTER.fullmatch(by_id) or not _BY_ID.fullmatch(by_id)):

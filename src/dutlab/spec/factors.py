@@ -322,9 +322,9 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
     """Return the bounds of links under the smallest MTU that an experiment varies, or a PPPoE session has: a frame has to pass at each."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
-    found = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
+    mtus = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
     most = PPPOE_MTU if isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe"))) else LARGEST_MTU
-    return TestbedBounds({name: replace(link, mtu=min([*(found or [link.mtu]), most])) for name, link in bounds.items()}, bounds.drives)
+    return TestbedBounds({name: replace(link, mtu=min([*(mtus or [link.mtu]), most])) for name, link in bounds.items()}, bounds.drives)
 
 
 def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

@@ -25,8 +25,8 @@ from dutlab.workloads import named
 def file_schema(kind: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of one kind of file. Raises KeyError for another kind."""
     model: type[SpecModel] = named(FILE_MODELS[kind])
-    made = model.model_json_schema(schema_generator=_FileSchema)
-    return {"$schema": _FileSchema.schema_dialect, **made, "title": f"dutlab {kind} file"}
+    json_schema = model.model_json_schema(schema_generator=_FileSchema)
+    return {"$schema": _FileSchema.schema_dialect, **json_schema, "title": f"dutlab {kind} file"}
 
 
 class _FileSchema(GenerateJsonSchema):
@@ -34,12 +34,12 @@ class _FileSchema(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """The keys of a file, each with its words; and the shorter forms."""
-        made = super().model_schema(schema)
+        json_schema = super().model_schema(schema)
         cls: type[Any] = schema["cls"]
         if not issubclass(cls, SpecModel):
-            return made
-        properties: dict[str, Any] = made.setdefault("properties", {})
-        required: list[str] = made.pop("required", [])
+            return json_schema
+        properties: dict[str, Any] = json_schema.setdefault("properties", {})
+        required: list[str] = json_schema.pop("required", [])
         words, defaults = _words(cls), _defaults(cls)
         for name, field in cls.model_fields.items():
             key = field.alias or name
@@ -55,8 +55,8 @@ class _FileSchema(GenerateJsonSchema):
             properties["kind"] = {"const": getattr(cls, "kind")}  # noqa: B009 - a class variable of those that have it written
             required = ["kind", *required]
         if required:
-            made["required"] = required
-        return {"anyOf": [*cls.written_as, made]} if cls.written_as else made
+            json_schema["required"] = required
+        return {"anyOf": [*cls.written_as, json_schema]} if cls.written_as else json_schema
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         """Without the default: `model_schema` writes it as a file has it."""
@@ -74,7 +74,7 @@ def _defaults(cls: type[SpecModel]) -> dict[str, Any]:
 @cache
 def _words(cls: type[Any]) -> dict[str, str]:
     """Field → the docstring below it, of the class and of those that it inherits from."""
-    found: dict[str, str] = {}
+    words_by_field: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not issubclass(base, SpecModel) or base is SpecModel:
             continue
@@ -88,5 +88,5 @@ def _words(cls: type[Any]) -> dict[str, str]:
                 and isinstance(below.value, ast.Constant)
                 and isinstance(below.value.value, str)
             ):
-                found[field.target.id] = " ".join(below.value.value.split())
-    return found
+                words_by_field[field.target.id] = " ".join(below.value.value.split())
+    return words_by_field

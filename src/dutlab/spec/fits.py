@@ -103,11 +103,11 @@ def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[
 
 def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: TestbedShape) -> Iterator[tuple[str, str]]:
     """Key and fault: sets of drives that are not what an array is made of, and a purge of it."""
-    sets, made = getattr(workload, "drives_", ()), arrays[0].name if arrays else ""
-    if made and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
-        yield "drives", f"mode {made} makes one array of all drives: write [together]"
-    if made and getattr(workload, "purge", "none") != "none":
-        yield "purge", f"erases drives, and mode {made} makes an array of them: leave it out, or purge in an experiment of as-found"
+    sets, mode = getattr(workload, "drives_", ()), arrays[0].name if arrays else ""
+    if mode and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
+        yield "drives", f"mode {mode} makes one array of all drives: write [together]"
+    if mode and getattr(workload, "purge", "none") != "none":
+        yield "purge", f"erases drives, and mode {mode} makes an array of them: leave it out, or purge in an experiment of as-found"
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
     ends_there = bed.hosts.get(_TUNNELS_FROM) in RUN_ENGINE
     for i, level in enumerate(written):
         if isinstance(level, str) and level in builtin and FAMILY_MODES[bed.family][level].tunnel and not ends_there:
-            found = f"is {bed.hosts[_TUNNELS_FROM]}" if _TUNNELS_FROM in bed.hosts else "is not there, or has no way in"
-            what = f"the tunnels of mode {level} begin on a Linux host called {_TUNNELS_FROM}, which in {bed.title} {found}"
+            state = f"is {bed.hosts[_TUNNELS_FROM]}" if _TUNNELS_FROM in bed.hosts else "is not there, or has no way in"
+            what = f"the tunnels of mode {level} begin on a Linux host called {_TUNNELS_FROM}, which in {bed.title} {state}"
             yield ("factors", "mode", i), what
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)
 
@@ -181,12 +181,12 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
 def _no_array(modes: Mapping[int, DeclaredMode], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
     """Modes of which the drives make no array, and drives that none may be made of."""
     drives = bed.bounds.drives
-    kept = [name for name, drive in drives.items() if not drive.destroy]
+    protected = [name for name, drive in drives.items() if not drive.destroy]
     for i, mode in modes.items():
         if mode.array and (what := mode.array.misfit(len(drives))):
             yield ("factors", "mode", i), f"mode {mode.name} {what}"
-        if kept:
-            yield ("factors", "mode", i), f"mode {mode.name} writes to {kept[0]}, and the testbed does not say `destroy: yes` there"
+        if protected:
+            yield ("factors", "mode", i), f"mode {mode.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there"
         if files := [name for name, drive in drives.items() if drive.file is not None]:
             yield ("factors", "mode", i), f"mode {mode.name} is made of drives, and {files[0]} is a file"
 
@@ -203,10 +203,10 @@ def _unknown_links(raw: object, at: Loc, bed: TestbedShape) -> Iterator[tuple[Lo
 
 
 def _duplicates(whole: Mapping[int, WorkloadModel], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    seen: dict[tuple[object, ...], int] = {}
+    first_by_key: dict[tuple[object, ...], int] = {}
     for i, workload in whole.items():
         for drive in workload.drives(bed.bounds):
             key = (workload.kind, frozenset(drive.links), identity_of(drive.setting.params))
-            if (first := seen.setdefault(key, i)) != i:
+            if (first := first_by_key.setdefault(key, i)) != i:
                 yield ("workloads", i), f"asks for trials that workload {first + 1} asks for too; `repeats` repeats trials"
                 break

@@ -38,10 +38,10 @@ def scheduler_address(text: str) -> str:
 
     Whoever may speak to a scheduler has its workers run anything.
     """
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
         raise ValueFault("must be `local` or a scheduler, as in tls://controller.example:8786", FaultKind.TYPE)
-    if found[1] == "tcp" and not is_loopback(found[2]):
+    if match[1] == "tcp" and not is_loopback(match[2]):
         raise ValueError("only tls:// may leave this machine: whoever reaches a scheduler without it has its workers run anything")
     return text
 

@@ -199,9 +199,9 @@ def frame_mix(size: str | float) -> Mix:
 
 def sizes_in_words(parts: Sequence[tuple[int, int]], *, most: int = 8) -> str:
     """Each size as frame with FCS / without FCS / as IP length of an untagged frame, with its weight: tools differ in which they mean."""
-    said = [f"{size}/{size - FCS_BYTES}/{size - ETH_FRAME_OVERHEAD} × {weight}" for size, weight in parts[:most]]
+    sizes = [f"{size}/{size - FCS_BYTES}/{size - ETH_FRAME_OVERHEAD} × {weight}" for size, weight in parts[:most]]
     left = len(parts) - most
-    return ", ".join(said + ([f"{left} more up to {parts[-1][0]}"] if left > 0 else [])) + " (bytes with FCS/without/IP)"
+    return ", ".join(sizes + ([f"{left} more up to {parts[-1][0]}"] if left > 0 else [])) + " (bytes with FCS/without/IP)"
 
 
 def _size(value: object) -> FrameBytes:

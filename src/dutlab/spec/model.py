@@ -180,18 +180,18 @@ class SpecModel(BaseModel):
         known = {k: v for k, v in data.items() if k in allowed}
         if NAME_KEY in data:
             known["name"] = data[NAME_KEY]
-        made: Self | None = None
+        instance: Self | None = None
         try:
-            made = handler(known)
+            instance = handler(known)
         except ValidationError as error:
-            found = faults_of(error)
+            details = faults_of(error)
             # The name of an entry is the key that it is written under.
-            faults += [InitErrorDetails({**of, "loc": ()}) if of["loc"] == ("name",) and NAME_KEY in data else of for of in found]
-            faults += cls._faults_beside(known, {of["loc"][0] for of in found if of["loc"]}, handler)
-        faults += cls.cross_faults(known, made)
-        if faults or made is None:
+            faults += [InitErrorDetails({**of, "loc": ()}) if of["loc"] == ("name",) and NAME_KEY in data else of for of in details]
+            faults += cls._faults_beside(known, {of["loc"][0] for of in details if of["loc"]}, handler)
+        faults += cls.cross_faults(known, instance)
+        if faults or instance is None:
             raise refuse(cls.__name__, faults)
-        return made
+        return instance
 
     @classmethod
     def _faults_beside(
@@ -201,10 +201,10 @@ class SpecModel(BaseModel):
         fields = cls.file_keys()
         left = {key: value for key, value in written.items() if not {key, fields.get(key, key)} & set(wrong)}
         try:
-            made = handler(left)
+            instance = handler(left)
         except ValidationError:  # one that must be there is among the wrong ones
             return []
-        return [of for of in cls.cross_faults(left, made) if _is_of_one_key(of) and of["loc"][0] in left]
+        return [of for of in cls.cross_faults(left, instance) if _is_of_one_key(of) and of["loc"][0] in left]
 
 
 @dataclass(frozen=True)

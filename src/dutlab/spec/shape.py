@@ -76,7 +76,7 @@ class TestbedShape:
         drives = {f"{host}:{d}": DriveSpec(name=d, by_id=d, destroy=True, purge=True) for host, of in lab.drives.items() for d in of}
         family = lab.family if lab.family == MDRAID or any(bound.through_dut for bound in links.values()) else BLACK_BOX
         has_dut = DUT in lab.hosts or family == MDRAID
-        made = cls(
+        shape = cls(
             f"lab {name}",
             family,
             TestbedBounds(links, drives),
@@ -86,7 +86,7 @@ class TestbedShape:
             lacking={**_of_other_paths(family, links.values()), **lab.lacking},
             find=lambda: description(name).testbed,
         )
-        return replace(made, no_switch="") if lab.guests else made
+        return replace(shape, no_switch="") if lab.guests else shape
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:

@@ -117,10 +117,10 @@ def _place_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
 
 
 def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
-    seen: dict[tuple[str | None, ...], str] = {}
+    name_by_key: dict[tuple[str | None, ...], str] = {}
     for name, drive in drives.items():
         key = (drive.by_id, drive.serial, drive.file)
-        if (first := seen.setdefault(key, name)) != name:
+        if (first := name_by_key.setdefault(key, name)) != name:
             yield fault(("drives", name), f"is the same drive as {first}", FaultKind.DUPLICATE)
 
 
@@ -243,8 +243,8 @@ def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
         if here := [other for other, spec in cut.items() if spec.local]:
             what = f"switching it would cut {', '.join(here)}, the machine that dutlab runs on"
             yield fault(("hosts", name, "power"), f"{what}; leave may-switch out, and switch it by hand", FaultKind.CONFLICT)
-        elif kept := [other for other, spec in cut.items() if spec.power is not None and not spec.power.may_switch]:
-            what = f"switching it would also cut {', '.join(kept)}, which must not be switched"
+        elif protected := [other for other, spec in cut.items() if spec.power is not None and not spec.power.may_switch]:
+            what = f"switching it would also cut {', '.join(protected)}, which must not be switched"
             yield fault(("hosts", name, "power"), f"{what}; name each host's own outlet, or allow it there too", FaultKind.CONFLICT)
 
 
@@ -280,10 +280,10 @@ def _reference_faults(links: Mapping[str, Link], hosts: Mapping[str, Any]) -> It
 
 
 def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
-    seen: dict[str, str] = {}
+    link_by_port: dict[str, str] = {}
     for name, link in links.items():
         for i, port in enumerate(link.ports):
-            if (other := seen.setdefault(str(port), name)) != name and not _shared(links[other], link, i):
+            if (other := link_by_port.setdefault(str(port), name)) != name and not _shared(links[other], link, i):
                 what = f"{port} is already used by link {other}{_how_to_share(links[other], link, port)}"
                 yield fault(("links", name, "path" if link.path else "segment", i), what, FaultKind.DUPLICATE)
 
@@ -315,10 +315,10 @@ def _shared(first: Link, second: Link, at: int) -> bool:
 
 def _distance_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
     """A port has one queue, whatever link its packets are of."""
-    seen: dict[str, Link] = {}
+    link_by_port: dict[str, Link] = {}
     for name, link in links.items():
         for port in link.distance_ports if link.path and link.forwarders else ():
-            first = seen.setdefault(str(port), link)
+            first = link_by_port.setdefault(str(port), link)
             if first.distance_words != link.distance_words:
                 what = f"{port} is also of link {first.name}, whose distance is {first.distance_words or 'none'}; write the same for both"
                 yield fault(("links", name), what, FaultKind.CONFLICT)

@@ -246,13 +246,13 @@ class Traffic(SpecModel):
 
     def words(self) -> str:
         """`tcp, 1024 flows, VLAN 100, ttl 64, 128 in turn`: the same for people; empty if nothing differs."""
-        said: list[str] = [] if self.transport == "udp" else [self.transport]
+        parts: list[str] = [] if self.transport == "udp" else [self.transport]
         if self.flows != FlowSet():
-            said.append(self.flows.words())
-        said += [f"VLAN {number}" for number in self.vlans]
-        said += [f"extension header {header}" for header in self.extension_headers]
-        said += [rule.words() for rule in self.vary]
-        return ", ".join([*said, *([] if self.burst is None else [self.burst.text()])])
+            parts.append(self.flows.words())
+        parts += [f"VLAN {number}" for number in self.vlans]
+        parts += [f"extension header {header}" for header in self.extension_headers]
+        parts += [rule.words() for rule in self.vary]
+        return ", ".join([*parts, *([] if self.burst is None else [self.burst.text()])])
 
     @property
     def elsewhere(self) -> bool:

@@ -203,27 +203,27 @@ class _Reader:
         raise TypeError(type(node))
 
     def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
                 self._fault(key_node, loc, "a key must be text, not a list or mapping", FaultKind.TYPE)
                 continue
             key = self._text(key_node, loc)
-            if key in found:
+            if key in entries:
                 self._fault(
                     key_node, (*loc, key), f"duplicate; the first is in line {self.source.places[*loc, key].line}", FaultKind.DUPLICATE
                 )
                 continue
             self.source.places[*loc, key] = self._place(key_node)
-            found[key] = self._value(value_node, (*loc, key))
-        return found
+            entries[key] = self._value(value_node, (*loc, key))
+        return entries
 
     def _sequence(self, node: SequenceNode, loc: Loc) -> list[Any]:
-        found = []
+        items = []
         for i, item in enumerate(node.value):
             self.source.places[*loc, i] = self._place(item)
-            found.append(self._value(item, (*loc, i)))
-        return found
+            items.append(self._value(item, (*loc, i)))
+        return items
 
     def _scalar(self, node: ScalarNode, loc: Loc) -> Any:  # noqa: ANN401
         text = self._text(node, loc)

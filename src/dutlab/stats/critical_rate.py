@@ -66,8 +66,8 @@ def rates_at(loads: Array, received: Array, target: float, highest: float, weigh
     with np.errstate(divide="ignore", invalid="ignore"):
         crossed = np.where(below > target, (below * capacities - lost) / (below - target), np.inf)
     crossed = np.maximum(crossed, capacities)
-    found: Array = np.where(crossed <= ends, crossed, highest).min(axis=1)
-    return np.minimum(found, highest)
+    rates: Array = np.where(crossed <= ends, crossed, highest).min(axis=1)
+    return np.minimum(rates, highest)
 
 
 _MIDDLE = 0.975
@@ -147,9 +147,9 @@ class CriticalRate:
     def add(self, trial: LoadTrial) -> Critical:
         """Return the estimate after one more trial."""
         self._trials.append(trial)
-        seen = self._seen()
+        trials = self._seen()
         for name, cloud in self._clouds.items():
-            cloud.see(partial(seen.logs, curve=CURVES[name]))
+            cloud.see(partial(trials.logs, curve=CURVES[name]))
         rates = {name: cloud.points[:, 0] * self._highest_pps for name, cloud in self._clouds.items()}
         tail = (1 - _MIDDLE) / 2
         low, middle, high = (float(q) for q in np.quantile(np.concatenate(list(rates.values())), [tail, 0.5, 1 - tail]))
@@ -158,19 +158,19 @@ class CriticalRate:
 
     def conclude(self) -> Conclusion:
         """The estimate after all trials, of which there is one at least, with the interval that holds if they hang together."""
-        found, seen = self._found, self._seen()
-        loads, more = seen.loads[:, 0], (found.high_pps - found.low_pps) / 2
-        frames = float(loads @ seen.offered[:, 0])
+        estimate, trials = self._found, self._seen()
+        loads, more = trials.loads[:, 0], (estimate.high_pps - estimate.low_pps) / 2
+        frames = float(loads @ trials.offered[:, 0])
         unmet = min(self._target, _UNMET * BURST_FRAMES / frames)
-        least, most = capacity_interval(loads, loads - (seen.lost / seen.offered)[:, 0], self._target, _ABOVE)
-        low, high = min(found.low_pps, self._low_with(min(unmet, _MOST_UNMET * self._target))), found.high_pps
-        clustered = _clustered(np.mean([seen.places(c.points[::_THINNED], CURVES[name]) for name, c in self._clouds.items()], axis=0))
+        least, most = capacity_interval(loads, loads - (trials.lost / trials.offered)[:, 0], self._target, _ABOVE)
+        low, high = min(estimate.low_pps, self._low_with(min(unmet, _MOST_UNMET * self._target))), estimate.high_pps
+        clustered = _clustered(np.mean([trials.places(c.points[::_THINNED], CURVES[name]) for name, c in self._clouds.items()], axis=0))
         if clustered or frames * self._target < BURST_FRAMES:
             low, high = low - more, high + more
         if clustered:
             low = min(low, least * self._highest_pps)
         high = max(high, most * self._highest_pps)
-        concluded = replace(found, low_pps=max(0.0, low * (1 - unmet)), high_pps=high * (1 + unmet))
+        concluded = replace(estimate, low_pps=max(0.0, low * (1 - unmet)), high_pps=high * (1 + unmet))
         return Conclusion(concluded, clustered, frames * self._target)
 
     def _low_with(self, unmet: float) -> float:

@@ -54,8 +54,8 @@ class SharedSpread:
 
 def shared_spread(cells: Sequence[Sequence[float]]) -> SharedSpread:
     """Estimate it from cells with at least two repeats each, values above zero; at least one cell."""
-    found = [max(variance([log(v) for v in cell]), _LEAST_SD**2) for cell in cells]
-    floor = quantiles(found, n=4, method="inclusive")[2] if len(found) > 1 else found[0]
-    if len(found) < CELLS_FOR_PRIOR:
+    variances = [max(variance([log(v) for v in cell]), _LEAST_SD**2) for cell in cells]
+    floor = quantiles(variances, n=4, method="inclusive")[2] if len(variances) > 1 else variances[0]
+    if len(variances) < CELLS_FOR_PRIOR:
         return SharedSpread(1.0, 0.0, floor)
-    return SharedSpread(*drawn_together(found, [len(cell) - 1.0 for cell in cells]), floor)
+    return SharedSpread(*drawn_together(variances, [len(cell) - 1.0 for cell in cells]), floor)

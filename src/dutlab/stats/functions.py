@@ -63,11 +63,11 @@ def changes(older: Sequence[FunctionCost], newer: Sequence[FunctionCost]) -> tup
     """The largest first, of those that the choice of frames does not explain."""
     before, after = ({of.name: of for of in side if of.name != REST} for side in (older, newer))
     none = FunctionCost("", 0.0, 0.0, 0.0, 0.0)
-    found = list[FunctionChange]()
+    differences = list[FunctionChange]()
     for name in before.keys() | after.keys():
         a, b = before.get(name, none), after.get(name, none)
-        found.append(FunctionChange(name, b.own - a.own, _REACH * hypot(a.error, b.error)))
-    proven = [of for of in found if abs(of.change) >= LEAST and abs(of.change) > of.reach]
+        differences.append(FunctionChange(name, b.own - a.own, _REACH * hypot(a.error, b.error)))
+    proven = [of for of in differences if abs(of.change) >= LEAST and abs(of.change) > of.reach]
     return tuple(sorted(proven, key=lambda of: (-abs(of.change), of.name)))
 
 

@@ -30,6 +30,6 @@ class PairedChange:
 
 def change_of(pairs: Iterable[tuple[float, float]], *, relative: bool) -> PairedChange | None:
     """None without pairs; a pair whose first is 0 has no share and is left out."""
-    held = [(a, b) for a, b in pairs if not relative or a]
-    found = [(b - a) / a if relative else b - a for a, b in held]
-    return PairedChange(summarise(found), relative) if found else None
+    usable = [(a, b) for a, b in pairs if not relative or a]
+    changes = [(b - a) / a if relative else b - a for a, b in usable]
+    return PairedChange(summarise(changes), relative) if changes else None

@@ -64,11 +64,11 @@ class Decision:
 def decide(values: Sequence[float], rule: RepeatRule) -> Decision:
     """Return the decision of the rule after these repeats."""
     n = len(values)
-    found = order_interval(values, rule.confidence) if n >= rule.first_look else None
-    if found is None:
+    interval = order_interval(values, rule.confidence) if n >= rule.first_look else None
+    if interval is None:
         return Decision(stop=False, reached=False, why=f"{n} repeats have no {rule.confidence:.1%} interval")
     middle = median(values)
-    wide = max(found.high - middle, middle - found.low)
+    wide = max(interval.high - middle, middle - interval.low)
     if wide <= rule.half_width * abs(middle):
         return Decision(stop=True, reached=True, why=f"the interval of {n} repeats is within ±{rule.half_width:.1%}")
     relative = f"±{wide / abs(middle):.1%} of the median" if middle else f"±{wide:g} around a median of 0"

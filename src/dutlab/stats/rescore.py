@@ -127,11 +127,11 @@ def classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdic
     """Judge one load by its trials, whatever the result of trials that were stopped early would have been."""
     if not points:
         return LoadVerdict.UNDECIDED
-    found = _classify(points, [p.loss_ratio for p in points], definition)
+    verdict = _classify(points, [p.loss_ratio for p in points], definition)
     if all(p.exact for p in points):
-        return found
+        return verdict
     at_worst = _classify(points, [p.loss_ratio if p.exact else 1.0 for p in points], definition)
-    return found if found is at_worst else LoadVerdict.UNDECIDED
+    return verdict if verdict is at_worst else LoadVerdict.UNDECIDED
 
 
 def _classify(points: Sequence[TrialPoint], loss_ratios: Sequence[float], definition: Definition) -> LoadVerdict:

@@ -123,8 +123,8 @@ def share_as_far(cells: Sequence[tuple[Sequence[float], float]]) -> list[float]:
     middles = [median(map(log, of)) for of, _ in cells]
     around = sorted(log(v) - middle for (of, _), middle in zip(cells, middles, strict=True) for v in of)
     away = [log(one) - middle for (_, one), middle in zip(cells, middles, strict=True)]
-    found = [bisect_right(around, by * _AS_FAR) if by < 0 else len(around) - bisect_left(around, by * _AS_FAR) for by in away]
-    return [(count + 1) / (len(around) + 1) if count else 0.0 for count in found]
+    counts = [bisect_right(around, by * _AS_FAR) if by < 0 else len(around) - bisect_left(around, by * _AS_FAR) for by in away]
+    return [(count + 1) / (len(around) + 1) if count else 0.0 for count in counts]
 
 
 def levels_within(strata: Sequence[tuple[float, float]]) -> RunLevels | None:

@@ -45,7 +45,7 @@ def steadiness(rounds: Sequence[float]) -> Steadiness | None:
 def first_steady(rounds: Sequence[float]) -> Steadiness | None:
     """The first window that is steady within MOST_ROUNDS; None where none is."""
     for end in range(WINDOW, min(len(rounds), MOST_ROUNDS) + 1):
-        found = steadiness(rounds[:end])
-        if found is not None and found.is_steady:
-            return found
+        window = steadiness(rounds[:end])
+        if window is not None and window.is_steady:
+            return window
     return None

@@ -57,14 +57,14 @@ def order_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> I
 @lru_cache
 def _order_rank(n: int, confidence: float) -> tuple[int, float]:
     """The k of order_interval() for n values, 0 where none is enough, and the confidence that it reaches."""
-    found, outside = (0, 0.0), 0
+    best, outside = (0, 0.0), 0
     for k in range(1, n // 2 + 1):
         outside += 2 * comb(n, k - 1)  # of 2^n equally likely ways to fall on either side of the median
         reached = 1 - outside / 2**n
         if reached < confidence:
             break
-        found = (k, reached)
-    return found
+        best = (k, reached)
+    return best
 
 
 def summarise(values: Sequence[float]) -> Summary:

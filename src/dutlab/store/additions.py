@@ -47,19 +47,19 @@ def add(run: Path, text: str, *, now: datetime, by: str = "", file: Path | None 
         raise InputError(f"a note or caption has from 1 to {LONGEST_NOTE} characters", remedy="say what it shows")
     folder = folder_in(run, ADDITIONS)
     number = 1 + max((int(path.stem) for path in folder.glob("[0-9][0-9][0-9][0-9].json")), default=0)
-    found = Addition(added=now, by=by, text=text.strip())
+    addition = Addition(added=now, by=by, text=text.strip())
     if file is not None:
         content = _content(file)
-        found = found.model_copy(
+        addition = addition.model_copy(
             update={
                 "file": f"{number:04}-{file_name(file.name)}",
                 "sha256": hashlib.sha256(content).hexdigest(),
                 "size_bytes": len(content),
             }
         )
-        write_once(folder / str(found.file), content)
+        write_once(folder / str(addition.file), content)
     path = folder / f"{number:04}.json"
-    write_once(path, found.model_dump_json(indent=1, exclude_none=True).encode())
+    write_once(path, addition.model_dump_json(indent=1, exclude_none=True).encode())
     return path
 
 
@@ -67,14 +67,17 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
     """Those of a run, in order. What cannot be read, or is not the file that was added, is a fault."""
     for path in sorted((run / ADDITIONS).glob("[0-9][0-9][0-9][0-9].json")):
         try:
-            found = Addition.model_validate_json(outside.read(path, PART))
-            if found.file is not None and hashlib.sha256(outside.read(path.parent / found.file, ADDITION)).hexdigest() != found.sha256:
-                faults.append(f"{ADDITIONS}/{found.file} is not the file that was added: its hash differs")
+            addition = Addition.model_validate_json(outside.read(path, PART))
+            if (
+                addition.file is not None
+                and hashlib.sha256(outside.read(path.parent / addition.file, ADDITION)).hexdigest() != addition.sha256
+            ):
+                faults.append(f"{ADDITIONS}/{addition.file} is not the file that was added: its hash differs")
                 continue
         except (OSError, ValidationError, ValueError) as error:
             faults.append(f"{ADDITIONS}/{path.name} cannot be read: {str(error).splitlines()[0]}")
             continue
-        yield found
+        yield addition
 
 
 def _content(file: Path) -> bytes:

@@ -106,10 +106,10 @@ def _asked(index: RunSource, question: str) -> QueryAnswer:
     left = [path for path in samples if path not in damaged]
     notes = tuple(f"left out, its samples cannot be read: {_place(path)}: {why}" for path, why in damaged.items())
     try:
-        found = _answer(index, packs, left, question)
+        partial_answer = _answer(index, packs, left, question)
     except duckdb.Error as error:
         raise StoreError(f"samples cannot be read: {_first_line(error)}", remedy="verify the run with its MANIFEST.sha256") from error
-    return QueryAnswer(found.columns, found.rows, (*away, *notes))
+    return QueryAnswer(partial_answer.columns, partial_answer.rows, (*away, *notes))
 
 
 def _listing(index: RunSource, question: str) -> QueryAnswer | None:
@@ -177,11 +177,11 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, question: str) -> QueryAnswer:
-    found = connection.sql(question)
-    columns = tuple(found.columns)
-    if any(_ZONED in str(kind) for kind in found.types):  # as objects of Python they would need pytz
-        found = found.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(found.types, 1)))
-    return QueryAnswer(columns, found.fetchall())
+    relation = connection.sql(question)
+    columns = tuple(relation.columns)
+    if any(_ZONED in str(kind) for kind in relation.types):  # as objects of Python they would need pytz
+        relation = relation.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(relation.types, 1)))
+    return QueryAnswer(columns, relation.fetchall())
 
 
 def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], QueryAnswer]) -> QueryAnswer:

@@ -47,12 +47,12 @@ class Attempt:
 
 def attempts_in(run: Path) -> Iterator[Attempt]:
     """Every attempt of a run that was set aside, in the order of trials and attempts."""
-    found = []
+    attempts = []
     for folder in (run / "trials").iterdir():
         m = _ATTEMPT.fullmatch(folder.name)
         if m and m["reason"] in {reason.value for reason in AttemptReason} and (folder / "record.json").exists():
-            found.append(Attempt(int(m["trial"]), int(m["number"]), AttemptReason(m["reason"]), folder))
-    return iter(sorted(found, key=lambda a: (a.trial, a.number)))
+            attempts.append(Attempt(int(m["trial"]), int(m["number"]), AttemptReason(m["reason"]), folder))
+    return iter(sorted(attempts, key=lambda a: (a.trial, a.number)))
 
 
 def set_aside(run: Path, trial: int, reason: AttemptReason) -> Attempt:

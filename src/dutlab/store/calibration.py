@@ -60,8 +60,8 @@ class Calibration(BaseModel):
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
         """Return it with newer points; those they replace are dropped."""
         new = {(p.links, p.mix, p.generator) for p in points}
-        kept = [p for p in self.points if (p.links, p.mix, p.generator) not in new]
-        return self.model_copy(update={"points": [*kept, *points], "measured": self.measured if kept else now})
+        rest = [p for p in self.points if (p.links, p.mix, p.generator) not in new]
+        return self.model_copy(update={"points": [*rest, *points], "measured": self.measured if rest else now})
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -88,13 +88,13 @@ def cached(
     experiment says: only where disturbed trials count does a disturbed calibration.
     """
     try:
-        found = Calibration.model_validate_json(outside.read(cache_file(facts, folder), PART))
+        calibration = Calibration.model_validate_json(outside.read(cache_file(facts, folder), PART))
     except (OSError, UnfitFile, ValidationError):
         return None
-    if found.facts != dict(facts) or now - found.measured > LASTS:
+    if calibration.facts != dict(facts) or now - calibration.measured > LASTS:
         return None
-    found = found.still_of(versions or {})
-    return found if disturbed == "count" else found.undisturbed()
+    calibration = calibration.still_of(versions or {})
+    return calibration if disturbed == "count" else calibration.undisturbed()
 
 
 def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[str]] | None:
@@ -102,11 +102,11 @@ def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[s
     same = []
     for path in folder.glob("*.json"):
         try:
-            found = Calibration.model_validate_json(outside.read(path, PART))
+            calibration = Calibration.model_validate_json(outside.read(path, PART))
         except (OSError, UnfitFile, ValidationError):
             continue
-        if all(found.facts.get(key) == facts.get(key) for key in _SAME_RIG):
-            same.append(found)
+        if all(calibration.facts.get(key) == facts.get(key) for key in _SAME_RIG):
+            same.append(calibration)
     newest = max(same, key=lambda c: c.measured, default=None)
     return None if newest is None else (newest.measured, sorted(_differences(newest.facts, facts)))
 

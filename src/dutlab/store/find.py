@@ -89,19 +89,19 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
         return [where]
     wanted = RunFolder.open(run)
     experiment = wanted.plan.get("experiment")
-    found: list[Path] = []
+    paths: list[Path] = []
     names = [name for name in run_names(where) if name[:_MINUTE] <= wanted.name[:_MINUTE] and name != wanted.name]
     for path in (path for _, same in groupby(reversed(names), lambda name: name[:_MINUTE]) for path in _newest_first(where, same, wanted)):
         try:
             if RunFolder.open(path).plan.get("experiment") == experiment:
-                found.append(path)
+                paths.append(path)
         except (InputError, StoreError):
             continue  # half-written, or of a newer version: no baseline
-        if len(found) == most:
+        if len(paths) == most:
             break
-    if not found:
+    if not paths:
         raise InputError(f"{where}: holds no run of {experiment} older than {wanted.name}", remedy="name a run as the baseline")
-    return found[::-1]
+    return paths[::-1]
 
 
 def _newest_first(where: Path, names: Iterable[str], before: RunFolder) -> list[Path]:

@@ -131,8 +131,8 @@ def _missing(version: int | None, database: str, words: dict[str, str]) -> list[
         raise StoreError(f"{database}: made by a newer dutlab (tables {version}, this one knows {known})", remedy="use the newer dutlab")
     steps = list[str]()
     for number, statements in enumerate(fleet_tables.MIGRATIONS[version or 0 :], start=(version or 0) + 1):
-        made = filter(None, (statement.format(**words) for statement in statements))
-        steps += [*made, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - a number of ours
+        commands = filter(None, (statement.format(**words) for statement in statements))
+        steps += [*commands, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - a number of ours
     return steps
 
 

@@ -53,11 +53,11 @@ class FleetIndex:
     def columns(self, table: str) -> list[tuple[str, str]]:
         """(name, type as DuckDB has it) of each column that a question may name."""
         if self._is_sqlite:
-            found = [(row[1], row[2]) for row in self._connection.execute(f"PRAGMA table_info({table})")]
+            rows = [(row[1], row[2]) for row in self._connection.execute(f"PRAGMA table_info({table})")]
         else:
             select = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ?"
-            found = list(self.execute(f"{select} ORDER BY ordinal_position", (INDEX_SCHEMA, table)))
-        return question_columns(found)
+            rows = list(self.execute(f"{select} ORDER BY ordinal_position", (INDEX_SCHEMA, table)))
+        return question_columns(rows)
 
     def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a SELECT, `size` at a time: PostgreSQL would else send them all at once."""

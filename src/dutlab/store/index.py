@@ -96,8 +96,8 @@ class Wanted:
             ("coalesce(nullif(worst_doubt, ''), 'none') = ?", self.doubt),
             *((f"instr(lower({_SEARCHED}), ?) > 0", word) for word in self.words.lower().split()),
         ]  # fmt: skip
-        kept = [(test, value) for test, value in tests if value]
-        return " AND ".join(test for test, _ in kept) or "1 = 1", [value for _, value in kept]
+        conditions = [(test, value) for test, value in tests if value]
+        return " AND ".join(test for test, _ in conditions) or "1 = 1", [value for _, value in conditions]
 
 
 @contextmanager
@@ -191,8 +191,8 @@ def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]
 
 
 def _line(row: Sequence[Any]) -> RunLine:
-    told = dict(zip(_COLUMNS, row, strict=True))
-    return RunLine(**{**told, "lab": bool(told["lab"]), "modes": tuple(json.loads(told["modes"]))})
+    value_by_column = dict(zip(_COLUMNS, row, strict=True))
+    return RunLine(**{**value_by_column, "lab": bool(value_by_column["lab"]), "modes": tuple(json.loads(value_by_column["modes"]))})
 
 
 def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
@@ -300,8 +300,8 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
             _forget(connection, name)
     changed = sorted(name for name, folder in folders.items() if finished.get(name) != folder)
     asked = [KnownRun(name, folders[name], others.get(name, "") if name not in finished else _seen(connection, name)) for name in changed]
-    found = found_runs(runs, asked, note)
-    while some := list(islice(found, _AT_ONCE)):
+    updates = found_runs(runs, asked, note)
+    while some := list(islice(updates, _AT_ONCE)):
         with connection:
             for run in some:
                 _take_in(connection, runs, run)
@@ -331,8 +331,8 @@ def _forget(connection: sqlite3.Connection, run: str) -> None:
 
 
 def _seen(connection: sqlite3.Connection, name: str) -> str:
-    (seen,) = connection.execute("SELECT seen FROM runs WHERE name = ?", (name,)).fetchone()
-    return str(seen)
+    (state,) = connection.execute("SELECT seen FROM runs WHERE name = ?", (name,)).fetchone()
+    return str(state)
 
 
 def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:

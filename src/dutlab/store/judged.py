@@ -63,8 +63,12 @@ def _kept(record: TrialRecord) -> str:
     """Return words that its figures are of disturbed loads."""
     if record.offers is None or not record.offers.kept:
         return ""
-    said = [d.detail for d in record.doubts if d.kind == DoubtKind.DISTURBED.name and d.detail]
-    return said[0] if said else f"other work disturbed {record.offers.kept} of {record.offers.made} offers, which could not be made again"
+    details = [d.detail for d in record.doubts if d.kind == DoubtKind.DISTURBED.name and d.detail]
+    return (
+        details[0]
+        if details
+        else f"other work disturbed {record.offers.kept} of {record.offers.made} offers, which could not be made again"
+    )
 
 
 def _is_judged_here(record: TrialRecord) -> bool:

@@ -24,11 +24,11 @@ def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
     if len(flows) < len(directions):
         return None
     figures = record.figures.get(link, {})
-    held = held_back(flows, at_full_speed="offered_pps" in figures and "intended_pps" not in figures)
+    held_frames = held_back(flows, at_full_speed="offered_pps" in figures and "intended_pps" not in figures)
     sent = sum(f.sent_frames for f in flows)
-    if not sent + held:
+    if not sent + held_frames:
         return None
-    return (held if figure == BACKPRESSURE else sent - sum(f.lost_frames for f in flows)) / (sent + held)
+    return (held_frames if figure == BACKPRESSURE else sent - sum(f.lost_frames for f in flows)) / (sent + held_frames)
 
 
 def held_back(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> int:

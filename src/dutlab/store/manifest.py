@@ -73,14 +73,14 @@ def compare(run: Path) -> ManifestDifference:
         raise StoreError(f"{path}: is missing", remedy="the run has not finished: `dutlab resume` finishes it") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error}") from error
-    said = hashes_of(text, path)
+    hashes = hashes_of(text, path)
     there = dict(files_of(run))
-    other = {n: found for n in said.keys() & there.keys() if (found := _hash(there[n])) != said[n]}
+    other = {n: digest for n in hashes.keys() & there.keys() if (digest := _hash(there[n])) != hashes[n]}
     redacted = {n for n, of in redacted_files(run).items() if n in other and other[n] == of["sha256"]}
     return ManifestDifference(
-        missing=tuple(sorted(said.keys() - there.keys())),
+        missing=tuple(sorted(hashes.keys() - there.keys())),
         changed=tuple(sorted(other.keys() - redacted)),
-        extra=tuple(sorted(there.keys() - said.keys())),
+        extra=tuple(sorted(there.keys() - hashes.keys())),
         redacted=tuple(sorted(redacted)),
     )
 
@@ -89,8 +89,8 @@ def redacted_files(run: Path) -> dict[str, dict[str, Any]]:
     """File → its `sha256` and what was `taken`, by REDACTED; empty where there is none. Raises StoreError."""
     if not os.path.lexists(run / REDACTED):
         return {}
-    found = read_json(run / REDACTED)
-    files = found.get("files") if isinstance(found, dict) else None
+    document = read_json(run / REDACTED)
+    files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, dict) or not all(
         isinstance(f, dict) and isinstance(f.get("taken"), dict) and "sha256" in f for f in files.values()
     ):
@@ -100,25 +100,25 @@ def redacted_files(run: Path) -> dict[str, dict[str, Any]]:
 
 def hashes_of(text: str, path: Path) -> dict[str, str]:
     """Relative path → SHA-256, of the text of the manifest at `path`. Raises StoreError."""
-    said: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not (m := _LINE.fullmatch(line)):
             raise StoreError(f"{path}:{number}: is not a manifest line", remedy="the file was changed; restore it from a copy")
-        said[m["path"]] = m["hash"]
-    return said
+        hashes[m["path"]] = m["hash"]
+    return hashes
 
 
 def files_of(run: Path) -> Iterator[tuple[str, Path]]:
     """Every file of the run by its relative path, in order; symbolic links count as files and are not followed."""
-    found: list[tuple[str, Path]] = []
+    files: list[tuple[str, Path]] = []
     for folder, folders, names in os.walk(run):
         here = Path(folder)
         links = [n for n in folders if (here / n).is_symlink()]
         if here == run:
             folders[:] = [name for name in folders if name not in (DERIVED, ADDITIONS)]
-        kept = (here / n for n in [*names, *links] if (here != run or n not in UNHASHED) and not is_temporary(n))
-        found += [(path.relative_to(run).as_posix(), path) for path in kept]
-    return iter(sorted(found))
+        paths = (here / n for n in [*names, *links] if (here != run or n not in UNHASHED) and not is_temporary(n))
+        files += [(path.relative_to(run).as_posix(), path) for path in paths]
+    return iter(sorted(files))
 
 
 def is_temporary(name: str) -> bool:

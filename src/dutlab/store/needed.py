@@ -27,10 +27,10 @@ def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
     trials = plan.get("trials")
     for entry in trials if isinstance(trials, list) else ():
         try:
-            said, repeat = entry["cell"], entry["cell"]["repeat"]
-            text = repr({**said, "repeat": None})
+            cell, repeat = entry["cell"], entry["cell"]["repeat"]
+            text = repr({**cell, "repeat": None})
             if type(repeat) is not int or text not in known:  # a repeat has the rest of its cell as the others have it
-                known[text] = Cell.model_validate(said)
+                known[text] = Cell.model_validate(cell)
                 repeat = known[text].repeat
             out[int(entry["number"])] = of_repeat(known[text], repeat)
         except (KeyError, TypeError, ValueError, ValidationError):
@@ -41,7 +41,7 @@ def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
 def repeat_rule(plan: Mapping[str, Any]) -> RepeatRule | None:
     """The rule of a plan.json; None where every planned repeat is done."""
     try:
-        return RepeatUntil.model_validate(found).rule if (found := plan.get("repeat_rule")) else None
+        return RepeatUntil.model_validate(entry).rule if (entry := plan.get("repeat_rule")) else None
     except ValueError:
         return None
 

@@ -58,9 +58,9 @@ def put_run(run: Path, store: str, environment: Mapping[str, str]) -> str:
                 sizes[name] = os.fstat(data.fileno()).st_size
                 if there.get(name) != sizes[name] or name in outgoing.covered:  # a text and its cover have one size
                     _put(fs, f"{root}/{name}", data)
-        if (told := outgoing.redacted_json) is not None:
-            sizes[REDACTED] = len(told)
-            _put(fs, f"{root}/{REDACTED}", io.BytesIO(told))
+        if (redactions := outgoing.redacted_json) is not None:
+            sizes[REDACTED] = len(redactions)
+            _put(fs, f"{root}/{REDACTED}", io.BytesIO(redactions))
         there = _sizes(fs, root)
         if short := [name for name, size in sizes.items() if there.get(name) != size]:
             raise ObjectStoreAway(
@@ -154,11 +154,11 @@ def _files(run: Path) -> Iterator[str]:
 
 
 def _sizes(fs: Any, root: str) -> dict[str, int]:  # noqa: ANN401 -- fsspec's, an extra
-    found: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, Any]] = {}
     with suppress(FileNotFoundError):
-        found = fs.find(root, detail=True)
+        files = fs.find(root, detail=True)
     start = root.rstrip("/") + "/"
-    return {path.removeprefix(start): int(told["size"]) for path, told in found.items() if path.startswith(start)}
+    return {path.removeprefix(start): int(entry["size"]) for path, entry in files.items() if path.startswith(start)}
 
 
 @contextmanager

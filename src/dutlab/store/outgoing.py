@@ -37,11 +37,11 @@ class OutgoingRun:
         file = self._source.open_plain(name, RAW)
         if name == MANIFEST or name.startswith(f"{ADDITIONS}/"):
             return file
-        copy, found = self._redactor.redacted(name, file)
-        if found is None:
+        copy, redaction = self._redactor.redacted(name, file)
+        if redaction is None:
             return file
         file.close()
-        self.covered[name] = found
+        self.covered[name] = redaction
         return copy
 
     @property

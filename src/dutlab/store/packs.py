@@ -80,8 +80,8 @@ def _forget(index: sqlite3.Connection, packs: Sequence[str]) -> None:
 
 
 def _forget_stale(index: sqlite3.Connection, folder: Path) -> None:
-    made = index.execute("SELECT pack, trials, (SELECT count(*) FROM packed WHERE packed.pack = packs.pack) FROM packs").fetchall()
-    if stale := [pack for pack, trials, left in made if left != trials or not (folder / pack).is_file()]:
+    rows = index.execute("SELECT pack, trials, (SELECT count(*) FROM packed WHERE packed.pack = packs.pack) FROM packs").fetchall()
+    if stale := [pack for pack, trials, left in rows if left != trials or not (folder / pack).is_file()]:
         _forget(index, stale)
 
 
@@ -95,15 +95,15 @@ def _unpacked(index: sqlite3.Connection) -> list[Trial]:
 
 
 def _small(runs: Path, trials: Sequence[Trial]) -> list[Trial]:
-    found = list[Trial]()
+    small = list[Trial]()
     for trial in trials:
         try:
-            told = sample_file(runs, trial).stat()
+            status = sample_file(runs, trial).stat()
         except OSError:
             continue
-        if stat.S_ISREG(told.st_mode) and told.st_size <= _LARGEST:
-            found.append(trial)
-    return found
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST:
+            small.append(trial)
+    return small
 
 
 @contextmanager

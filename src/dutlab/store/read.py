@@ -42,8 +42,8 @@ def reading(what: Path) -> Iterator[None]:
         raise
     except Exception as error:
         first = str(error).splitlines()[0][:200] if str(error) else ""
-        said = f"{type(error).__name__}: {first}" if first else type(error).__name__
-        raise StoreError(f"{what}: cannot be read: {said}", remedy="verify the run with its MANIFEST.sha256") from error
+        reason = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        raise StoreError(f"{what}: cannot be read: {reason}", remedy="verify the run with its MANIFEST.sha256") from error
 
 
 _DUT = "dut"
@@ -72,5 +72,5 @@ def _paths(resolved: Mapping[str, Any]) -> Iterator[list[str]]:
 
 def _of(resolved: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     testbed = resolved.get("testbed")
-    found = testbed.get(key) if isinstance(testbed, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    value = testbed.get(key) if isinstance(testbed, Mapping) else None
+    return value if isinstance(value, Mapping) else {}

@@ -193,7 +193,7 @@ def _finite(value: float | str | None) -> float | str | None:
 
 def above_line_doubts(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]]) -> list[Doubt]:
     """One for each figure that is more than its link can carry."""
-    return [Doubt(DoubtKind.ABOVE_LINE_RATE, said, link) for link, said in above_line(figures, ceilings)]
+    return [Doubt(DoubtKind.ABOVE_LINE_RATE, detail, link) for link, detail in above_line(figures, ceilings)]
 
 
 def record_schema() -> dict[str, Any]:

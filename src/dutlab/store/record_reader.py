@@ -65,16 +65,16 @@ class RecordReader:
             raise OtherForm
         if name in self.left_out:
             _ANY_JSON.validate_json(b'{"":' + value + b"}")
-            found = self.left_out[name]
+            content = self.left_out[name]
         elif name == "cell":
             return name, self._cell(value)
         else:
-            found = _parser(name)(value)
+            content = _parser(name)(value)
         if name == "doubts":
-            found = [self._doubts.setdefault(doubt, doubt) for doubt in found]
+            content = [self._doubts.setdefault(doubt, doubt) for doubt in content]
         if name not in _OWN and len(value) <= _LONGEST_KEPT and len(self._known) < _MOST_KEPT:
-            self._known[part] = name, found
-        return name, found
+            self._known[part] = name, content
+        return name, content
 
     def _cell(self, value: bytes) -> Cell:
         """The repeat comes last in a cell; the rest of it is the same in all repeats."""
@@ -99,10 +99,10 @@ def with_parts(record: TrialRecord, **parts: object) -> TrialRecord:
 
 def _made(kind: type[M], values: dict[str, Any], fields: set[str]) -> M:
     """An object of checked values, as `model_construct` makes it, which takes longer than the check."""
-    made = kind.__new__(kind)
+    instance = kind.__new__(kind)
     for name, value in (("__dict__", values), ("__pydantic_fields_set__", fields), *_NOTHING_ELSE):
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(instance, name, value)
+    return instance
 
 
 def prepare() -> None:

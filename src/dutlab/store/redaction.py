@@ -83,8 +83,8 @@ class Redactor:
 
     def redacted(self, name: str, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None]:
         """Return the file, or a temporary copy without its secrets, and what was covered."""
-        if name.endswith(_TABLE) and (found := self._redacted_table(file)) is not None:
-            return found
+        if name.endswith(_TABLE) and (result := self._redacted_table(file)) is not None:
+            return result
         taken = Counter[str]()
         for piece in _pieces(file):
             self._covered(piece, taken)

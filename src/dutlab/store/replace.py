@@ -29,12 +29,12 @@ def file_name(text: str) -> str:
 
 def file_names(texts: Iterable[str]) -> list[str]:
     """Return a file name for each text, each name once: `x`, `x-2`."""
-    found, taken = list[str](), set[str]()
+    names, taken = list[str](), set[str]()
     for base in map(file_name, texts):
         free = (name for n in count(1) if (name := base if n == 1 else f"{base}-{n}").lower() not in taken)
-        found.append(next(free))
-        taken.add(found[-1].lower())  # there are file systems that do not tell cases apart
-    return found
+        names.append(next(free))
+        taken.add(names[-1].lower())  # there are file systems that do not tell cases apart
+    return names
 
 
 def folder_in(run: Path, *names: str) -> Path:

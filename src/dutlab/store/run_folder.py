@@ -194,8 +194,8 @@ class RunFolder:
         Keys of `raw` are relative paths under raw/. Raises StoreError (DiskFull, AlreadyWritten, UnsafeName); the trial
         then has no record, and nothing that this call wrote is left.
         """
-        held = list(samples)
-        kept, kept_raw, data = _bounded(record.model_copy(update={"watched": means_of(held)}) if held else record, raw, details)
+        rows = list(samples)
+        bounded_record, kept_raw, data = _bounded(record.model_copy(update={"watched": means_of(rows)}) if rows else record, raw, details)
         outputs = {checked_relative(name): output for name, output in kept_raw.items()}
         folder = trial_folder(self.path, record.trial)
         fresh = not folder.exists()
@@ -208,8 +208,8 @@ class RunFolder:
                         write_once(path, output, Sync.AT_END, folder=below)
             for beside, part in data.items():
                 write_once(folder / beside, part, Sync.AT_END)
-            if held:
-                write_samples(folder / "samples.parquet", columns(held))
+            if rows:
+                write_samples(folder / "samples.parquet", columns(rows))
             if self._sync is Sync.EACH:
                 folders = {parent for name in outputs for parent in name.parents}
                 sync_all(
@@ -220,13 +220,13 @@ class RunFolder:
                         folder.parent,
                     ]
                 )
-            write_once(folder / "record.json", _json(kept), self._sync)
+            write_once(folder / "record.json", _json(bounded_record), self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error
         finally:
             if fresh and not (folder / "record.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
-        return kept
+        return bounded_record
 
     def finished(self) -> set[int]:
         """Trials that have a record."""
@@ -267,15 +267,15 @@ class RunFolder:
 
         Records come without the parts that are named, and of each is held what `keep` makes of it.
         """
-        found, reader = [], RecordReader(without)
+        records, reader = [], RecordReader(without)
         for trial in sorted(self.finished()):
             try:
-                found.append(keep(_read_record(trial_folder(self.path, trial), trial, reader)))
+                records.append(keep(_read_record(trial_folder(self.path, trial), trial, reader)))
             except NewerRun:
                 raise
             except StoreError as error:
                 faults.append(str(error))
-        yield from judged(found, count=self.counts_disturbed)
+        yield from judged(records, count=self.counts_disturbed)
 
     @property
     def counts_disturbed(self) -> bool:
@@ -293,12 +293,12 @@ class RunFolder:
 
     def set_aside_records(self) -> list[tuple[AttemptReason, TrialRecord]]:
         """Why each of those attempts does not count, and its record. Raises NewerRun, StoreError."""
-        found = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
+        pairs = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
         return [
             (reason, as_disturbed(record, "the other trials of its cell were calmer"))
             if reason is AttemptReason.DISTURBED and record.status == "measured"
             else (reason, record)
-            for reason, record in found
+            for reason, record in pairs
         ]
 
     def details(self, trial: int) -> TrialDetails:
@@ -342,10 +342,10 @@ class RunFolder:
     def _trials(self) -> Iterator[tuple[int, Path]]:
         try:
             with os.scandir(self.path / "trials") as entries:
-                found = [(trial, Path(e.path)) for e in entries if (trial := trial_of(e.name)) is not None and e.is_dir()]
+                folders = [(trial, Path(e.path)) for e in entries if (trial := trial_of(e.name)) is not None and e.is_dir()]
         except OSError as error:
             raise StoreError(f"{self.path / 'trials'}: cannot be read: {error.strerror}", remedy=CHANGED) from error
-        return iter(sorted(found))
+        return iter(sorted(folders))
 
 
 def _read_record(folder: Path, trial: int, reader: RecordReader | None = None) -> TrialRecord:
@@ -353,12 +353,12 @@ def _read_record(folder: Path, trial: int, reader: RecordReader | None = None) -
     path = folder / "record.json"
     with reading(path):
         try:
-            found = _record_in(outside.read(path, RECORD), reader or RecordReader())
+            record = _record_in(outside.read(path, RECORD), reader or RecordReader())
         except (ValidationError, OSError):
-            found = _record_of(path)  # says what is wrong, and distinguishes a newer version from damage
-    if found.trial != trial:
-        raise StoreError(f"{path}: is the record of trial {found.trial}", remedy=CHANGED)
-    return found
+            record = _record_of(path)  # says what is wrong, and distinguishes a newer version from damage
+    if record.trial != trial:
+        raise StoreError(f"{path}: is the record of trial {record.trial}", remedy=CHANGED)
+    return record
 
 
 def _record_in(data: bytes, reader: RecordReader) -> TrialRecord:
@@ -413,9 +413,9 @@ def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
 
 
 def _record_of(path: Path) -> TrialRecord:
-    found = _object(path, RECORD)
+    document = _object(path, RECORD)
     try:
-        return TrialRecord.model_validate(found, context=FROM_FILE)
+        return TrialRecord.model_validate(document, context=FROM_FILE)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -424,12 +424,12 @@ def _record_of(path: Path) -> TrialRecord:
 
 def _object(path: Path, bound: FileBound = PART) -> dict[str, Any]:
     """A JSON object. One with another schema_version than ours is refused before anything else is read into it."""
-    found = read_json(path, bound)
-    if not isinstance(found, dict):
+    document = read_json(path, bound)
+    if not isinstance(document, dict):
         raise StoreError(f"{path}: not a JSON object", remedy=CHANGED)
-    version = found.get("schema_version", SCHEMA_VERSION)
+    version = document.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         raise NewerRun(path, version)
     if version < SCHEMA_VERSION:
         raise OlderRun(path, version)
-    return found
+    return document

@@ -89,17 +89,17 @@ def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None
 
 def _found(runs: Path, run: KnownRun) -> FoundRun:
     path = f"{runs}/{run.name}"
-    seen = signature(path)
-    if seen == run.seen:
-        return FoundRun(run.name, run.folder, seen, None)
+    state = signature(path)
+    if state == run.seen:
+        return FoundRun(run.name, run.folder, state, None)
     if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - of a hundred thousand
-        return FoundRun(run.name, run.folder, seen, {} if run.seen else None)
+        return FoundRun(run.name, run.folder, state, {} if run.seen else None)
     from dutlab.store.run_rows import rows_of  # noqa: PLC0415 -- a quarter of a second that an index does not need while it is up to date
 
     try:
-        return FoundRun(run.name, run.folder, seen, rows_of(Path(path), seen, run.folder))
+        return FoundRun(run.name, run.folder, state, rows_of(Path(path), state, run.folder))
     except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
-        return FoundRun(run.name, run.folder, seen, damaged_rows(Path(path), seen, run.folder, error))
+        return FoundRun(run.name, run.folder, state, damaged_rows(Path(path), state, run.folder, error))
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,10 @@ def read() -> None:
     for descriptor in descriptors:
         if descriptor not in own:
             os.close(descriptor)
-    with suppress(EOFError, OSError), os.fdopen(own[0], "rb") as known, os.fdopen(own[1], "wb") as found:
+    with suppress(EOFError, OSError), os.fdopen(own[0], "rb") as known, os.fdopen(own[1], "wb") as output:
         while True:
-            pickle.dump([_found(runs, run) for run in pickle.load(known)], found, pickle.HIGHEST_PROTOCOL)  # noqa: S301 - of our own process
-            found.flush()
+            pickle.dump([_found(runs, run) for run in pickle.load(known)], output, pickle.HIGHEST_PROTOCOL)  # noqa: S301 - of our own process
+            output.flush()
     with suppress(ChildProcessError):
         while True:
             os.wait()

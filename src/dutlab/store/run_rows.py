@@ -47,7 +47,7 @@ def rows_of(path: Path, seen: str, folder: int) -> Rows:
 
 
 def _about(resolved: Mapping[str, Any], plan: Mapping[str, Any], records: list[TrialRecord]) -> tuple[str | int, ...]:
-    experiment, testbed = (found if isinstance(found := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
+    experiment, testbed = (value if isinstance(value := resolved.get(key), Mapping) else {} for key in ("experiment", "testbed"))
     counts = [sum(r.status == status for r in records) for status in ("measured", "failed", "refused", "disturbed")]
     lab = any(r.doubted(DoubtKind.EMBEDDED_LAB) for r in records)
     return (

@@ -44,14 +44,14 @@ def columns(rows: Iterable[SampleRow]) -> dict[str, NDArray[Any]]:
     """Rows turned into arrays of equal length."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
-    held = list(rows)
+    samples = list(rows)
     return {
-        "t_s": np.array([r.t_s for r in held], dtype=np.float64),
-        "host": _texts([r.host for r in held]),
-        "sensor": _texts([r.sensor for r in held]),
-        "name": _texts([r.name for r in held]),
-        "unit": _texts([r.unit for r in held]),
-        "value": np.array([r.value for r in held], dtype=np.float64),
+        "t_s": np.array([r.t_s for r in samples], dtype=np.float64),
+        "host": _texts([r.host for r in samples]),
+        "sensor": _texts([r.sensor for r in samples]),
+        "name": _texts([r.name for r in samples]),
+        "unit": _texts([r.unit for r in samples]),
+        "value": np.array([r.value for r in samples], dtype=np.float64),
     }
 
 
@@ -64,13 +64,13 @@ def means_of(rows: Iterable[SampleRow]) -> dict[str, dict[str, dict[str, dict[st
     for row in rows:
         if isfinite(row.value):
             values.setdefault((row.sensor, row.host, row.unit, row.name), []).append((row.t_s, row.value))
-    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    means: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for (sensor, host, unit, name), of in sorted(values.items()):
         first = min(range(len(of)), key=lambda n: of[n][0]) if len(of) > 1 else -1
         mean = fmean(value for n, (_, value) in enumerate(of) if n != first)
         if isfinite(mean):
-            found.setdefault(sensor, {}).setdefault(host, {}).setdefault(unit, {})[name] = mean
-    return found
+            means.setdefault(sensor, {}).setdefault(host, {}).setdefault(unit, {})[name] = mean
+    return means
 
 
 def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -142,8 +142,8 @@ def samples_in_order(path: Path) -> Iterator[tuple[float, str, str, str, str, fl
             if counted is not None and (rows := int(counted[0] or 0)) > SAMPLE_ROWS:
                 raise ManySamples(path, rows)
             select = f"SELECT {', '.join(_COLUMNS)} FROM read_parquet($path) ORDER BY host, sensor, name, t_s"  # noqa: S608 - our own words
-            found = connection.execute(select, {"path": literal_glob(path)})
-            while some := found.fetchmany(_AT_ONCE):
+            cursor = connection.execute(select, {"path": literal_glob(path)})
+            while some := cursor.fetchmany(_AT_ONCE):
                 yield from some
     except duckdb.Error as error:
         raise _unreadable(error) from error
@@ -157,15 +157,15 @@ def damaged_samples(paths: Sequence[Path], *, columns: Sequence[str] = _COLUMNS)
     """Those of `paths` that cannot be read to their end, and why; reads every value, so only a failed reader asks."""
     import duckdb  # noqa: PLC0415 - as above
 
-    found = dict[Path, str]()
+    reason_by_path = dict[Path, str]()
     read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own words
     for path in paths:
         try:
             with in_memory() as connection, interruptible():
                 connection.execute(read, {"path": literal_glob(path)}).fetchall()
         except duckdb.Error as error:
-            found[path] = str(error).splitlines()[0]
-    return found
+            reason_by_path[path] = str(error).splitlines()[0]
+    return reason_by_path
 
 
 def _texts(values: Sequence[str]) -> NDArray[np.object_]:

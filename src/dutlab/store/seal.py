@@ -76,8 +76,8 @@ def new_seal(folder: Path) -> dict[str, Any]:
 
 def token_of(folder: Path) -> str:
     """Empty for a run that has none."""
-    found = _read(folder / SEAL)
-    token = found.get("token")
+    document = _read(folder / SEAL)
+    token = document.get("token")
     return token if isinstance(token, str) and token.isascii() and token.isalnum() else ""
 
 
@@ -102,9 +102,9 @@ class LineSeal:
 
     def holds(self, entry: Mapping[str, Any]) -> bool:
         """Return whether `entry` was sealed by our key after the earlier lines of the journal."""
-        said = str(entry.get(MAC, ""))
+        code = str(entry.get(MAC, ""))
         body = _body({name: value for name, value in entry.items() if name != MAC})
-        return self._key is not None and hmac.compare_digest(said.encode(), self._mac(body).encode())
+        return self._key is not None and hmac.compare_digest(code.encode(), self._mac(body).encode())
 
     def _mac(self, body: bytes) -> str:
         return _mac(self._key, self._before.copy().digest() + body)
@@ -147,10 +147,10 @@ class LengthSeal:
 
 def is_ours(folder: Path) -> bool:
     """Return whether this user, here, made the run and wrote each line of its journal, and no line was cut off."""
-    found, key = _read(folder / SEAL), own_key()
-    said = str(found.get(MAC, ""))
+    document, key = _read(folder / SEAL), own_key()
+    code = str(document.get(MAC, ""))
     try:
-        begun = key is not None and hmac.compare_digest(said.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
+        begun = key is not None and hmac.compare_digest(code.encode(), _mac(key, _beginning(folder, token_of(folder))).encode())
         journal = folder / "journal.jsonl"
         text = outside.read(journal, bounds.JOURNAL) if journal.exists() else b""
     except (OSError, StoreError):
@@ -170,13 +170,13 @@ def _is_whole(folder: Path, key: bytes, journal: bytes) -> bool:
     """Return whether nothing is missing from a sealed journal. One without a line needs no seal."""
     if not journal and not os.path.lexists(folder / JOURNAL_SEAL):
         return True
-    found = _read(folder / JOURNAL_SEAL)
-    length = found.get("bytes")
+    document = _read(folder / JOURNAL_SEAL)
+    length = document.get("bytes")
     if not isinstance(length, int) or not 0 <= length <= len(journal):
         return False
     sealed = _started(folder)
     sealed.update(journal[:length])
-    return hmac.compare_digest(str(found.get(MAC, "")).encode(), _mac(key, _whole(sealed)).encode())
+    return hmac.compare_digest(str(document.get(MAC, "")).encode(), _mac(key, _whole(sealed)).encode())
 
 
 def _started(folder: Path) -> hashlib._Hash:

@@ -167,7 +167,7 @@ def locked_folder(path: Path) -> Iterator[None]:
 def sweep(runs: Path) -> None:
     """Removes the half-made run folders of writers that were killed, here or on another machine; what cannot be looked at stays."""
     for part in runs.glob(".*.part"):
-        if part.is_symlink() or not (made := _HALF_MADE.fullmatch(part.name)) or Path("/proc", made["pid"]).exists():
+        if part.is_symlink() or not (match := _HALF_MADE.fullmatch(part.name)) or Path("/proc", match["pid"]).exists():
             continue
         with suppress(OSError):
             handle = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

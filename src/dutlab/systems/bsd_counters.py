@@ -55,17 +55,17 @@ _INTERRUPT = re.compile(r"^(\S.*?)\s+(\d+)\s+\d+\s*$")
 def parse(text: str) -> dict[str, float]:
     """The output of the script above; what a system does not say is not there."""
     part = sections(text)
-    found = interfaces(part.get("interfaces", ""))
+    counters = interfaces(part.get("interfaces", ""))
     for section, kind in _ONE_KIND.items():
-        found.update(interfaces(part.get(section, ""), kind))
+        counters.update(interfaces(part.get(section, ""), kind))
     for section, name, sentence in _SENTENCES:
         if m := sentence.search(part.get(section, "")):
-            found[name] = float(m[1])
-    found.update(pf(part.get("pf", "")))
+            counters[name] = float(m[1])
+    counters.update(pf(part.get("pf", "")))
     for line in part.get("interrupts", "").splitlines():
         if (m := _INTERRUPT.match(line)) and m[1] != "Total":
-            found[f"interrupts_{_word(m[1])}"] = float(m[2])
-    return found
+            counters[f"interrupts_{_word(m[1])}"] = float(m[2])
+    return counters
 
 
 def interfaces(text: str, kind: str = "") -> dict[str, float]:
@@ -73,7 +73,7 @@ def interfaces(text: str, kind: str = "") -> dict[str, float]:
 
     `kind` is what the table was asked for, `errors` or `dropped`; a table that was asked for nothing says it in its headline, or not.
     """
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     columns: list[str] = []
     names = _COLUMNS
     for line in text.splitlines():
@@ -84,8 +84,8 @@ def interfaces(text: str, kind: str = "") -> dict[str, float]:
         elif columns and len(words) > len(columns) and words[2].startswith("<Link"):
             for column, value in zip(columns, words[-len(columns) :], strict=True):
                 if column in names and value.isdigit():
-                    found[f"{words[0].rstrip('*')}_{names[column]}"] = float(value)
-    return found
+                    counters[f"{words[0].rstrip('*')}_{names[column]}"] = float(value)
+    return counters
 
 
 def _behind(columns: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -97,15 +97,15 @@ def _behind(columns: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def pf(text: str) -> dict[str, float]:
     """`pfctl -s info`: the state table and the counters, as `pf_state_mismatch`. Its `current entries` are what Linux calls conntrack's."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     section = ""
     for line in text.splitlines():
         if line[:1] not in ("", " "):
             section = line.split("  ")[0].strip()
         elif section in ("State Table", "Counters") and (m := _PF_LINE.match(line)):
             name = CONNTRACK_ENTRIES if m[1] == "current entries" else f"pf_{_word(m[1])}"
-            found[name] = float(m[2])
-    return found
+            counters[name] = float(m[2])
+    return counters
 
 
 def _word(text: str) -> str:

@@ -63,8 +63,8 @@ class BsdFacts:
         facts.put("mitigations", told or None, "no sysctl has it")
         for name in (*_SYSCTLS, *self.sysctls):
             facts.put(f"sysctls/{name}", *answers.said(*_sysctl(name)))
-        said, why = answers.said(*_PF)
-        facts.put("firewall/pf_enabled", "Status: Enabled" in said if said else None, why)
+        output, why = answers.said(*_PF)
+        facts.put("firewall/pf_enabled", "Status: Enabled" in output if output else None, why)
         tables, why = answers.of(*_ARP)
         for name in names:
             self.put_interface(facts, answers, name)
@@ -87,9 +87,9 @@ class BsdFacts:
     def put_interface(self, facts: FactTree, answers: Answers, name: str) -> None:
         """Store what ifconfig(8) prints about it."""
         at = f"interfaces/{name}"
-        said, why = answers.said(*self.ifconfig(name))
-        why = "not in the output of ifconfig" if said else why
-        text = said or ""
+        output, why = answers.said(*self.ifconfig(name))
+        why = "not in the output of ifconfig" if output else why
+        text = output or ""
         if driver := self.driver(name):
             facts.put(f"{at}/driver", driver)
         facts.put(f"{at}/mtu", int(m[1]) if (m := re.search(r"\bmtu (\d+)", text)) else None, why)

@@ -39,8 +39,8 @@ def questions() -> Iterator[Question]:
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
     """Put the links into `interfaces/NAME/pcie`; where neither program prints any, the old value stays."""
-    said, _ = answers.said(*_PCICONF)
-    devices = pciconf_devices(said or "")
+    output, _ = answers.said(*_PCICONF)
+    devices = pciconf_devices(output or "")
     dumped, _ = answers.said(*_PCIDUMP)
     named, _ = answers.said(*_DMESG)
     devices += pcidump_devices(dumped or "", addresses(named or ""))
@@ -79,15 +79,15 @@ def pciconf_devices(text: str) -> list[PciAddress]:
 
 def pcidump_devices(text: str, names: dict[str, str]) -> list[PciAddress]:
     """`pcidump -v` of OpenBSD; `names` is address → what the system calls the device."""
-    found = []
+    devices = []
     # Not every line of a section begins with a tab (dump_vpd()), so it runs to the next headline.
     for domain, section in re.findall(r"^Domain /dev/pci(\d+):\n(.*?)(?=^Domain |\Z)", text, re.MULTILINE | re.DOTALL):
         for address, body in re.findall(r"^ (\d+:\d+:\d+): (.*?)(?=^ \d+:\d+:\d+: |\Z)", section, re.MULTILINE | re.DOTALL):
             behind = re.search(r"Secondary Bus: (\d+)", body)
             at = (int(domain), *map(int, address.split(":")))
             name = names.get(address, "") if domain == "0" else ""  # dmesg numbers the buses of the first domain
-            found.append(PciAddress(at, name, int(behind[1]) if behind else None, _of_pcidump(address, body)))
-    return found
+            devices.append(PciAddress(at, name, int(behind[1]) if behind else None, _of_pcidump(address, body)))
+    return devices
 
 
 def addresses(dmesg: str) -> dict[str, str]:

@@ -73,7 +73,7 @@ _COUNT = re.compile(r"^\s+(\S.*?)\s*: (\d+)$")
 
 def lost_at_cards(text: str) -> dict[str, float]:
     """Parse `ethtool -S` of each card after a line `card INTERFACE DRIVER` into INTERFACE_PLACE → frames, over all of its queues."""
-    found: dict[str, float] = {}
+    frames_by_name: dict[str, float] = {}
     interface, counters = "", tuple[DriverCounter, ...]()
     for line in text.splitlines():
         if m := _CARD.match(line):
@@ -81,5 +81,5 @@ def lost_at_cards(text: str) -> dict[str, float]:
         elif m := _COUNT.match(line):
             for place in (of.place for of in counters if re.fullmatch(of.name, m[1])):
                 name = f"{interface}_{place}"
-                found[name] = found.get(name, 0.0) + float(m[2])
-    return found
+                frames_by_name[name] = frames_by_name.get(name, 0.0) + float(m[2])
+    return frames_by_name

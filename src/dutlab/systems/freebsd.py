@@ -73,11 +73,11 @@ class _Facts(BsdFacts):
 
     def _put_queues(self, facts: FactTree, answers: Answers, name: str) -> None:
         """Store the queues, by interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
-        said, why = answers.said(*_INTERRUPTS)
-        queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", said or ""))
+        output, why = answers.said(*_INTERRUPTS)
+        queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", output or ""))
         fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""
         count = len(queues) or (int(fixed) if fixed.isdigit() else 0)
-        facts.put(f"interfaces/{name}/rx_queues", count or None, "its interrupts name no queues" if said else why)
+        facts.put(f"interfaces/{name}/rx_queues", count or None, "its interrupts name no queues" if output else why)
         pairs = {
             which: int(text) for which, leaf in _PAIRS.items() if (text := answers.said(*_of_driver(name, leaf))[0]) and text.isdigit()
         }

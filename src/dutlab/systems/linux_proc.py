@@ -81,26 +81,26 @@ _SOFTNET = ("processed", "dropped", "squeezed")
 def parse_counters(text: str) -> dict[str, float]:
     """The output of the script above; parts that a kernel lacks are empty."""
     part = sections(text)
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for cpu, counts in softnet(part.get("softnet", "")).items():
         for name in _SOFTNET:
-            found[f"cpu{cpu}_softnet_{name}"] = getattr(counts, name)
+            counters[f"cpu{cpu}_softnet_{name}"] = getattr(counts, name)
     for softirq, by_cpu in softirqs(part.get("softirqs", "")).items():
         for cpu, count in by_cpu.items():
-            found[f"cpu{cpu}_{softirq.lower()}_softirqs"] = count
+            counters[f"cpu{cpu}_{softirq.lower()}_softirqs"] = count
     protocols = {**protocol_counters(part.get("snmp", "")), **protocol_counters(part.get("netstat", ""))}
     for protocol, wanted in _PROTOCOLS.items():
         for theirs, ours in wanted.items():
             if theirs in protocols.get(protocol, {}):
-                found[ours] = protocols[protocol][theirs]
-    found.update(_interfaces(part.get("link", "")))
-    found.update(lost_at_cards(part.get("cards", "")))  # a driver's own words before what the kernel makes of them
-    found.update(_carriers(part.get("carrier", "")))
+                counters[ours] = protocols[protocol][theirs]
+    counters.update(_interfaces(part.get("link", "")))
+    counters.update(lost_at_cards(part.get("cards", "")))  # a driver's own words before what the kernel makes of them
+    counters.update(_carriers(part.get("carrier", "")))
     if (entries := part.get("conntrack_count", "").strip()).isdigit():
-        found[CONNTRACK_ENTRIES] = int(entries)
+        counters[CONNTRACK_ENTRIES] = int(entries)
     for name, value in conntrack_counters(part.get("conntrack", "")).items():
-        found[f"conntrack_{name}"] = value
-    return found | polled.parse_polled(part.get("pmd", ""), part.get("lcores", ""))
+        counters[f"conntrack_{name}"] = value
+    return counters | polled.parse_polled(part.get("pmd", ""), part.get("lcores", ""))
 
 
 def _interfaces(text: str) -> dict[str, float]:
@@ -120,7 +120,7 @@ def _interfaces(text: str) -> dict[str, float]:
 
 def _carriers(text: str) -> dict[str, float]:
     lines = (line.partition("/carrier_changes:") for line in text.splitlines())
-    return {f"{interface}{CARRIER_CHANGES}": int(count) for interface, found, count in lines if found and count.isdigit()}
+    return {f"{interface}{CARRIER_CHANGES}": int(count) for interface, separator, count in lines if separator and count.isdigit()}
 
 
 def parse_reading(text: str) -> CpuReading:
@@ -139,23 +139,23 @@ LINUX_CPU = CpuWatch(loop_of(_BODY), parse_reading)
 
 def cpu_times(stat: str) -> dict[int, CpuTimes]:
     """Core → times, from /proc/stat. Kernels that know fewer columns leave the later ones 0."""
-    found = {}
+    times = {}
     for line in stat.splitlines():
         if m := _CPU_LINE.fullmatch(line.strip()):
             columns = [int(c) for c in m[2].split()[:_STAT_COLUMNS]]
             user, nice, system, idle, iowait, irq, softirq, steal = columns + [0] * (_STAT_COLUMNS - len(columns))
-            found[int(m[1])] = CpuTimes(user + nice, system, idle + iowait, irq, softirq, steal)
-    return found
+            times[int(m[1])] = CpuTimes(user + nice, system, idle + iowait, irq, softirq, steal)
+    return times
 
 
 def softnet(text: str) -> dict[int, Softnet]:
     """Core → counters, from /proc/net/softnet_stat of any kernel: 9 to 15 hexadecimal columns."""
-    found = {}
+    counters = {}
     for number, line in enumerate(line for line in text.splitlines() if line.strip()):
         columns = [int(c, 16) for c in line.split()]
         cpu = columns[_SOFTNET_CPU_COLUMN] if len(columns) > _SOFTNET_CPU_COLUMN else number
-        found[cpu] = Softnet(*columns[:3])
-    return found
+        counters[cpu] = Softnet(*columns[:3])
+    return counters
 
 
 def softirqs(text: str, names: tuple[str, ...] = ("NET_RX", "NET_TX")) -> dict[str, dict[int, int]]:
@@ -164,21 +164,21 @@ def softirqs(text: str, names: tuple[str, ...] = ("NET_RX", "NET_TX")) -> dict[s
     if not lines:
         return {}
     cpus = [int(word.removeprefix("CPU")) for word in lines[0].split()]
-    found = {}
+    by_softirq = {}
     for line in lines[1:]:
         name, _, counts = line.partition(":")
         if name.strip() in names:
-            found[name.strip()] = dict(zip(cpus, (int(c) for c in counts.split()), strict=False))
-    return found
+            by_softirq[name.strip()] = dict(zip(cpus, (int(c) for c in counts.split()), strict=False))
+    return by_softirq
 
 
 def protocol_counters(text: str) -> dict[str, dict[str, int]]:
     """Protocol → counter → value, from /proc/net/snmp or /proc/net/netstat: pairs of lines, names then values."""
-    found: dict[str, dict[str, int]] = {}
+    counters: dict[str, dict[str, int]] = {}
     for names, values in _pairs(text):
         protocol, _, keys = names.partition(":")
-        found[protocol] = dict(zip(keys.split(), (int(v) for v in values.partition(":")[2].split()), strict=False))
-    return found
+        counters[protocol] = dict(zip(keys.split(), (int(v) for v in values.partition(":")[2].split()), strict=False))
+    return counters
 
 
 def conntrack_counters(text: str) -> dict[str, int]:

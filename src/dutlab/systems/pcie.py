@@ -46,14 +46,14 @@ def pcie_path(text: str) -> list[PcieStep]:
 
 def _step(block: str) -> PcieStep:
     address, *lines = block.splitlines()
-    told = dict(line.partition(" ")[::2] for line in lines)
+    contents = dict(line.partition(" ")[::2] for line in lines)
     return PcieStep(
         address.strip(),
-        _gigatransfers(told, "current_link_speed"),
-        _lanes(told, "current_link_width"),
-        _gigatransfers(told, "max_link_speed"),
-        _lanes(told, "max_link_width"),
-        **_registers(told.get("config", "")),
+        _gigatransfers(contents, "current_link_speed"),
+        _lanes(contents, "current_link_width"),
+        _gigatransfers(contents, "max_link_speed"),
+        _lanes(contents, "max_link_width"),
+        **_registers(contents.get("config", "")),
     )
 
 

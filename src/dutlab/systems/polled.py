@@ -43,21 +43,21 @@ _CORES = re.compile(r" - cores=(\d+) - ")
 
 def parse_polled(pmd: str, lcores: str) -> dict[str, float]:
     """The parts of the script above."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     thread = ""
     for line in pmd.splitlines():
         if not line.startswith(" "):
             thread = f"pmd{m[1]}" if (m := _THREAD.match(line)) else ""  # the main thread polls no port
         elif thread and (m := _CYCLES.match(line)):
-            found[thread + CYCLES] = found.get(thread + CYCLES, 0.0) + float(m[2])
+            counters[thread + CYCLES] = counters.get(thread + CYCLES, 0.0) + float(m[2])
             if m[1] == "processing":
-                found[thread + CYCLES_WITH_FRAMES] = float(m[2])
+                counters[thread + CYCLES_WITH_FRAMES] = float(m[2])
     for line in lcores.splitlines():
         for number, total, busy in _usage(line):
             name = f"lcore{number}"  # two programs on one core share it
-            found[name + CYCLES] = found.get(name + CYCLES, 0.0) + total
-            found[name + CYCLES_WITH_FRAMES] = found.get(name + CYCLES_WITH_FRAMES, 0.0) + busy
-    return found
+            counters[name + CYCLES] = counters.get(name + CYCLES, 0.0) + total
+            counters[name + CYCLES_WITH_FRAMES] = counters.get(name + CYCLES_WITH_FRAMES, 0.0) + busy
+    return counters
 
 
 def _usage(line: str) -> list[tuple[int, float, float]]:
@@ -77,17 +77,17 @@ def parse_ovs(text: str) -> dict[str, float]:
     Words of dpif_netdev_pmd_info() and pmd_perf_format_overall_stats() in its lib/dpif-netdev.c and lib/dpif-netdev-perf.c.
     """
     part = sections(text)
-    found = parse_polled(part.get("pmd", ""), "")
+    counters = parse_polled(part.get("pmd", ""), "")
     frames = [float(m[1]) for line in part.get("pmd", "").splitlines() if (m := _FRAMES.match(line))]
     if frames:
-        found[DEVICE_FRAMES] = sum(frames)
+        counters[DEVICE_FRAMES] = sum(frames)
     thread = ""
     for line in part.get("perf", "").splitlines():
         if m := _THREAD.match(line):
             thread = f"pmd{m[1]}"
         elif thread and (m := _LOOKS.match(line)):
-            found[f"{thread}_{m[1]}_polls"] = float(m[2])
-    return found
+            counters[f"{thread}_{m[1]}_polls"] = float(m[2])
+    return counters
 
 
 def parse_testpmd(text: str, at_s: float) -> dict[str, float]:
@@ -95,18 +95,18 @@ def parse_testpmd(text: str, at_s: float) -> dict[str, float]:
 
     It counts the cycles of looks that found frames, and tells how fast they go: what is left of the time went to looks that found none.
     """
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     port = ""
     cores = float(m[1]) if (m := _CORES.search(text)) else 1.0
     for line in text.splitlines():
         if m := _PORT.search(line):
             port = m[1]
         elif port and (m := _PORT_FRAMES.match(line)):
-            found[f"testpmd_port{port}_{m[1].lower()}x_packets"] = float(m[2])
+            counters[f"testpmd_port{port}_{m[1].lower()}x_packets"] = float(m[2])
             if m[1] == "R":
-                found[DEVICE_FRAMES] = found.get(DEVICE_FRAMES, 0.0) + float(m[2])
-                found[f"testpmd_port{port}_rx_missed"] = float(m[3] or 0)
+                counters[DEVICE_FRAMES] = counters.get(DEVICE_FRAMES, 0.0) + float(m[2])
+                counters[f"testpmd_port{port}_rx_missed"] = float(m[3] or 0)
         elif m := _BUSY.search(line):
-            found[f"testpmd{CYCLES}"] = cores * float(m[2]) * 1e6 * at_s
-            found[f"testpmd{CYCLES_WITH_FRAMES}"] = float(m[1])
-    return found
+            counters[f"testpmd{CYCLES}"] = cores * float(m[2]) * 1e6 * at_s
+            counters[f"testpmd{CYCLES_WITH_FRAMES}"] = float(m[1])
+    return counters

@@ -44,24 +44,24 @@ _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MU
 def parse_counters(text: str) -> dict[str, float]:
     """The parts of the script above."""
     part = sections(plain(text))
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     name = ""
     for line in part.get("vpp_interfaces", "").splitlines():
         if m := _NAME.match(line):
             name = m[1]
         if name and (m := _COUNTER.search(line)):
-            found[f"{name}_{_COUNTERS[m[1]]}"] = float(m[2])
+            counters[f"{name}_{_COUNTERS[m[1]]}"] = float(m[2])
     for line in part.get("vpp_errors", "").splitlines():
         if m := _ERROR.match(line):
             key = re.sub(r"[^a-z0-9]+", "_", f"{m[2]} {m[3]}".lower()).strip("_")
-            found[f"vpp_{key}"] = found.get(f"vpp_{key}", 0.0) + float(m[1])
+            counters[f"vpp_{key}"] = counters.get(f"vpp_{key}", 0.0) + float(m[1])
     for line in part.get("vpp_runtime", "").splitlines():
         if m := _POLLING.match(line):  # a node has a line for each thread
             for what, number in ((CALLS, m[2]), (VECTORS, m[3])):
-                found[f"vpp_{m[1]}{what}"] = found.get(f"vpp_{m[1]}{what}", 0.0) + float(number)
+                counters[f"vpp_{m[1]}{what}"] = counters.get(f"vpp_{m[1]}{what}", 0.0) + float(number)
     if sessions := _SESSIONS.findall(part.get("vpp_sessions", "")):
-        found[CONNTRACK_ENTRIES] = float(max(map(int, sessions)))
-    return found
+        counters[CONNTRACK_ENTRIES] = float(max(map(int, sessions)))
+    return counters
 
 
 VPP = replace(

@@ -66,11 +66,11 @@ class CpuReading:
 
     def busy_since(self, before: CpuReading) -> dict[str, float]:
         """Core → share of the time that it did anything at all."""
-        found = {}
+        percent_by_core = {}
         for cpu in sorted(before.cpus.keys() & self.cpus.keys()):
             if shares := self.cpus[cpu].percent_since(before.cpus[cpu]):
-                found[f"cpu{cpu}_busy_percent"] = round(100.0 - shares["idle"], 1)
-        return found
+                percent_by_core[f"cpu{cpu}_busy_percent"] = round(100.0 - shares["idle"], 1)
+        return percent_by_core
 
     def after(self, before: CpuReading) -> CpuReading:
         """Its cores' times on top of those of the turn before."""
@@ -107,8 +107,8 @@ def shell_times_s(text: str) -> float:
 
 def sections(text: str) -> Mapping[str, str]:
     """Name → text, of output in which each part begins with a line of MARK and its name."""
-    found: dict[str, str] = {}
+    body_by_name: dict[str, str] = {}
     for part in text.split(MARK)[1:]:
         name, _, body = part.partition("\n")
-        found[name.strip()] = body
-    return found
+        body_by_name[name.strip()] = body
+    return body_by_name

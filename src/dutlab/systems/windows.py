@@ -105,8 +105,8 @@ _LISTENER = re.compile(r"^\s*TCP\s+\S+:(\d+)\s+(?:0\.0\.0\.0|\[::\]):0\s+\S+\s*$
 
 def powershell(script: str, *words: str) -> Argv:
     """Runs `script` with `words` as `$a`."""
-    given = ",".join("'" + word.replace("'", "''") + "'" for word in words)
-    return (*_POWERSHELL, base64.b64encode(f"$a=@({given});{script}".encode("utf-16-le")).decode())
+    arguments = ",".join("'" + word.replace("'", "''") + "'" for word in words)
+    return (*_POWERSHELL, base64.b64encode(f"$a=@({arguments});{script}".encode("utf-16-le")).decode())
 
 
 def _command_line(argv: Sequence[str], mark: bytes) -> str:
@@ -124,18 +124,18 @@ def _in_directory(folder: str, text: str) -> str:
 
 def parse_counters(text: str) -> dict[str, float]:
     """Parse the output of COUNTERS, by the names of Linux's counters where they mean the same."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     try:
         head, *rows = csv_of(text.strip()) or [[]]
     except ValueError:  # as where it prints nothing
-        return found
+        return counters
     for row in rows:
         of = dict(zip(head, row, strict=False))
         for column, value in of.items():
             if (name := _COUNTED.get(column)) and value.isdigit() and "Name" in of:
                 key = f"{of['Name']}_{name}"
-                found[key] = found.get(key, 0.0) + float(value)
-    return found
+                counters[key] = counters.get(key, 0.0) + float(value)
+    return counters
 
 
 def _is_listening(text: str, port: int) -> bool:

@@ -49,8 +49,8 @@ def parse(text: str, names: Sequence[str]) -> dict[str, object]:
     parts = [json.loads(line) for line in text.splitlines() if line.strip()]
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError("no object of JSON")
-    said = {key: value for part in parts for key, value in part.items()}
-    return {**dict(_machine(said)), **dict(_adapters(said, names))}
+    document = {key: value for part in parts for key, value in part.items()}
+    return {**dict(_machine(document)), **dict(_adapters(document, names))}
 
 
 def _machine(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:

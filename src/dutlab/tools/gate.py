@@ -119,9 +119,9 @@ class Gate:
         else:
             await self._release_at(at_ns)
             before = self.clock.round_trip_ns
-        told = await self._begun()
+        times_ns = await self._begun()
         heard = time.monotonic_ns() - at_ns
-        earliest, latest = self._between(told, at_ns, heard) or (-before, heard)
+        earliest, latest = self._between(times_ns, at_ns, heard) or (-before, heard)
         ours = _our_clock().offset
         ahead = Offset(self.clock.offset.ns - ours.ns, self.clock.offset.error_ns + ours.error_ns)
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
@@ -130,10 +130,10 @@ class Gate:
         """Return what its own clock showed before and after it began, if it could. Raises HostError."""
         while True:
             line = await _line(self.process)
-            told = BEGAN.search(line)
-            self.said += line[: told.start()] if told else line
-            if told:
-                return [int(shown_ns) for shown_ns in told.groups() if shown_ns]
+            match = BEGAN.search(line)
+            self.said += line[: match.start()] if match else line
+            if match:
+                return [int(shown_ns) for shown_ns in match.groups() if shown_ns]
 
     def _between(self, shown_ns: list[int], at_ns: int, heard_ns: int) -> tuple[int, int] | None:
         """The earliest and the latest start after `at_ns`, by the host's own clock; None if it did not tell, or was set since."""

@@ -121,8 +121,8 @@ def member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def number(document: Mapping[str, Any], key: str) -> float | None:
     """The number from 0 on that is `key` of `document`; None for anything else, and for one that nothing could have counted."""
-    found = as_number(document.get(key))
-    return found if found is not None and found >= 0 else None
+    value = as_number(document.get(key))
+    return value if value is not None and value >= 0 else None
 
 
 def as_number(value: object) -> float | None:
@@ -130,10 +130,10 @@ def as_number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        result = float(value)
     except OverflowError:
         return None
-    return found if abs(found) <= LARGEST_NUMBER else None
+    return result if abs(result) <= LARGEST_NUMBER else None
 
 
 def _read(output: bytes, *, cut: Literal["refused", "kept"], again: str = "") -> tuple[dict[str, Any], list[str]]:
@@ -172,10 +172,10 @@ def _decode(text: str, at: int = 0, again: str = "") -> tuple[dict[str, Any], in
         raise ValueError(word)
 
     def named(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        value_by_key: dict[str, Any] = {}
         for key, value in pairs:
-            found[f"{key}{again}" if key in found else key] = value
-        return found
+            value_by_key[f"{key}{again}" if key in value_by_key else key] = value
+        return value_by_key
 
     try:
         decoder = json.JSONDecoder(parse_constant=refuse, parse_int=_whole_number, object_pairs_hook=named if again else None)

@@ -53,13 +53,13 @@ class Manager:
         try:
             program = self._running.get(link) or await self._start(link)
             await program.write(b"\n")
-            said = (await asyncio.wait_for(program.readline(), ANSWER_S * 10)).decode().strip()
+            reply = (await asyncio.wait_for(program.readline(), ANSWER_S * 10)).decode().strip()
         except (HostError, TimeoutError) as e:
             return f"not sent: {e}"
-        if not said:
+        if not reply:
             await self._running.pop(link).end()
             return "not sent: python3 of the source cannot run"
-        return said
+        return reply
 
     async def _start(self, link: str) -> Process:
         path = self._testbed.links[link]

@@ -42,17 +42,17 @@ def omni_of(text: str) -> list[dict[str, str]]:
 
 def _of_keys(lines: Sequence[str]) -> Iterator[dict[str, str]]:
     """A name that comes again begins another test."""
-    known, found = set(_TITLES.values()), dict[str, str]()
+    known, value_by_name = set(_TITLES.values()), dict[str, str]()
     for line in lines:
         match = _KEY.match(line.strip())
         if match is None or match[1] not in known:
             continue
-        if match[1] in found:
-            yield found
-            found = {}
-        found[match[1]] = match[2].strip()
-    if found:
-        yield found
+        if match[1] in value_by_name:
+            yield value_by_name
+            value_by_name = {}
+        value_by_name[match[1]] = match[2].strip()
+    if value_by_name:
+        yield value_by_name
 
 
 def _of_csv(lines: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -73,19 +73,19 @@ def _of_csv(lines: Sequence[str]) -> Iterator[dict[str, str]]:
 
 def _of_columns(lines: Sequence[str]) -> Iterator[dict[str, str]]:
     """Blocks of a head of four lines and one line of values, of which a test may have several (`;` between selectors)."""
-    found, at = dict[str, str](), 0
+    value_by_name, at = dict[str, str](), 0
     while at + _HEAD_LINES < len(lines):
         titles = _columns(lines[at : at + _HEAD_LINES + 1])
         named = {name: value for title, value in titles if (name := _TITLES.get(title)) and value}
         if named:
-            if found.keys() & named.keys():
-                yield found
-                found = {}
-            found |= named
+            if value_by_name.keys() & named.keys():
+                yield value_by_name
+                value_by_name = {}
+            value_by_name |= named
             at += _HEAD_LINES
         at += 1
-    if found:
-        yield found
+    if value_by_name:
+        yield value_by_name
 
 
 def _columns(block: Sequence[str]) -> list[tuple[str, str]]:
@@ -103,7 +103,7 @@ def _columns(block: Sequence[str]) -> list[tuple[str, str]]:
 def omni_number(columns: Mapping[str, str], name: str) -> float | None:
     """A count or rate from 0 on; below that netperf says that it does not know."""
     try:
-        found = float(columns[name])
+        number = float(columns[name])
     except (KeyError, ValueError):
         return None
-    return found if 0 <= found <= LARGEST_NUMBER else None
+    return number if 0 <= number <= LARGEST_NUMBER else None

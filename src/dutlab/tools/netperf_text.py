@@ -72,31 +72,31 @@ def tests_of(text: str) -> list[NetperfTest]:
     """Every test in a text, in its order. One for people without its headline (`-P 0`) is known behind one that has it only."""
     heads = list(_TEST.finditer(text))
     before = text[: heads[0].start()] if heads else text
-    found = [_omni("", columns, "") for columns in omni_of(before)]
+    tests = [_omni("", columns, "") for columns in omni_of(before)]
     ends = [*(head.start() for head in heads), len(text)][1:]
     for head, end in zip(heads, ends, strict=True):
-        found += _tests(head, text[head.end() : end])
-    return found
+        tests += _tests(head, text[head.end() : end])
+    return tests
 
 
 def bare_tests_of(text: str) -> list[NetperfTest]:
     """Every test of a text without headlines."""
-    commands, found = list(_COMMAND.finditer(text)), list[NetperfTest]()
+    commands, tests = list(_COMMAND.finditer(text)), list[NetperfTest]()
     for result in _BARE.finditer(text):
         form = str(result.lastgroup)
         options = next((c[1].split() for c in reversed(commands) if c.start() < result.start()), [])
-        told = dict(pairwise(options))
-        name = told.get("-t", "TCP_STREAM" if options else "").upper()
+        value_by_option = dict(pairwise(options))
+        name = value_by_option.get("-t", "TCP_STREAM" if options else "").upper()
         is_told = bool(name) and _form_of(name) == form
-        unit = _FORMATS.get(told.get("-f", "")) if is_told else None
+        unit = _FORMATS.get(value_by_option.get("-f", "")) if is_told else None
         figures, asked, lost = _figures(name if is_told else form, "per sec" if form == "RR" else unit or "10^6bits/s", result[0])
-        found.append(
+        tests.append(
             NetperfTest(
-                name if is_told else form, figures, asked, told.get("-H", "").partition(",")[0] if is_told else "", lost,
+                name if is_told else form, figures, asked, value_by_option.get("-H", "").partition(",")[0] if is_told else "", lost,
                 assumed="" if unit or form == "RR" else "10^6bits/s", alike=() if is_told else _ALIKE.get(form, ()),
             )
         )  # fmt: skip
-    return found
+    return tests
 
 
 _ALIKE = {"STREAM": ("TCP_STREAM", "TCP_MAERTS", "TCP_SENDFILE", "SCTP_STREAM"), "RR": ("TCP_RR", "TCP_CRR", "UDP_RR", "SCTP_RR")}
@@ -113,13 +113,13 @@ def _tests(head: re.Match[str], body: str) -> list[NetperfTest]:
     body, seconds = _INTERIM.sub("", body), list(_rows(body))
     if omni := omni_of(body):
         return [_omni(name, columns, host, seconds) for columns in omni]
-    width = float(found[1]) if (found := _CONFIDENCE.search(body)) else None
+    width = float(match[1]) if (match := _CONFIDENCE.search(body)) else None
     ip: dict[str, str | int] = {"ip": "6"} if head["rest"].count("AF_INET6") else {}
     unit, form = _UNIT.search(body), _form_of(name)
     results = [m for m in _BARE.finditer(body) if m.lastgroup == form]
     parts = [body[: results[1].start()], *(m[0] for m in results[1:])] if len(results) > 1 else [body]
-    made = [_figures(name, unit[0] if unit else "", part) for part in parts]
-    first, *more = [NetperfTest(name, figures, asked | ip, host, lost) for figures, asked, lost in made]
+    outcomes = [_figures(name, unit[0] if unit else "", part) for part in parts]
+    first, *more = [NetperfTest(name, figures, asked | ip, host, lost) for figures, asked, lost in outcomes]
     return [replace(first, confidence_percent=width, seconds=() if more else seconds), *more]
 
 

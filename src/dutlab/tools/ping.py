@@ -147,7 +147,7 @@ class Ping:
         passes, fails = LEAST_MTU[hop.address.version], most
         if (refused := await self._answers(hop, most)) is None:
             return most
-        said = hint = refused.hint or self._testbed.links[hop.link].mtu
+        stated_mtu = hint = refused.hint or self._testbed.links[hop.link].mtu
         if await self._answers(hop, passes) is not None:
             raise MeasurementError(
                 f"link {hop.link}: {hop.port} ({hop.address}) answers no ping of {passes} bytes from {hop.sender}",
@@ -156,9 +156,9 @@ class Ping:
         while fails - passes > 1:
             size = hint if passes < hint < fails else (passes + fails) // 2
             if (refused := await self._answers(hop, size)) is None:
-                passes, hint = size, size + 1 if size == said else 0  # one more settles what was said
+                passes, hint = size, size + 1 if size == stated_mtu else 0  # one more settles what was said
             else:
-                fails, said, hint = size, refused.hint, refused.hint
+                fails, stated_mtu, hint = size, refused.hint, refused.hint
         return passes
 
     async def _answers(self, hop: _Hop, packet: int) -> _Refused | None:
@@ -198,12 +198,12 @@ class ProbesByEnds:
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Raises ToolFailed, MeasurementError, HostError, PortRefused."""
         framed = [link for link in links if self.framed.issuperset(self.testbed.links[link].ends)]
-        seen = dict(zip(framed, await self.engine.probe(framed, reverse=reverse), strict=True)) if framed else {}
+        probe_by_link = dict(zip(framed, await self.engine.probe(framed, reverse=reverse), strict=True)) if framed else {}
         for link in links:
-            if link not in seen:
+            if link not in probe_by_link:
                 passes = await self.ping.passes(self.testbed.links[link], reverse=reverse)
-                seen[link] = SeenProbe(1, int(passes), None, None)
-        return [seen[link] for link in links]
+                probe_by_link[link] = SeenProbe(1, int(passes), None, None)
+        return [probe_by_link[link] for link in links]
 
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:

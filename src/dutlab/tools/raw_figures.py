@@ -58,13 +58,13 @@ def rates(kept: KeptTrial) -> Recomputed:
     backs = kept.cell.setting.ways.backs
     try:
         ends_of = kept.ends()
-        found = {
+        rate_by_link = {
             (back_of(link) if back else link): read(link, ends_of[link], kept.raw, back=back) for link in kept.cell.links for back in backs
         }
     except (KeyError, TypeError, ValueError, ZeroDivisionError, json_output.UnreadableError) as error:
         raise CannotRecompute(_unread(error)) from error
-    whole = {joined(found): sum(found.values())} if len(found) > 1 else {}
-    return {link: {figure: rate} for link, rate in (found | whole).items()}
+    whole = {joined(rate_by_link): sum(rate_by_link.values())} if len(rate_by_link) > 1 else {}
+    return {link: {figure: rate} for link, rate in (rate_by_link | whole).items()}
 
 
 def not_read(kept: KeptTrial) -> Recomputed:
@@ -85,20 +85,20 @@ def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, bac
 def stream_rates(kept: KeptTrial) -> Recomputed:
     """NAME/received_pps of each stream of workload `multi-stream` of which something was sent. Raises CannotRecompute."""
     names = [stream.name for stream in kept.cell.setting_as(MultiStreamSetting).streams]
-    found: dict[str, dict[str, float]] = {}
+    rates_by_link: dict[str, dict[str, float]] = {}
     for link, ends in kept.ends().items():
         try:
             sent, arrived = _sent_and_arrived(ends, kept.raw)
             if len(sent) != len(names):
                 raise CannotRecompute(f"its raw files tell of {len(sent)} streams on link {link}, and {len(names)} were asked for")
-            found[link] = {
+            rates_by_link[link] = {
                 part_figure(name, "received_pps"): _rate(of, arrived)
                 for name, of in zip(names, sorted(sent, key=lambda s: s.stream), strict=True)
                 if of.sent
             }
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise CannotRecompute(_unread(error)) from error
-    return found
+    return rates_by_link
 
 
 def _unread(error: Exception) -> str:
@@ -128,16 +128,16 @@ def _rate(sent: SentStream, arrived: Mapping[int, ReceivedStream]) -> float:
 
 def _last_reply(kind: type[R], lines: bytes, op: str, port: str) -> R:
     asked: set[int] = set()
-    found: dict[str, Any] | None = None
+    reply: dict[str, Any] | None = None
     for line in lines.splitlines():
-        said = json.loads(line)
-        if said.get("op") == op and said.get("port") == port:
-            asked.add(said["id"])
-        elif said.get("id") in asked and isinstance(said.get("ok"), dict):
-            found = said["ok"]
-    if found is None:
+        message = json.loads(line)
+        if message.get("op") == op and message.get("port") == port:
+            asked.add(message["id"])
+        elif message.get("id") in asked and isinstance(message.get("ok"), dict):
+            reply = message["ok"]
+    if reply is None:
         raise ValueError(f"no reply to {op} of {port}")
-    return read(kind, found)
+    return read(kind, reply)
 
 
 _READERS = {"iperf3": ("goodput_bps", _goodput), "engine": ("received_pps", _received)}

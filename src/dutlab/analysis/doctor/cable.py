@@ -16,14 +16,14 @@ def optics(p: Inventory) -> Iterator[Finding]:
     """Modules beyond the limits that they state themselves."""
     for port, card in p.cards():
         optic = card.get("optic")
-        told = optic.get("findings") if isinstance(optic, Mapping) else None
-        for said in told if isinstance(told, Sequence) and not isinstance(told, str) else ():
+        faults = optic.get("findings") if isinstance(optic, Mapping) else None
+        for fault in faults if isinstance(faults, Sequence) and not isinstance(faults, str) else ():
             yield Finding(
                 "weak-optics",
-                f"the transceiver exceeds its own thresholds: {said}",
+                f"the transceiver exceeds its own thresholds: {fault}",
                 unknown_price("beyond its limits no standard bounds how many bits a module gets wrong; each costs a frame"),
                 (str(port),),
-                (Evidence(port.host, read_optic(p, port), str(said)),),
+                (Evidence(port.host, read_optic(p, port), str(fault)),),
                 (CureStep(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
                 (CureStep(port.host, "by hand: put the module back"),),
             )
@@ -51,10 +51,10 @@ def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
 def flow_control(p: Inventory) -> Iterator[Finding]:
     """Ports that hold their sender back when they are full: what would have been lost is then not sent at all."""
     for port, card in p.cards():
-        told = card.get("pause_frames")
-        if not isinstance(told, Mapping):
+        pause = card.get("pause_frames")
+        if not isinstance(pause, Mapping):
             continue
-        on = [direction for direction in ("rx", "tx") if told.get(direction) is True]
+        on = [direction for direction in ("rx", "tx") if pause.get(direction) is True]
         if not on or card.get("kind") not in (None, "physical"):
             continue
         at_router = "; on a router one full port so stops the packets of all others" if port.host == p.dut else ""
@@ -65,7 +65,7 @@ def flow_control(p: Inventory) -> Iterator[Finding]:
             (str(port),),
             (Evidence(port.host, _read_pause(p, port), ", ".join(f"{direction.upper()} on" for direction in on)),),
             (CureStep(port.host, _set_pause(p, port, {"autonegotiate": False, "rx": False, "tx": False})),),
-            (CureStep(port.host, _set_pause(p, port, told)),),
+            (CureStep(port.host, _set_pause(p, port, pause)),),
         )
 
 
@@ -74,10 +74,10 @@ def _slower(p: Inventory, link: InventoryLink, port: InventoryPort, other: Inven
     meant = max(link.speed_bps_l1 or 0.0, 1e6 * (there or 0))
     if not now or now * 1e6 >= meant:
         return
-    said = "the testbed says" if meant == link.speed_bps_l1 else f"its other end {other} has"
+    source = "the testbed says" if meant == link.speed_bps_l1 else f"its other end {other} has"
     yield Finding(
         "speed-mismatch",
-        f"the port runs at {now} Mb/s where {said} {meant / 1e6:g}",
+        f"the port runs at {now} Mb/s where {source} {meant / 1e6:g}",
         Price(100 * (1 - now * 1e6 / meant), "line rate", f"computed: 1 - {now} / {meant / 1e6:g}"),
         (str(port),),
         (Evidence(port.host, read(p, port, "speed"), str(now)),

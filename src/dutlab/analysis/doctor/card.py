@@ -31,10 +31,10 @@ _ON_A_WIRE = {**_OFFLOADS, "tcp-segmentation-offload": "tso"}
 def moderation(p: Inventory) -> Iterator[Finding]:
     """A card that waits before it interrupts, to be asked less often."""
     for port, card in p.cards():
-        told = card.get("coalescing")
-        if not isinstance(told, Mapping) or card.get("kind") not in (None, "physical"):
+        coalescing = card.get("coalescing")
+        if not isinstance(coalescing, Mapping) or card.get("kind") not in (None, "physical"):
             continue
-        waits, adaptive = whole(told.get("rx_usecs")) or 0, told.get("adaptive_rx") is True
+        waits, adaptive = whole(coalescing.get("rx_usecs")) or 0, coalescing.get("adaptive_rx") is True
         if waits < LONG_WAIT_US and not adaptive:
             continue
         how = f"latencies grow by up to {waits} µs" if not adaptive else "latencies grow by an amount that changes with the load"
@@ -193,11 +193,11 @@ def _on_one_core(port: InventoryPort, what: str, evidence: tuple[Evidence, ...],
 def _receive_queues(port: InventoryPort, card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The interrupts that receive frames: not those of sending alone, of the card itself or of its configuration."""
     irqs = card.get("irqs")
-    told = {str(n): of for n, of in irqs.items() if isinstance(of, Mapping)} if isinstance(irqs, Mapping) else {}
+    irq_by_number = {str(n): of for n, of in irqs.items() if isinstance(of, Mapping)} if isinstance(irqs, Mapping) else {}
     return {
         n: of
-        for n, of in told.items()
-        if _receives(str(of.get("name", "")).lower()) and (len(told) == 1 or of.get("name") != port.interface)
+        for n, of in irq_by_number.items()
+        if _receives(str(of.get("name", "")).lower()) and (len(irq_by_number) == 1 or of.get("name") != port.interface)
     }
 
 

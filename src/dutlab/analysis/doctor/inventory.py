@@ -93,15 +93,15 @@ class Inventory:
 
     def fact(self, host: str, *path: str) -> Any:  # noqa: ANN401 facts are whatever JSON holds
         """A fact by its path; None when it, or anything on the way to it, is not there."""
-        found: Any = self.facts.get(host)
+        value: Any = self.facts.get(host)
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
 
     def text(self, host: str, *path: str) -> str:
         """Return a fact that is text; empty for any other."""
-        found = self.fact(host, *path)
-        return found if isinstance(found, str) else ""
+        value = self.fact(host, *path)
+        return value if isinstance(value, str) else ""
 
     def cards(self) -> Iterator[tuple[InventoryPort, Mapping[str, Any]]]:
         """Every interface that has facts."""
@@ -113,14 +113,14 @@ class Inventory:
 
     def card(self, port: InventoryPort) -> Mapping[str, Any]:
         """Facts of an interface; empty when there are none."""
-        found = self.fact(port.host, "interfaces", port.interface)
-        return found if isinstance(found, Mapping) else {}
+        value = self.fact(port.host, "interfaces", port.interface)
+        return value if isinstance(value, Mapping) else {}
 
     def speed(self, port: InventoryPort) -> float | None:
         """Bits a second at L1 that the port is meant to carry: of its link as the testbed says, else as its card says."""
-        said = next((link.speed_bps_l1 for link in self.links if port in link.ports), None)
+        nominal = next((link.speed_bps_l1 for link in self.links if port in link.ports), None)
         trained = self.card(port).get("speed_mbps")
-        return said or (trained * 1e6 if isinstance(trained, int) and trained > 0 else None)
+        return nominal or (trained * 1e6 if isinstance(trained, int) and trained > 0 else None)
 
 
 def whole(value: object) -> int | None:

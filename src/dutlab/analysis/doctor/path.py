@@ -30,33 +30,33 @@ def sizes_to_try(most: int) -> tuple[int, ...]:
 def mtu(p: Inventory) -> Iterator[Finding]:
     """Ports of one path that differ in their MTU."""
     for link in p.links:
-        told = {port: size for port in link.ports if (size := whole(p.card(port).get("mtu"))) and size >= _ENOUGH_MTU}
-        if len(set(told.values())) > 1:
-            yield _mismatch(p, link, told)
+        size_by_port = {port: size for port in link.ports if (size := whole(p.card(port).get("mtu"))) and size >= _ENOUGH_MTU}
+        if len(set(size_by_port.values())) > 1:
+            yield _mismatch(p, link, size_by_port)
 
 
 def carried(p: Inventory) -> Iterator[Finding]:
     """A cable that carries less than the MTU of both its ends: a switch, or a driver, counts otherwise."""
-    for found in p.carried:
-        sizes = [whole(p.card(port).get("mtu")) for port in (found.sender, found.receiver)]
+    for cable in p.carried:
+        sizes = [whole(p.card(port).get("mtu")) for port in (cable.sender, cable.receiver)]
         meant = min((s for s in sizes if s), default=None)
-        if meant is None or found.mtu >= meant:
+        if meant is None or cable.mtu >= meant:
             continue
-        jumbo = meant - found.mtu in HEADERS
-        why = f": {meant - found.mtu} bytes less, so a switch counts a header that the ports do not" if jumbo else ""
+        jumbo = meant - cable.mtu in HEADERS
+        why = f": {meant - cable.mtu} bytes less, so a switch counts a header that the ports do not" if jumbo else ""
         yield Finding(
             "jumbo-meaning" if jumbo else "mtu-mismatch",
-            f"between {found.sender} and {found.receiver} packets of {found.mtu} bytes pass, but none of {meant}, the MTU of both{why}",
-            _price(found.mtu, meant),
-            (f"link {found.link}",),
-            (Evidence(found.sender.host, "ping, not to be fragmented", f"{found.mtu} bytes pass, {meant} do not"),),
+            f"between {cable.sender} and {cable.receiver} packets of {cable.mtu} bytes pass, but none of {meant}, the MTU of both{why}",
+            _price(cable.mtu, meant),
+            (f"link {cable.link}",),
+            (Evidence(cable.sender.host, "ping, not to be fragmented", f"{cable.mtu} bytes pass, {meant} do not"),),
             (
                 CureStep(
-                    found.sender.host,
+                    cable.sender.host,
                     f"by hand: let every switch on this cable carry frames of {meant + ETH_HEADER_BYTES + FCS_BYTES} bytes with FCS",
                 ),
             ),
-            (CureStep(found.sender.host, "by hand: set the switch back"),),
+            (CureStep(cable.sender.host, "by hand: set the switch back"),),
         )
 
 
@@ -69,14 +69,14 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
             ageing = [e for e in states if _is_ageing(e)]
             if not ageing or not address:
                 continue
-            said = ", ".join(map(_age, ageing))
+            ages = ", ".join(map(_age, ageing))
             dead = any(set(str(e.get("state", "")).split()) & {"FAILED", "INCOMPLETE"} for e in ageing)
             yield Finding(
                 "neighbour-ageing",
                 "the next hop does not answer ARP or ND" if dead else "the next hop's ARP or ND entry expires during a trial",
                 Price(None, "", "frames are lost if the next hop is too busy to answer (RFC 2544 appendix C.2.4.1)"),
                 (str(port),),
-                (Evidence(port.host, read_neighbours(p, port), said),),
+                (Evidence(port.host, read_neighbours(p, port), ages),),
                 (CureStep(port.host, fix_neighbour(p, port, address)),),
                 (CureStep(port.host, forget_neighbour(p, port, address)),),
             )

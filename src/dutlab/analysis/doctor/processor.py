@@ -155,7 +155,7 @@ def busy(p: Inventory) -> Iterator[Finding]:
         if not cores:
             continue
         most = max(cores, key=lambda n: cores[n])
-        said = ", ".join(f"core {n} {percent:.0f} % busy" for n, percent in cores.items())
+        shares = ", ".join(f"core {n} {percent:.0f} % busy" for n, percent in cores.items())
         yield Finding(
             "busy-cpu",
             "cores are busy without load: other programs run, or the device polls there"
@@ -163,7 +163,7 @@ def busy(p: Inventory) -> Iterator[Finding]:
             else "other programs use the processor already",
             Price(cores[most], "its busiest core", f"read: {CORE_TIMES} over {watched.seconds:g} s"),
             (host,),
-            (Evidence(host, CORE_TIMES, said),),
+            (Evidence(host, CORE_TIMES, shares),),
             (CureStep(host, "by hand: stop the first program in `top`, or wait for it"),),
             (CureStep(host, "by hand: start it again"),),
         )

@@ -14,34 +14,34 @@ _THREADS = next(change for change in CHANGES if change.setting == "streams")
 
 def iperf3_versions(p: Inventory) -> Iterator[Finding]:
     """Find versions of iperf3 that count differently. The direction decides which end counts, so directions differ by versions too."""
-    found = _found(p)
+    version_by_host = _found(p)
     measures = {name for change in CHANGES for name in change.measures}
     settings: list[Mapping[str, object]] = [{"protocol": "udp"}, {"omit_s": 1}, *({"streams": load.streams} for load in p.loads)]
-    if changes := changes_between(found.values(), found.values(), measures, settings):
+    if changes := changes_between(version_by_host.values(), version_by_host.values(), measures, settings):
         words = "; ".join(f"since {change.since} (before, {change.words})" for change in changes)
         yield Finding(
             "iperf3-versions", "the hosts have versions of iperf3 that count differently", unknown_price(f"what changed: {words}"),
-            tuple(found), tuple(Evidence(host, _READ, version) for host, version in found.items()),
-            tuple(CureStep(host, "by hand: install the same version of iperf3 on all hosts") for host in found),
-            tuple(CureStep(host, "by hand: install the version that was there") for host in found),
+            tuple(version_by_host), tuple(Evidence(host, _READ, version) for host, version in version_by_host.items()),
+            tuple(CureStep(host, "by hand: install the same version of iperf3 on all hosts") for host in version_by_host),
+            tuple(CureStep(host, "by hand: install the version that was there") for host in version_by_host),
         )  # fmt: skip
 
 
 def iperf3_threads(p: Inventory) -> Iterator[Finding]:
     """Several streams on one core."""
     settings = [{"streams": load.streams} for load in p.loads]
-    found = {
+    version_by_host = {
         host: version
         for host, version in _found(p).items()
         if _THREADS in changes_between([version], [_THREADS.since], _THREADS.measures, settings)
     }
-    if found:
+    if version_by_host:
         yield Finding(
             "iperf3-one-thread", f"iperf3 before {_THREADS.since} serves all streams of a test with one thread",
             unknown_price("nothing where one core is enough for all streams"),
-            tuple(found), tuple(Evidence(host, _READ, version) for host, version in found.items()),
-            tuple(CureStep(host, f"by hand: install iperf3 {_THREADS.since} or later") for host in found),
-            tuple(CureStep(host, "by hand: install the version that was there") for host in found),
+            tuple(version_by_host), tuple(Evidence(host, _READ, version) for host, version in version_by_host.items()),
+            tuple(CureStep(host, f"by hand: install iperf3 {_THREADS.since} or later") for host in version_by_host),
+            tuple(CureStep(host, "by hand: install the version that was there") for host in version_by_host),
         )  # fmt: skip
 
 

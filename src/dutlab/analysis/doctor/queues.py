@@ -84,9 +84,9 @@ def _has_napi(card: Mapping[str, Any]) -> bool:
 def _queues(card: Mapping[str, Any], which: str) -> int | None:
     """Return the number of queues from `ethtool -l`, now or at most; a card without has as many as its driver says."""
     channels = card.get("channels")
-    told = channels.get(which) if isinstance(channels, Mapping) else None
-    if isinstance(told, Mapping):
-        pairs, alone = (whole(told.get(name)) or 0 for name in ("combined", "rx"))
+    counts = channels.get(which) if isinstance(channels, Mapping) else None
+    if isinstance(counts, Mapping):
+        pairs, alone = (whole(counts.get(name)) or 0 for name in ("combined", "rx"))
         return pairs + alone or None
     return whole(card.get("rx_queues")) if which == "now" else None
 
@@ -113,8 +113,8 @@ def _more_queues(p: Inventory, port: InventoryPort, card: Mapping[str, Any], que
             f"by hand: write {of}=1 again, then reboot",
         )
     if possible:
-        told = card["channels"]["most"]
-        kind = "combined" if whole(told.get("combined")) else "rx"
+        counts = card["channels"]["most"]
+        kind = "combined" if whole(counts.get("combined")) else "rx"
         return shell("ethtool", "-L", port.interface, kind, queues), shell("ethtool", "-L", port.interface, kind, 1)
     # Receive packet steering (Documentation/networking/scaling.rst): the core that is interrupted hands packets on to the others.
     file = f"/sys/class/net/{port.interface}/queues/rx-0/rps_cpus"

@@ -18,12 +18,12 @@ if the driver lets it."""
 def offloads_on_router(p: Inventory) -> Iterator[Finding]:
     """Packets that the card merges on their way into a router: longer than the next link takes, and other than the sender made them."""
     for port, card in p.cards():
-        told = card.get("offloads")
+        offloads = card.get("offloads")
         bsd = is_bsd(p, port.host)
         if bsd and p.text(port.host, "kernel", "name") != FREEBSD:
             continue  # what OpenBSD prints are the card's abilities, not what is on
         names = _OF_FREEBSD if bsd else _OF_LINUX
-        on = [name for name in names if isinstance(told, Mapping) and told.get(name) is True]
+        on = [name for name in names if isinstance(offloads, Mapping) and offloads.get(name) is True]
         if not on or "1" not in (p.text(port.host, "sysctls", name) for name in _FORWARDING):
             continue
         yield Finding(

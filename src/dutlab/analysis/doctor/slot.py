@@ -152,8 +152,8 @@ def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
 
 def _links_read(p: Inventory, host: str, step: _Device) -> tuple[Evidence, ...]:
     if is_bsd(p, host):
-        said = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
-        return (Evidence(host, read_link(p, host, step.get("address")), said),)
+        text = f"x{step['link_width']} of x{step.get('link_width_most')}, {step['link_gts']} GT/s of {step.get('link_gts_most')}"
+        return (Evidence(host, read_link(p, host, step.get("address")), text),)
     at = f"/sys/bus/pci/devices/{step.get('address')}"
     return (
         Evidence(host, f"{at}/current_link_speed", f"{step['link_gts']} GT/s of {step.get('link_gts_most')}"),

@@ -20,8 +20,8 @@ _FASTEST = "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c"
 def windows_firewall(p: Inventory) -> Iterator[Finding]:
     """Profiles of its firewall that are on, on a host that is to send or receive only."""
     for host in p.facts:
-        told = p.fact(host, "firewall", "profiles_on")
-        on = [str(name) for name in told] if isinstance(told, list) else []
+        profiles = p.fact(host, "firewall", "profiles_on")
+        on = [str(name) for name in profiles] if isinstance(profiles, list) else []
         if on and host != p.dut:
             names = ",".join(on)
             yield Finding(
@@ -53,17 +53,17 @@ def adapter_moderation(p: Inventory) -> Iterator[Finding]:
 def driver_age(p: Inventory) -> Iterator[Finding]:
     """A driver that is years older than the day on which it was read."""
     for port, card in p.cards():
-        made, today = _day(card.get("driver_date")), _day(p.fact(port.host, "today"))
-        if made is None or today is None or card.get("driver_date") == _INBOX_OF_MICROSOFT:
+        driver_day, today = _day(card.get("driver_date")), _day(p.fact(port.host, "today"))
+        if driver_day is None or today is None or card.get("driver_date") == _INBOX_OF_MICROSOFT:
             continue
-        years = (today - made).days / 365.25
+        years = (today - driver_day).days / 365.25
         if years >= OLD_YEARS:
             yield Finding(
                 "driver-age",
                 f"the adapter's driver is {years:.0f} years old",
                 unknown_price("what its vendor mended since is in the release notes of the driver"),
                 (str(port),),
-                (Evidence(port.host, f"Get-NetAdapter -Name {powershell_quoted(port.interface)}", f"DriverDate {made}"),),
+                (Evidence(port.host, f"Get-NetAdapter -Name {powershell_quoted(port.interface)}", f"DriverDate {driver_day}"),),
                 (CureStep(port.host, "by hand: install the vendor's current driver"),),
                 (CureStep(port.host, "by hand: roll the driver back in the device manager"),),
             )

@@ -79,12 +79,12 @@ class LimitFinding:
 
 def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> LimitFinding:
     """The finding of highest confidence, the first of equal ones; "not known" if there are none. `missing`: inputs that were not there."""
-    held = [f for f in findings if f is not None]
-    if not held:
+    usable = [f for f in findings if f is not None]
+    if not usable:
         next_ = f"measure {missing[0]}" if missing else "repeat with the cores and counters of all hosts watched"
         return LimitFinding(LimitCause.UNKNOWN, Confidence.NONE, (), next_, missing=tuple(missing))
-    first = max(held, key=lambda f: f.confidence)  # max() keeps the first of equals
-    others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in held if f.limit is not first.limit))
+    first = max(usable, key=lambda f: f.confidence)  # max() keeps the first of equals
+    others = tuple(dict.fromkeys(f"{f.limit.value} ({f.confidence.word})" for f in usable if f.limit is not first.limit))
     return replace(first, others=others, missing=tuple(missing) if first.confidence < Confidence.SHOWN else ())
 
 

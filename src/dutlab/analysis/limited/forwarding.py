@@ -169,32 +169,35 @@ def what_limited(facts: Facts) -> LimitFinding:
     """
     if facts.void:
         return no_verdict(facts.void, "remove what the doubts name, then repeat")
-    found, refuted = _on_a_line_that_holds(replace(facts, dut_cores=[c for c in facts.dut_cores if c.number not in facts.polling]))
-    if found.line and exceeds(found.value, found.line, found.unit):
-        said = f"{found.text(found.value)} is {found.value / found.line:.1%} of the {found.text(found.line)} that the link carries"
-        said += f" with {facts.assumed}" if facts.assumed else ""
+    corrected, refuted = _on_a_line_that_holds(replace(facts, dut_cores=[c for c in facts.dut_cores if c.number not in facts.polling]))
+    if corrected.line and exceeds(corrected.value, corrected.line, corrected.unit):
+        of_line = f"{corrected.value / corrected.line:.1%} of the {corrected.text(corrected.line)}"
+        sentence = f"{corrected.text(corrected.value)} is {of_line} that the link carries"
+        sentence += f" with {facts.assumed}" if facts.assumed else ""
         return no_verdict(
-            (f"{said}: the link's speed or the count is wrong",), "check the speed of the link and the counters of the sink's port"
+            (f"{sentence}: the link's speed or the count is wrong",), "check the speed of the link and the counters of the sink's port"
         )
-    if found.rig:
-        return best_of([_line(found, refuted), _rig(found)], ())
-    if found.untested:
-        return best_of([_line(found, refuted), no_verdict((found.untested,), "offer more")], ())
-    if _follows_load(found, ALL_TAKEN) and found.lossless:
-        said = f"all of the {found.text(found.asked or 0.0)} that was asked was forwarded"
-        return best_of([_line(found, refuted), no_verdict((said,), "offer more")], ())
-    return best_of([_line(found, refuted), *(rule(found) for rule in RULES)], _missing(found))
+    if corrected.rig:
+        return best_of([_line(corrected, refuted), _rig(corrected)], ())
+    if corrected.untested:
+        return best_of([_line(corrected, refuted), no_verdict((corrected.untested,), "offer more")], ())
+    if _follows_load(corrected, ALL_TAKEN) and corrected.lossless:
+        sentence = f"all of the {corrected.text(corrected.asked or 0.0)} that was asked was forwarded"
+        return best_of([_line(corrected, refuted), no_verdict((sentence,), "offer more")], ())
+    return best_of([_line(corrected, refuted), *(rule(corrected) for rule in RULES)], _missing(corrected))
 
 
 def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
     """With the least ceiling that nothing measured exceeds, and why it is another than was assumed; empty where it is the same."""
-    seen = max(f.value, f.most_seen or 0.0)
-    if not f.line or not exceeds(seen, f.line, f.unit):
+    highest = max(f.value, f.most_seen or 0.0)
+    if not f.line or not exceeds(highest, f.line, f.unit):
         return f, ""
-    words, line = next(((w, c) for w, c in sorted(f.other_lines.items(), key=lambda of: of[1]) if not exceeds(seen, c, f.unit)), ("", None))
+    words, line = next(
+        ((w, c) for w, c in sorted(f.other_lines.items(), key=lambda of: of[1]) if not exceeds(highest, c, f.unit)), ("", None)
+    )
     if line is None:
         return f, ""
-    which = "" if seen == f.value else f" ({f.text(seen)} passed the same link)"
+    which = "" if highest == f.value else f" ({f.text(highest)} passed the same link)"
     named = f"{f.assumed or 'the ceiling does not hold'}, a ceiling of {f.text(f.line)}, which is exceeded{which}"
     return replace(f, line=line, assumed=""), f"{named}; {words} the ceiling is {f.text(line)}"
 
@@ -205,11 +208,11 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
         return None
     share = f.value / f.line
     sure = Confidence.SHOWN if share >= AT_LINE else Confidence.LIKELY
-    said = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
+    sentence = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
     next_ = "drive more links at once, or smaller frames, to find the next limit"
     if refuted:
-        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, said), "say the MTU of the path, then compare again")
-    return LimitFinding(LimitCause.LINE, sure, (f"{said}, {f.assumed}" if f.assumed else said,), next_)
+        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, sentence), "say the MTU of the path, then compare again")
+    return LimitFinding(LimitCause.LINE, sure, (f"{sentence}, {f.assumed}" if f.assumed else sentence,), next_)
 
 
 def _follows_load(f: Facts, share: float) -> bool:
@@ -227,14 +230,14 @@ def _generator(f: Facts) -> LimitFinding | None:
     if f.sent is None or not f.lossless or (f.refused_ratio or 0.0) > FEW_REFUSED:
         return None
     if f.asked is not None and f.sent < 0.97 * f.asked:
-        said = f"it sent {f.text(f.sent)} of {f.text(f.asked)} asked, and the DUT forwarded all of it{at_core}"
+        sentence = f"it sent {f.text(f.sent)} of {f.text(f.asked)} asked, and the DUT forwarded all of it{at_core}"
     elif f.asked is None and f.generator_best is not None and f.sent >= 0.97 * f.generator_best:
-        said = f"nothing was lost at {f.text(f.sent)}, the most it ever sent{at_core}"
+        sentence = f"nothing was lost at {f.text(f.sent)}, the most it ever sent{at_core}"
     elif busy:
-        said = f"nothing was lost at {f.text(f.sent)}{at_core}"
+        sentence = f"nothing was lost at {f.text(f.sent)}{at_core}"
     else:
         return None
-    return LimitFinding(LimitCause.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (said,),
+    return LimitFinding(LimitCause.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (sentence,),
                    "use a faster generator or larger packets; the DUT's own limit lies higher")  # fmt: skip
 
 
@@ -254,8 +257,8 @@ def _sink(f: Facts) -> LimitFinding | None:
 def _table(f: Facts) -> LimitFinding | None:
     if not f.table_size or f.table_entries is None or f.table_entries < 0.95 * f.table_size:
         return None
-    said = f"{f.table_entries:,.0f} of {f.table_size:,.0f} entries were taken".replace(",", " ")
-    return LimitFinding(LimitCause.STATE_TABLE, Confidence.SHOWN, (said,), "increase its size, or drive fewer flows")
+    sentence = f"{f.table_entries:,.0f} of {f.table_size:,.0f} entries were taken".replace(",", " ")
+    return LimitFinding(LimitCause.STATE_TABLE, Confidence.SHOWN, (sentence,), "increase its size, or drive fewer flows")
 
 
 def _fragments(f: Facts) -> LimitFinding | None:
@@ -299,8 +302,8 @@ def _memory(f: Facts) -> LimitFinding | None:
 def _allowance(f: Facts) -> LimitFinding | None:
     if f.lossless or f.over_allowance <= MOST:
         return None
-    said = f"the hypervisor held back or dropped frames above its allowance, as many as {f.over_allowance:.0%} of the lost ones"
-    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (said,), "use a larger instance, or measure on your own machine")
+    sentence = f"the hypervisor held back or dropped frames above its allowance, as many as {f.over_allowance:.0%} of the lost ones"
+    return LimitFinding(LimitCause.ALLOWANCE, Confidence.LIKELY, (sentence,), "use a larger instance, or measure on your own machine")
 
 
 def _card(f: Facts) -> LimitFinding | None:
@@ -311,10 +314,10 @@ def _card(f: Facts) -> LimitFinding | None:
     cool = f"while no core was above {max(c.busy for c in f.dut_cores):.0f} %"
     if by_cards > MOST:
         what = max(f.at_cards, key=lambda of: f.at_cards[of])
-        seen = (f"the DUT's cards counted {by_cards:.0%} of the lost frames {cool}", f"{f.at_cards[what]:.0%}: {what}")
-        return LimitFinding(LimitCause.NIC, Confidence.SHOWN, seen, "enlarge the rings, add queues, check the slot")
-    said = (f"{at_ports:.0%} of the lost frames were lost at the DUT's ports {cool}",)
-    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, said, "enlarge the rings, add queues, check pause frames")
+        evidence = (f"the DUT's cards counted {by_cards:.0%} of the lost frames {cool}", f"{f.at_cards[what]:.0%}: {what}")
+        return LimitFinding(LimitCause.NIC, Confidence.SHOWN, evidence, "enlarge the rings, add queues, check the slot")
+    sentences = (f"{at_ports:.0%} of the lost frames were lost at the DUT's ports {cool}",)
+    return LimitFinding(LimitCause.NIC, Confidence.LIKELY, sentences, "enlarge the rings, add queues, check pause frames")
 
 
 def _cores(f: Facts) -> LimitFinding | None:
@@ -371,8 +374,8 @@ def _pressed_dut(f: Facts) -> LimitFinding | None:
 def _pressure(f: Facts) -> tuple[str, ...]:
     """Signs that the DUT was offered more than it could take."""
     refused = f.refused_ratio or 0.0
-    said = [f"backpressure: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
-    return (*said, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
+    signs = [f"backpressure: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
+    return (*signs, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
 
 
 def _tcp(f: Facts) -> LimitFinding | None:
@@ -381,17 +384,19 @@ def _tcp(f: Facts) -> LimitFinding | None:
     if f.window_bytes and f.rtt_s:
         most = f.streams * f.window_bytes * 8 / f.rtt_s
         if 0.8 * most <= f.value <= 1.1 * most:
-            said = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'b/s')}".replace(",", " ")
-            return LimitFinding(LimitCause.TCP, Confidence.SHOWN, (said,), "raise the window", "window")
+            sentence = f"{f.streams} windows of {f.window_bytes:,.0f} bytes over {f.rtt_s * 1e3:g} ms carry {si(most, 'b/s')}".replace(
+                ",", " "
+            )
+            return LimitFinding(LimitCause.TCP, Confidence.SHOWN, (sentence,), "raise the window", "window")
     idle = f.is_cool(IDLE)
     if f.streams == 1 and idle:
         return LimitFinding(
             LimitCause.TCP, Confidence.POSSIBLE, ("one stream, and no core of the DUT was busy",), "drive four streams", "one stream"
         )
     if idle and f.retransmits_per_s and f.pps and f.retransmits_per_s > NO_LOSS * f.pps:
-        said = f"{f.retransmits_per_s / f.pps:.2%} of the segments were retransmitted, and no core of the DUT was busy"
+        sentence = f"{f.retransmits_per_s / f.pps:.2%} of the segments were retransmitted, and no core of the DUT was busy"
         return LimitFinding(
-            LimitCause.TCP, Confidence.LIKELY, (said,), "find where segments are lost, or try another congestion control", "retransmits"
+            LimitCause.TCP, Confidence.LIKELY, (sentence,), "find where segments are lost, or try another congestion control", "retransmits"
         )
     return None
 

@@ -62,15 +62,15 @@ def what_limited_array(facts: ArrayFacts) -> LimitFinding:
 def _drives(f: ArrayFacts) -> LimitFinding | None:
     if f.share < NEAR:
         return None
-    said = f"{si(f.value, f.unit)} is {f.share:.0%} of the {si(f.drive_sum, f.unit)} that {f.drives} drives are rated for"
-    return LimitFinding(LimitCause.DRIVE_SPEC, Confidence.SHOWN, (said,), "more or faster drives")
+    sentence = f"{si(f.value, f.unit)} is {f.share:.0%} of the {si(f.drive_sum, f.unit)} that {f.drives} drives are rated for"
+    return LimitFinding(LimitCause.DRIVE_SPEC, Confidence.SHOWN, (sentence,), "more or faster drives")
 
 
 def _raid(f: ArrayFacts) -> LimitFinding | None:
     if not f.arithmetic or not NEAR <= f.value / f.arithmetic <= 1 / NEAR:
         return None
-    said = f"{si(f.value, f.unit)} is {f.value / f.arithmetic:.0%} of what the level leaves of the drives' rating"
-    return LimitFinding(LimitCause.RAID, Confidence.LIKELY, (said,), "the same with RAID 0, which has no parity to write")
+    sentence = f"{si(f.value, f.unit)} is {f.value / f.arithmetic:.0%} of what the level leaves of the drives' rating"
+    return LimitFinding(LimitCause.RAID, Confidence.LIKELY, (sentence,), "the same with RAID 0, which has no parity to write")
 
 
 def _processor(f: ArrayFacts) -> LimitFinding | None:
@@ -82,8 +82,8 @@ def _processor(f: ArrayFacts) -> LimitFinding | None:
 def _uplinks(f: ArrayFacts) -> LimitFinding | None:
     if not f.uplinks or f.value < NEAR * f.uplinks:
         return None
-    said = f"{f.share:.1%} of the drives' rating, but {f.value / f.uplinks:.0%} of what the uplinks pass"
-    return LimitFinding(LimitCause.BUS, Confidence.SHOWN, (said,), "spread the drives over more uplinks")
+    sentence = f"{f.share:.1%} of the drives' rating, but {f.value / f.uplinks:.0%} of what the uplinks pass"
+    return LimitFinding(LimitCause.BUS, Confidence.SHOWN, (sentence,), "spread the drives over more uplinks")
 
 
 def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:

@@ -48,8 +48,8 @@ async def _search(bench: Bench, _: FaultyDevice) -> list[Known]:
         drain_s=DRAINED,
     )
     expected = POLICED_PPS + POLICED_DEPTH / POLICED_S
-    found = await found_by(search.measure, bench, setting)
-    return found.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr/lower_pps", expected, expected * WITHIN)])
+    result = await found_by(search.measure, bench, setting)
+    return result.against(policed(POLICED_PPS, POLICED_DEPTH), [("ndr/lower_pps", expected, expected * WITHIN)])
 
 
 async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
@@ -66,7 +66,7 @@ async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
         recovery_repeats=1,
         reset_repeats=1,
     )
-    found = await found_by(suite.measure, replace(bench, speeds={LINK: line}), setting)
+    result = await found_by(suite.measure, replace(bench, speeds={LINK: line}), setting)
     passing = POLICED_PPS + POLICED_DEPTH / SUITE_S
     burst = POLICED_DEPTH / (1 - POLICED_PPS / SUITE_LINE_PPS)
     answers = [
@@ -74,7 +74,7 @@ async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
         ("loss_at_max_ratio", 1 - passing / SUITE_LINE_PPS, WITHIN),
         ("burst_max_frames", burst, burst * back_to_back.RESOLUTION + 1),  # so near the search for the burst goes
     ]
-    return found.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
+    return result.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
 
 
 async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
@@ -91,7 +91,7 @@ async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
         threshold_percent=LOSS_THRESHOLD * 100,
         drain_s=DRAINED,
     )
-    found = await found_by(loadtest.measure, bench, setting)
+    result = await found_by(loadtest.measure, bench, setting)
     over_pps = RAMP_TO_PPS - POLICED_PPS
     sent = RAMP_TO_PPS * (RAMP_S / 2 + HOLD_S)
     lost = over_pps**2 / rise_pps / 2 + over_pps * HOLD_S - POLICED_DEPTH
@@ -103,7 +103,7 @@ async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
         ("saturation_pps", middle, half + WITHIN * POLICED_PPS),
         ("loss_ratio", lost / sent, WITHIN * POLICED_PPS * (RAMP_S + HOLD_S) / sent),
     ]
-    return found.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
+    return result.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
 
 
 CASES = (

@@ -24,9 +24,9 @@ SOAK_EVENTS = int(SOAK_PPS * SOAK_S) // SOAK_EVERY
 
 async def _delay(bench: Bench, _: FaultyDevice) -> list[Known]:
     flow = await swept(bench, rate_pps=HELD_PPS, duration_s=COUNTING_S)
-    found = flow.latency.p50_ns if flow.latency is not None else None
-    why = "" if found is not None else "the engine gave no latency"
-    return [Known(_HELD, "sweep", "latency_p50_ns", HELD_NS, found, HELD_WITHIN_NS, why)]
+    latency_ns = flow.latency.p50_ns if flow.latency is not None else None
+    why = "" if latency_ns is not None else "the engine gave no latency"
+    return [Known(_HELD, "sweep", "latency_p50_ns", HELD_NS, latency_ns, HELD_WITHIN_NS, why)]
 
 
 async def _latency(bench: Bench, _: FaultyDevice) -> list[Known]:

@@ -76,12 +76,12 @@ def translator(*, most: int, per_s: int, depth: int, connections: int, tests: tu
             drain_s=DRAINED,
         )
         expected = per_s * connections / (connections - depth)
-        found = await found_by(suite.measure, replace(bench, states=_Connections(device)), setting)
+        result = await found_by(suite.measure, replace(bench, states=_Connections(device)), setting)
         answers = {
             NatTest.ESTABLISHMENT: ("establishment_lower_per_s", expected, expected * WITHIN),
             NatTest.CAPACITY: ("capacity_connections", most, 0.0),
         }
-        return found.against(f"translates: {most} known, {per_s} new/s", [answers[test] for test in tests])
+        return result.against(f"translates: {most} known, {per_s} new/s", [answers[test] for test in tests])
 
     words = ("translates", str(per_s), "--depth", str(depth), "--most", str(most))
     return Case("translates", "stateful-nat", words, measure, seconds=60.0)

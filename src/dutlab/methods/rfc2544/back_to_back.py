@@ -47,12 +47,14 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
             limit = Seconds(RAISED * limit)
             longest = await bursts.longest(limit)
         rows.append({"repeat": repeat, "burst_frames": longest.held, "lost_from_frames": longest.failed_from})
-    found = [float(row["burst_frames"] or 0) for row in rows]
+    lengths = [float(row["burst_frames"] or 0) for row in rows]
     if any(row["lost_from_frames"] is None for row in rows):
         notes.append(f"bursts of {limit:g} s came through: the buffer is larger than found")
-    if not all(found):
-        notes.append(f"in {sum(not b for b in found)} of {len(found)} repeats frames were lost from a burst of {SHORTEST_FRAMES} already")
-    return Rfc2544Result(rows, {**spread(found), **buffer_times(fmean(found), throughput=throughput, maximum=stand.maximum)}, notes)
+    if not all(lengths):
+        notes.append(
+            f"in {sum(not b for b in lengths)} of {len(lengths)} repeats frames were lost from a burst of {SHORTEST_FRAMES} already"
+        )
+    return Rfc2544Result(rows, {**spread(lengths), **buffer_times(fmean(lengths), throughput=throughput, maximum=stand.maximum)}, notes)
 
 
 def spread(bursts: list[float]) -> Mapping[str, float]:

@@ -51,11 +51,11 @@ async def hop_by_hop(stand: SuiteContext) -> Rfc2544Result:
     Each router looks into this header, so the section wants no throughput of such frames: it wants to know what they cost the DUT. That is
     in the samples of the trial (`watch: [cpu]`); each row says when its frames began. Raises ToolFailed, HostError.
     """
-    found = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in HOP_BY_HOP_SHARES]
-    rows: list[Row] = [row for row, _ in found]
+    outcomes = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in HOP_BY_HOP_SHARES]
+    rows: list[Row] = [row for row, _ in outcomes]
     figures = {
         part_figure(share_part(round(share * 100)), "loss_ratio"): lost
         for share, row in zip(HOP_BY_HOP_SHARES, rows, strict=True)
         if isinstance(lost := row["loss_ratio"], float)
     }
-    return Rfc2544Result(rows, figures, [note for _, note in found if note])
+    return Rfc2544Result(rows, figures, [note for _, note in outcomes if note])

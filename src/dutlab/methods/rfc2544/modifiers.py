@@ -51,14 +51,14 @@ class Modifiers:
 
     def rows(self) -> list[Row]:
         """For the record's table."""
-        found = sorted(self.outcomes.items(), key=str)
-        return [{"modifier": kind.value, "outcome": what, "count": float(count)} for (kind, what), count in found]
+        entries = sorted(self.outcomes.items(), key=str)
+        return [{"modifier": kind.value, "outcome": what, "count": float(count)} for (kind, what), count in entries]
 
     def notes(self) -> Iterator[str]:
         """Yield sentences on their results."""
         for kind, words in ((Modifier.MANAGEMENT, "management queries to the DUT's own address"), (Modifier.ROUTING, "routing updates")):
-            if said := [f"{count} {what}" for (of, what), count in self.outcomes.items() if of is kind]:
-                yield f"{words}: {', '.join(said)}"
+            if parts := [f"{count} {what}" for (of, what), count in self.outcomes.items() if of is kind]:
+                yield f"{words}: {', '.join(parts)}"
         for kind in self.missing:
             yield f"{kind.value}: left out, this testbed cannot do it"
 

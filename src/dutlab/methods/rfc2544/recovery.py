@@ -70,11 +70,11 @@ async def _one(stand: SuiteContext, throughput: Pps) -> tuple[dict[str, float | 
     }
     if short:
         return row, f"there is no recovery from an overload that the generator did not make: {short}"
-    found = recovered(outcome.readings, high=high, low=low)
-    row["resolution_ns"] = found.resolution_s * 1e9
-    if found.ongoing:
+    recovery = recovered(outcome.readings, high=high, low=low)
+    row["resolution_ns"] = recovery.resolution_s * 1e9
+    if recovery.ongoing:
         return row, f"the DUT had not recovered {after:g} s after the overload"
-    row["recovery_ns"] = found.seconds * 1e9
+    row["recovery_ns"] = recovery.seconds * 1e9
     return row, ""
 
 
@@ -85,23 +85,23 @@ def recovered(readings: Sequence[ToolReading], *, high: Pps, low: Pps) -> Recove
         by_link[reading.link][reading.at_s][reading.name] = reading.value
     if not by_link:
         raise MeasurementError("the generator reported nothing in time, so the recovery is not known")
-    found = [_of_link(sorted(times.items()), high, low) for times in by_link.values()]
-    return max(found, key=lambda one: (one.ongoing, one.seconds))
+    recoveries = [_of_link(sorted(times.items()), high, low) for times in by_link.values()]
+    return max(recoveries, key=lambda one: (one.ongoing, one.seconds))
 
 
 def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: Pps) -> Recovered:
-    made = _by_second([(at, row["offered_pps"] + row.get("backpressure_pps", 0.0)) for at, row in series if "offered_pps" in row])
+    rates = _by_second([(at, row["offered_pps"] + row.get("backpressure_pps", 0.0)) for at, row in series if "offered_pps" in row])
     edge = low + (high - low) * SETTLED
-    dropped = next((i for i in range(1, len(made)) if made[i - 1][1] > edge and made[i][1] <= high * 0.98), None)
+    dropped = next((i for i in range(1, len(rates)) if rates[i - 1][1] > edge and rates[i][1] <= high * 0.98), None)
     if dropped is None:
         raise MeasurementError("the drop of the rate is not to be seen in the generator's readings")
-    start, end = made[dropped - 1][0], made[dropped][0]
-    share = min(max((made[dropped][1] - low) / (high - low), 0.0), 1.0)
+    start, end = rates[dropped - 1][0], rates[dropped][0]
+    share = min(max((rates[dropped][1] - low) / (high - low), 0.0), 1.0)
     instant = start + share * (end - start)
     failing = [at for at, row in series if at > instant and row.get("lost_pps", 0.0) + row.get("backpressure_pps", 0.0) > 0]
-    told = [at for at, row in series if "lost_pps" in row] or [at for at, _ in made]
-    apart = max(b - a for a, b in pairwise(told))
-    ongoing = bool(failing) and failing[-1] >= told[-1]
+    times = [at for at, row in series if "lost_pps" in row] or [at for at, _ in rates]
+    apart = max(b - a for a, b in pairwise(times))
+    ongoing = bool(failing) and failing[-1] >= times[-1]
     return Recovered(failing[-1] - instant if failing else 0.0, apart, ongoing)
 
 

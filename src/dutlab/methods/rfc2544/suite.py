@@ -49,16 +49,16 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     if not results:
         raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
     addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
-    said = deviations(setting, cell.links, maximum_is=words, addresses=addresses, power_is_cut=bench.power is not None)
+    sentences = deviations(setting, cell.links, maximum_is=words, addresses=addresses, power_is_cut=bench.power is not None)
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}
     if setting.modifiers:
         tables["modifiers"] = modifiers.rows()
     tables["arrivals"] = [paced.arrivals]
     if networks.rows:
         tables["networks"] = networks.rows
-    tables["deviations"] = [{"text": text} for text in said]
-    found = results.get(Benchmark.THROUGHPUT)
-    lower = found.rows[0]["lower_pps"] if found else None
+    tables["deviations"] = [{"text": text} for text in sentences]
+    throughput_result = results.get(Benchmark.THROUGHPUT)
+    lower = throughput_result.rows[0]["lower_pps"] if throughput_result else None
     load = None if lower is None else stand.load(Pps(float(lower)), throughput.goal_of(stand).final_s)
     return Measured(
         figures={cell.link_label: {name: value for result in results.values() for name, value in result.figures.items()}},
@@ -86,8 +86,8 @@ async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Rfc2544Result]
         except MeasurementError as e:
             notes.append(f"{test.value}: {e}")
             continue
-        if test is Benchmark.THROUGHPUT and (found := results[test].rows[0]["lower_pps"]) is not None:
-            stand = replace(stand, throughput=Pps(float(found)))
+        if test is Benchmark.THROUGHPUT and (rate := results[test].rows[0]["lower_pps"]) is not None:
+            stand = replace(stand, throughput=Pps(float(rate)))
     return results, notes
 
 

@@ -66,20 +66,20 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
 async def measure(stand: SuiteContext) -> Rfc2544Result:
     """The lower bound is the throughput. Raises MeasurementError when no trial had a result, InputError."""
     setting, goal = stand.setting, goal_of(stand)
-    found = await _search(stand, stand.generator, AgainAtEnd.BOTH)
-    result = found.results[goal.name]
+    search_result = await _search(stand, stand.generator, AgainAtEnd.BOTH)
+    result = search_result.results[goal.name]
     row = {
         "lower_pps": result.lower_pps,
         "upper_pps": result.upper_pps,
         "max_pps": stand.maximum,
         "max_is": stand.maximum_is,
-        "trials": len(found.trials),
+        "trials": len(search_result.trials),
         "trial_s": float(goal.final_s),
         "disagreements": "; ".join(result.disagreements),
-        "sent_s": found.sent_s,
+        "sent_s": search_result.sent_s,
     }
     if result.lower_pps is None:
-        return Rfc2544Result([row], {}, found.notes)
+        return Rfc2544Result([row], {}, search_result.notes)
     total = Pps(result.lower_pps * len(stand.directions))
     figures = {
         "throughput_pps": total,
@@ -88,5 +88,5 @@ async def measure(stand: SuiteContext) -> Rfc2544Result:
         "max_pps": stand.maximum * len(stand.directions),
     }
     return Rfc2544Result(
-        [row], figures, found.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements]
+        [row], figures, search_result.notes, [Doubt(DoubtKind.BOUNDS_MOVED, what, "throughput_pps") for what in result.disagreements]
     )

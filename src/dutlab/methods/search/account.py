@@ -67,28 +67,28 @@ def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int], *, figure: s
 
     `figure` has the lower bound, where it is not that of the goal.
     """
-    said = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
+    all_doubts = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
     for kind, marks in ((DoubtKind.LEDGER_OPEN, {Mark.CONTRADICTORY}), (DoubtKind.TX_STARVED, {Mark.NO_ACCOUNT, Mark.IDLE})):
         if first := next((t for t in found.trials if marks & set(t.marks)), None):
-            said.append(Doubt(kind, f"trial {first.number}: {first.detail}"))
-    said += [
+            all_doubts.append(Doubt(kind, f"trial {first.number}: {first.detail}"))
+    all_doubts += [
         doubt
         for result in found.results.values()
         for doubt in _of_result(found, result, figure or part_figure(result.goal.name, "lower_pps"))
     ]
     shortest = min(result.goal.final_s for result in found.results.values())
-    return (*said, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))
+    return (*all_doubts, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))
 
 
 def _of_result(found: SearchResult, result: GoalResult, figure: str) -> list[Doubt]:
     name = result.goal.name
     about = figure if result.lower_pps is not None else ""
-    said = {
+    details = {
         Irregular.ENDED: found.ended,
         Irregular.GENERATOR: found.reach,
         Irregular.NO_UPPER: f"{si(found.highest_pps, 'pps')} is {found.highest_is}",
     }
-    of = [Doubt(_DOUBTS[why], f"{name}: {said.get(why, why.value)}", about) for why in result.irregular]
+    of = [Doubt(_DOUBTS[why], f"{name}: {details.get(why, why.value)}", about) for why in result.irregular]
     if (width := result.width) is not None and width > result.goal.width:
         of.append(Doubt(DoubtKind.BOUNDS_WIDE, f"{name}: {width:.2%} apart, {result.goal.width:.2%} was requested", about))
     of += [Doubt(DoubtKind.BOUNDS_MOVED, f"{name}: {what}", about) for what in result.disagreements]

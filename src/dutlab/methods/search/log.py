@@ -56,20 +56,20 @@ class SearchLog:
     @property
     def packed(self) -> dict[str, bytes]:
         """The raw files, each as gzip: a search has dozens of trials, and a trial's own words are many."""
-        return {f"{name}.gz": gzip.compress(said, mtime=0) for name, said in self.raw.items()}
+        return {f"{name}.gz": gzip.compress(output, mtime=0) for name, output in self.raw.items()}
 
     def _bounds(self, load: Pps) -> dict[str, float]:
         """Return, for each goal, the highest load so far that met it and the lowest that did not, for observers."""
-        found = {"intended_pps": float(load)}
-        told = [(t.load_pps, t.loss_ratio) for t in self.trials if t.counts and t.load_pps is not None]
+        bounds = {"intended_pps": float(load)}
+        points = [(t.load_pps, t.loss_ratio) for t in self.trials if t.counts and t.load_pps is not None]
         for goal in self.search.goals:
-            upper = min((load for load, loss in told if loss > goal.loss_ratio), default=math.inf)
-            lower = max((load for load, loss in told if loss <= goal.loss_ratio and load < upper), default=0.0)
+            upper = min((load for load, loss in points if loss > goal.loss_ratio), default=math.inf)
+            lower = max((load for load, loss in points if loss <= goal.loss_ratio and load < upper), default=0.0)
             if upper < math.inf:
-                found[part_figure(goal.name, "upper_pps")] = float(upper)
+                bounds[part_figure(goal.name, "upper_pps")] = float(upper)
             if lower:
-                found[part_figure(goal.name, "lower_pps")] = float(lower)
-        return found
+                bounds[part_figure(goal.name, "lower_pps")] = float(lower)
+        return bounds
 
     async def reach(self) -> tuple[Pps, str]:
         """Return how far to search, by a short trial at full speed, and its cause in words. Raises MeasurementError if nothing is sent."""
@@ -171,5 +171,5 @@ class SearchLog:
             self.doubts[kind] = self.doubts.get(kind, 0) + 1
 
     def _add_raw(self, raw: Mapping[str, bytes]) -> None:
-        for name, said in raw.items():
-            self.raw[name] = self.raw.get(name, b"") + said
+        for name, output in raw.items():
+            self.raw[name] = self.raw.get(name, b"") + output

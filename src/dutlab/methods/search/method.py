@@ -63,19 +63,19 @@ async def measure(bench: Bench, cell: Cell) -> Searched:
 async def searched(bench: Bench, search: Search) -> Searched:
     """Run any search."""
     log = SearchLog(bench.generator, search, tell=bench.tell)
-    found = await _find(log)
-    by_link = {link: figures(found, search.mix, 1) for link in search.links}
+    result = await _find(log)
+    by_link = {link: figures(result, search.mix, 1) for link in search.links}
     if len(search.links) > 1:
-        by_link[joined(search.links)] = figures(found, search.mix, len(search.links))
+        by_link[joined(search.links)] = figures(result, search.mix, len(search.links))
     return Searched(
         figures=by_link,
-        doubts=doubts(found, log.doubts),
+        doubts=doubts(result, log.doubts),
         raw=log.packed,
         facts=log.facts,
-        notes=notes(search, found),
-        tables=tables(found),
-        found=found,
-        at_limit=_at_limit(bench.generator, search, found),
+        notes=notes(search, result),
+        tables=tables(result),
+        found=result,
+        at_limit=_at_limit(bench.generator, search, result),
     )
 
 

@@ -119,13 +119,13 @@ class Library:
 
     def _run(self) -> None:
         try:
-            found = self._searched()
+            bounds = self._searched()
         except _Abandoned:
             return
         except Exception as error:  # noqa: BLE001 whatever a library raises belongs to who waits for it
             self._post(error)
         else:
-            self._post(found)
+            self._post(bounds)
 
     def _searched(self) -> dict[Goal, Bounds]:
         from MLRsearch import Config, MultipleLossRatioSearch  # noqa: PLC0415 -- as the module's docstring says
@@ -138,8 +138,8 @@ class Library:
             search_duration_max=_NO_LIMIT_S,
             warmup_duration=0.0,
         )
-        found = MultipleLossRatioSearch(config).search(self, debug=lambda _: None)
-        return {goal: _bounds(found[searched]) for goal, searched in goals.items()}
+        results = MultipleLossRatioSearch(config).search(self, debug=lambda _: None)
+        return {goal: _bounds(results[searched]) for goal, searched in goals.items()}
 
     def _post(self, item: NextTrial | dict[Goal, Bounds] | Exception) -> None:
         assert self._loop is not None  # noqa: S101 the thread is started by first()

@@ -127,19 +127,19 @@ def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bound
     """
     counted = [t for t in trials if t.counts]
     points = [t.point(tolerance) for t in counted]
-    found = answer(points, goal.definition)
+    trial_bounds = answer(points, goal.definition)
     irregular = [] if bounds is not None else [Irregular.ENDED]
     if bounds is not None:
-        irregular += _irregular(found, bounds, counted)
+        irregular += _irregular(trial_bounds, bounds, counted)
     inversions = 0
-    if found.upper_pps is not None:
-        above = {load: at for load, at in by_load(points).items() if load > found.upper_pps}
+    if trial_bounds.upper_pps is not None:
+        above = {load: at for load, at in by_load(points).items() if load > trial_bounds.upper_pps}
         inversions = sum(classify(at, goal.definition) is LoadVerdict.LOWER for at in above.values())
     return GoalResult(
         goal=goal,
-        lower_pps=None if found.lower_pps is None else Pps(found.lower_pps),
-        upper_pps=None if found.upper_pps is None else Pps(found.upper_pps),
-        conditional_pps=None if found.conditional_pps is None else Pps(found.conditional_pps),
+        lower_pps=None if trial_bounds.lower_pps is None else Pps(trial_bounds.lower_pps),
+        upper_pps=None if trial_bounds.upper_pps is None else Pps(trial_bounds.upper_pps),
+        conditional_pps=None if trial_bounds.conditional_pps is None else Pps(trial_bounds.conditional_pps),
         irregular=tuple(irregular),
         inversions=inversions,
     )

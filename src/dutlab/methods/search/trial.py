@@ -139,9 +139,9 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
     failed = sum(map(failed_frames, flows))
     if stopped is not None and (allowed is None or failed <= allowed):
         faults.append(f"stopped early with {failed} frames lost, and {'no number' if allowed is None else allowed} was to be exceeded")
-    made = sum(map(made_frames, flows))
-    if made > most_frames(asked, tolerance):
-        faults.append(f"{asked} frames were asked for and {made} sent")
+    frames = sum(map(made_frames, flows))
+    if frames > most_frames(asked, tolerance):
+        faults.append(f"{asked} frames were asked for and {frames} sent")
     if missing := [link for link in offer.links if link not in {f.link for f in flows}]:
         faults.append(f"the generator gave no account of link {' and '.join(missing)}")
     marks = [Mark.CONTRADICTORY] if faults else []

@@ -51,8 +51,8 @@ class Concurrent:
     @property
     def figures(self) -> Mapping[str, float]:
         """Both bounds, as far as they are known; nought is not a bound."""
-        found = {"concurrent_flows": self.bracket.held, "concurrent_upper_flows": self.bracket.failed_from}
-        return {name: float(value) for name, value in found.items() if value}
+        bounds = {"concurrent_flows": self.bracket.held, "concurrent_upper_flows": self.bracket.failed_from}
+        return {name: float(value) for name, value in bounds.items() if value}
 
 
 @dataclass
@@ -116,8 +116,8 @@ class _Filling:
         }
         faults = [d for d in (*negative_loss(there), *self._noted(there)) if d.kind in (DoubtKind.NEGATIVE_LOSS, DoubtKind.LEDGER_OPEN)]
         if self.setting.nat_ports is None and there.received_frames > 0:
-            seen = ip_address(there.sources[0]) if there.sources else None
-            back = await self._offer(flows, Directions.ANSWERS, seen)
+            address = ip_address(there.sources[0]) if there.sources else None
+            back = await self._offer(flows, Directions.ANSWERS, address)
             row = {**row, "answered_flows": back.received_frames, **counted(before, await self.states.counts())}
             faults += negative_loss(back)
         return row, faults
@@ -150,18 +150,18 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
     limits = await states.counts()
     filling = _Filling(generator, states, link, setting, fill)
     try:
-        found = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, said=limits.most)
-        notes, doubts = _words(found, filling, limits)
+        bounds = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, said=limits.most)
+        notes, doubts = _words(bounds, filling, limits)
     except MachineTooBusy:
         raise
     except (_Cut, _Nothing, MeasurementError) as end:
         if not filling.rows:
             raise
-        found, notes = Bracket(filling.best, None), [f"concurrent flows: {end}"]
+        bounds, notes = Bracket(filling.best, None), [f"concurrent flows: {end}"]
         kind = DoubtKind.NO_LOWER_BOUND if isinstance(end, _Nothing) else DoubtKind.SEARCH_CUT
         doubts = [Doubt(kind, str(end), "concurrent_flows")]
     await states.forget()
-    return Concurrent(found, filling.rows, notes, [*doubts, *filling.doubts.values()])
+    return Concurrent(bounds, filling.rows, notes, [*doubts, *filling.doubts.values()])
 
 
 def _silence(first: Row) -> str:

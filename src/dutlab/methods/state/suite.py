@@ -37,21 +37,21 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     figures, tables, notes, doubts = dict[str, float](), dict[str, Table](), list[str](), list[Doubt]()
     fill, failed = setting.fill_pps, list[str]()
     if StateTest.RATE in setting.tests:
-        found = await _or_why("new flows a second", _rate(bench, states, link, setting), failed)
-        if found is not None:
-            figures |= found.figures
-            tables["setup_trials"] = found.rows
-            notes += found.notes
-            doubts += found.doubts
-            if fill is None and found.lower_pps is not None:
-                fill = Pps(found.lower_pps * FILL_SHARE)
+        rate_result = await _or_why("new flows a second", _rate(bench, states, link, setting), failed)
+        if rate_result is not None:
+            figures |= rate_result.figures
+            tables["setup_trials"] = rate_result.rows
+            notes += rate_result.notes
+            doubts += rate_result.doubts
+            if fill is None and rate_result.lower_pps is not None:
+                fill = Pps(rate_result.lower_pps * FILL_SHARE)
     if StateTest.CONCURRENT in setting.tests:
-        held = await _or_why("concurrent flows", _concurrent(bench, states, link, setting, fill), failed)
-        if held is not None:
-            figures |= held.figures
-            tables["concurrent_trials"] = held.rows
-            notes += held.notes
-            doubts += held.doubts
+        concurrent_result = await _or_why("concurrent flows", _concurrent(bench, states, link, setting, fill), failed)
+        if concurrent_result is not None:
+            figures |= concurrent_result.figures
+            tables["concurrent_trials"] = concurrent_result.rows
+            notes += concurrent_result.notes
+            doubts += concurrent_result.doubts
     if not tables:
         raise MeasurementError("; ".join(failed))
     return Measured(figures={link: figures}, notes=[*notes, *failed], doubts=tuple(doubts), tables=tables)

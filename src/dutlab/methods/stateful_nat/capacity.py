@@ -69,30 +69,30 @@ async def measure(phases: Phases, rate_per_s: float) -> TableCapacity:
     """`rate_per_s` is R0, at which C0 connections were established. Raises MeasurementError, HostError."""
     setting, fill = phases.setting, _Fill(phases)
     safe, safe_rate, failed_from = setting.first_connections, rate_per_s, None
-    found = await fill.holds(safe, safe_rate, setting.beta_ratio)
-    if found is None:
+    rate = await fill.holds(safe, safe_rate, setting.beta_ratio)
+    if rate is None:
         words = (
             f"not even {safe} connections were established at {si(rate_per_s, '/s')} or less; write a smaller capacity_from or fill_rate"
         )
         doubt = Doubt(DoubtKind.NO_LOWER_BOUND, words, "capacity_connections")
         return TableCapacity(safe, rate_per_s, None, None, safe, tuple(fill.rows), (f"capacity: {words}",), (doubt,))
-    safe_rate = begins_per_s = found
+    safe_rate = begins_per_s = rate
     cut = ""
     try:
         while failed_from is None and safe < setting.most_connections:
             tried = min(2 * safe, setting.most_connections)
-            found = await fill.holds(tried, safe_rate, setting.beta_ratio)
-            if found is None:
+            rate = await fill.holds(tried, safe_rate, setting.beta_ratio)
+            if rate is None:
                 failed_from = tried
             else:
-                safe, safe_rate = tried, found
+                safe, safe_rate = tried, rate
         while failed_from is not None and failed_from - safe > setting.error_connections:
             tried = (safe + failed_from) // 2
-            found = await fill.holds(tried, safe_rate, setting.gamma_ratio)
-            if found is None:
+            rate = await fill.holds(tried, safe_rate, setting.gamma_ratio)
+            if rate is None:
                 failed_from = tried
             else:
-                safe, safe_rate = tried, found
+                safe, safe_rate = tried, rate
     except MachineTooBusy:
         raise
     except MeasurementError as end:

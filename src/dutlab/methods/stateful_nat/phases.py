@@ -139,11 +139,11 @@ class Phases:
     async def _offer(self, offer: Offer) -> Outcome:
         outcome = await self.generator.offer(offer)
         self.facts.update(outcome.facts)
-        for name, said in outcome.raw.items():
-            self.raw[name] = self.raw.get(name, b"") + said
+        for name, output in outcome.raw.items():
+            self.raw[name] = self.raw.get(name, b"") + output
         found = [*outcome.doubts, *(doubt for flow in outcome.flows for doubt in doubts_of(offer, flow))]
-        kept = {DoubtKind.TX_STARVED, DoubtKind.DISTURBED, DoubtKind.RX_DROPPED}
-        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in found if doubt.kind not in kept}
+        excluded = {DoubtKind.TX_STARVED, DoubtKind.DISTURBED, DoubtKind.RX_DROPPED}
+        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in found if doubt.kind not in excluded}
         return outcome
 
     def _spoilt(self, outcome: Outcome) -> str:

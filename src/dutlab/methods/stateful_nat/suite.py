@@ -87,7 +87,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         figures={link: of.figures},
         notes=[*of.notes, *failed],
         doubts=(*of.doubts, *phases.doubts.values()),
-        raw={f"{name}.gz": gzip.compress(said, mtime=0) for name, said in phases.raw.items()},
+        raw={f"{name}.gz": gzip.compress(output, mtime=0) for name, output in phases.raw.items()},
         facts=phases.facts,
         tables=of.tables,
     )
@@ -102,18 +102,18 @@ async def _establishment(of: _Suite) -> None:
 
 
 async def _known_connections(of: _Suite) -> None:
-    found = await loaded.measure(of.bench, of.cell, of.phases, of.fill)
-    of.add(found.figures[of.cell.link_label], found.tables, found.notes, found.doubts)
+    result = await loaded.measure(of.bench, of.cell, of.phases, of.fill)
+    of.add(result.figures[of.cell.link_label], result.tables, result.notes, result.doubts)
 
 
 async def _tear_down(of: _Suite) -> None:
-    found = await tear_down.measure(of.phases, of.phases.setting.connections, of.fill)
-    of.add(found.figures, {"tear_down": found.rows}, found.notes, found.doubts)
+    result = await tear_down.measure(of.phases, of.phases.setting.connections, of.fill)
+    of.add(result.figures, {"tear_down": result.rows}, result.notes, result.doubts)
 
 
 async def _capacity(of: _Suite) -> None:
-    found = await capacity.measure(of.phases, of.fill)
-    of.add(found.figures, {"capacity_trials": found.rows, "capacity": [found.row]}, found.notes, found.doubts)
+    result = await capacity.measure(of.phases, of.fill)
+    of.add(result.figures, {"capacity_trials": result.rows, "capacity": [result.row]}, result.notes, result.doubts)
 
 
 _WORK: Mapping[NatTest, Callable[[_Suite], Awaitable[None]]] = {
@@ -136,6 +136,6 @@ async def _highest(bench: Bench, phases: Phases) -> float:
     (flow,) = (await phases.generator.offer(offer)).flows
     if not flow.sent_frames or flow.sent_seconds <= 0:
         raise MeasurementError("the generator sent nothing at full speed")
-    made = made_frames(flow)
-    rate = made / flow.sent_seconds
-    return rate * flow.sent_frames / made * HELD_BACK_MARGIN if flow.backpressure_frames else rate
+    frames = made_frames(flow)
+    rate = frames / flow.sent_seconds
+    return rate * flow.sent_frames / frames * HELD_BACK_MARGIN if flow.backpressure_frames else rate

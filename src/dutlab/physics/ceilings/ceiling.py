@@ -39,8 +39,8 @@ class Ceiling:
 
 def insist(faults: Iterable[str]) -> None:
     """Raises ValueError with all `faults` in one sentence, if there are any (empty ones are none)."""
-    if said := [f for f in faults if f]:
-        raise ValueError("; ".join(said))
+    if sentences := [f for f in faults if f]:
+        raise ValueError("; ".join(sentences))
 
 
 def positive(value: float, what: str) -> str:

@@ -60,8 +60,8 @@ class Path:
 
     def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
         """The sum of the drives' links, and of the uplinks."""
-        found = ((OWN, self.drive_link, drives), (SHARED, self.uplink, self.uplinks))
-        return [_sum(name, [(link, self.payload)] * count, traffic) for name, link, count in found if link is not None]
+        levels = ((OWN, self.drive_link, drives), (SHARED, self.uplink, self.uplinks))
+        return [_sum(name, [(link, self.payload)] * count, traffic) for name, link, count in levels if link is not None]
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class Topology:
 
     def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
         """The drives' own links where all are known, and what is left where they come together."""
-        found = [_sum(OWN, [(link.link, link.payload) for link in self.own.values()], traffic)] if len(self.own) == drives else []
+        own_rungs = [_sum(OWN, [(link.link, link.payload) for link in self.own.values()], traffic)] if len(self.own) == drives else []
         top = [link for link in self.shared if not any(link.drives < other.drives for other in self.shared)]
         if not top:
-            return found
+            return own_rungs
         passes = [self._passes(link, lambda one: requests(one.link, one.payload, traffic)[0]) for link in top]
         alone = [link for name, link in self.own.items() if not any(name in other.drives for other in top)]
         passes += [requests(link.link, link.payload, traffic)[0] for link in alone]
-        return [*found, Rung(SHARED, sum(passes), " + ".join(number(one) for one in passes))]
+        return [*own_rungs, Rung(SHARED, sum(passes), " + ".join(number(one) for one in passes))]
 
     def _passes(self, at: TrainedLink, most: Callable[[TrainedLink], float]) -> float:
         """Return what reaches the processor over `at`: no more than it carries, nor than arrives at it."""
@@ -118,16 +118,19 @@ class Topology:
 
 def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[float, int] | None = None) -> Topology:
     """From each drive's way: steps with `address`, `link_gts`, `link_width` and `payload_bytes`, the drive first."""
-    behind, told = defaultdict[str, set[str]](set), dict[str, tuple[PcieLink, int | None]]()
+    behind, link_by_address = defaultdict[str, set[str]](set), dict[str, tuple[PcieLink, int | None]]()
     for name, way in ways.items():
         for step in way:
             link, payload = _link(step), step.get("payload_bytes")
             if link is not None:
                 behind[str(step.get("address"))].add(name)
-                told[str(step.get("address"))] = link, payload if link.generation < FLIT_GENERATION and payload in PAYLOADS else None
+                link_by_address[str(step.get("address"))] = (
+                    link,
+                    payload if link.generation < FLIT_GENERATION and payload in PAYLOADS else None,
+                )
     least = dict[frozenset[str], TrainedLink]()
     for address, drives in behind.items():
-        link, payload = told[address]
+        link, payload = link_by_address[address]
         known = least.get(same := frozenset(drives))
         if known is None or link.bytes_per_s < known.link.bytes_per_s:
             least[same] = TrainedLink(address, link, payload, same)
@@ -136,8 +139,8 @@ def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[floa
 
 def requests(link: PcieLink, payload: int | None, traffic: BlockLoad) -> tuple[float, str]:
     """Requests a second that a link passes, by its busier direction, and how that follows: both directions carry data at once."""
-    found = pcie_ceilings(link, payload=payload)
-    back, forth = (found[0], found[0]) if payload is None else (found[1], found[2])
+    ceilings = pcie_ceilings(link, payload=payload)
+    back, forth = (ceilings[0], ceilings[0]) if payload is None else (ceilings[1], ceilings[2])
     ways = [(share, way.value) for share, way in ((traffic.to_read, back), (traffic.to_write, forth)) if share]
     share, rate = min(ways, key=lambda way: way[1] / way[0])
     return rate / (traffic.block * share), f"{number(rate)} / ({traffic.block} × {share:g})"

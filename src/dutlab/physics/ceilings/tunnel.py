@@ -62,8 +62,8 @@ class Esp:
 
     def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
         del mtu
-        said = " + ".join(map(str, self._terms(inner, outer)))
-        return f"{said} (IP{', UDP' if self.nat_t else ''}, SPI and sequence, IV, packet, padding, trailer, ICV)"
+        terms = " + ".join(map(str, self._terms(inner, outer)))
+        return f"{terms} (IP{', UDP' if self.nat_t else ''}, SPI and sequence, IV, packet, padding, trailer, ICV)"
 
     def _terms(self, inner: int, outer: Ip) -> tuple[int, ...]:
         padding = -(inner + 2) % self.block
@@ -153,9 +153,9 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
 
 def largest_inner(tunnel: TunnelWrapping, outer: Ip, mtu: int) -> int:
     """Bytes of the largest packet that passes unfragmented. Raises ValueError when none does."""
-    found = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer, mtu) <= mtu), 0)
-    insist(["" if found > _MOST_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
-    return found
+    largest = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer, mtu) <= mtu), 0)
+    insist(["" if largest > _MOST_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
+    return largest
 
 
 def tunnel_ceilings(

@@ -70,13 +70,13 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
 
     Of each pair, the cell of mode `base` is the first. Raises InputError where `asked.better` contradicts what is known.
     """
-    cells = list({key: found for of_run in runs for key, found in of_run.items()}.values())
+    cells = list({key: of_cell for of_run in runs for key, of_cell in of_run.items()}.values())
     own = own_words(c.cell for c in cells)
     alike: dict[Place, list[CellFigures]] = defaultdict(list)
     for c in sorted(cells, key=lambda c: c.cell.mode != base):
         alike[place_of(c.cell)].append(c)
     stretches = _stretches(list(alike.values())) if len(runs) == 1 else frozenset()
-    found = []
+    contests = []
     for place, same in alike.items():
         varied = varied_factors(same)
         for name, figure in compared_by(same, asked.figures):
@@ -85,8 +85,8 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
                 label = contest_label(same[0].cell, name, own[key_of(same[0].cell)])
                 whole = name in {c.names[0] for c in same}
                 contest = Contest(label, figure, tuple(entrants), asked.side_of(figure), whole, stretches)
-                found.append(PlacedContest(contest, place, name, tuple(key_of(c.cell) for c in same)))
-    return found
+                contests.append(PlacedContest(contest, place, name, tuple(key_of(c.cell) for c in same)))
+    return contests
 
 
 def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tuple[PlacedContest, ContestResult]]:
@@ -100,8 +100,8 @@ def between_modes(
 ) -> tuple[Comparison, ...]:
     """Return the rule's verdict on each cell of the second mode against that of the first with the same levels."""
     out = []
-    for placed, standing in found:
-        of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(placed.keys, placed.contest.entrants, strict=True)}
+    for entry, standing in found:
+        of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(entry.keys, entry.contest.entrants, strict=True)}
         for (mode, levels), label in of.items():
             other = of.get((second, levels))
             if mode == first and other is not None and (c := standing.against(label, other)) is not None:
@@ -113,8 +113,8 @@ def overall_of(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
 ) -> dict[tuple[str, str], Together]:
     """Return the statement of all cells on every two modes, the second against the first, by the names of both in either order."""
-    made = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
-    return made | {(b, a): of.turned for (a, b), of in made.items()}
+    statements = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
+    return statements | {(b, a): of.turned for (a, b), of in statements.items()}
 
 
 def place_of(cell: Cell) -> Place:
@@ -133,8 +133,8 @@ def varied_factors(cells: Sequence[CellFigures]) -> set[str]:
 
 
 def _levels(cell: Cell, varied: Iterable[str]) -> tuple[str, ...]:
-    kept = set(varied)
-    return tuple(f"{name} {level}" for name, level in cell.factors.items() if name in kept)
+    names = set(varied)
+    return tuple(f"{name} {level}" for name, level in cell.factors.items() if name in names)
 
 
 def _entrant(runs: Sequence[CellsOfRun], c: CellFigures, varied: set[str], name: str, figure: str) -> Entrant:
@@ -171,7 +171,7 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
         for a, b in combinations(same, 2):
             at = [r.started for r in a.records], [r.started for r in b.records]
             moments[entrant_label(a.cell, varied), entrant_label(b.cell, varied)].append(at)
-    return frozenset(pair for pair, found in moments.items() if not in_turn(found))
+    return frozenset(pair for pair, times in moments.items() if not in_turn(times))
 
 
 def contest_label(cell: Cell, name: str, own: str) -> str:
@@ -205,14 +205,14 @@ def own_words(cells: Iterable[Cell]) -> OwnWords:
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
         alike[cell.workload, cell.links, cell.setting.size].append(cell)
-    found = {}
+    words_by_key = {}
     for same in alike.values():
         same_names = alike_names(cell.setting for cell in same)
         for cell in same:
             hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
             words = setting_words(cell.setting, without={*same_names, *_ENDS})
-            found[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
-    return found
+            words_by_key[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
+    return words_by_key
 
 
 def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:

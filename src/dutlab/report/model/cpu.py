@@ -78,7 +78,7 @@ class CpuCost:
     def words(self) -> str:
         """The verdict in sentences."""
         first, *others = self.modes
-        told = [f"{of.mode} costs {of.times:.2f} × {first.mode}{'' if of.proven else ' (not proven)'}" for of in others]
+        costs = [f"{of.mode} costs {of.times:.2f} × {first.mode}{'' if of.proven else ' (not proven)'}" for of in others]
         whose = "the threads that forward" if self.forwarding else "all threads of the testbed"
         spent = ", ".join(f"{of.mode} {of.ns_per_frame:.0f}" for of in self.modes if of.ns_per_frame is not None)
         each = f" In ns a frame: {spent}." if spent else ""
@@ -88,5 +88,5 @@ class CpuCost:
         return (
             f"By processor time per frame of {whose}{', at equal speed of the processor' if self.at_equal_speed else ''}, "
             f"over {cells} and {self.attempts} attempts, "
-            f"{self.disturbed} of them disturbed: {', '.join(told)}.{each}"
+            f"{self.disturbed} of them disturbed: {', '.join(costs)}.{each}"
         )

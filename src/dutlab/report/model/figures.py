@@ -50,19 +50,19 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
     have = [r for r in group.measured if r.trial in values]
     marks = tuple(sorted(book.touching(have, link, figure)))
     bound = has_bounds(group.cell) and any(is_bound(r, link, figure) for r in have)
-    made = figure_of(values, len(group.planned))
-    return replace(made, marks=marks, severe=book.severe(marks), link=link, at_least=bound, disturbed=book.disturbed(marks))
+    result = figure_of(values, len(group.planned))
+    return replace(result, marks=marks, severe=book.severe(marks), link=link, at_least=bound, disturbed=book.disturbed(marks))
 
 
 def figure_of(values: Mapping[int, float], planned: int) -> Figure:
     """The figure of what was found by trial, of so many planned; without doubts."""
-    found = summarise(list(values.values()))
+    summary = summarise(list(values.values()))
     return Figure(
-        median=found.median,
-        low=found.interval.low if found.interval else found.low,
-        high=found.interval.high if found.interval else found.high,
-        interval=found.interval is not None,
-        n=found.n,
+        median=summary.median,
+        low=summary.interval.low if summary.interval else summary.low,
+        high=summary.interval.high if summary.interval else summary.high,
+        interval=summary.interval is not None,
+        n=summary.n,
         planned=planned,
         trials=tuple(values),
     )
@@ -70,8 +70,8 @@ def figure_of(values: Mapping[int, float], planned: int) -> Figure:
 
 def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
     """The unit in which the answer's table prints `figure` of these cells, for the sentences about it."""
-    found = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
-    return unit_for(figure, [value for value in found if value is not None])
+    rates = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
+    return unit_for(figure, [value for value in rates if value is not None])
 
 
 def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:

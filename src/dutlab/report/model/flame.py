@@ -38,12 +38,12 @@ class Flame:
 
 def folded(text: str) -> Stacks:
     """Stacks of a file with a line each; lines that are not stacks are left out."""
-    found = Counter[tuple[str, ...]]()
+    stacks = Counter[tuple[str, ...]]()
     for line in text.splitlines():
         stack, _, count = line.rpartition(" ")
         if stack and count.isdecimal() and not line.startswith("#"):
-            found[tuple(stack.split(";"))] += int(count)
-    return found
+            stacks[tuple(stack.split(";"))] += int(count)
+    return stacks
 
 
 def alone_and_whole(stacks: Stacks) -> tuple[dict[str, float], dict[str, float]]:
@@ -73,8 +73,8 @@ def boxes(stacks: Stacks, other: Stacks | None = None) -> Iterator[FlameBox]:
 
 def _sums(stacks: Stacks) -> dict[tuple[str, ...], float]:
     total = sum(stacks.values()) or 1.0
-    found = defaultdict[tuple[str, ...], float](float)
+    shares = defaultdict[tuple[str, ...], float](float)
     for stack, count in stacks.items():
         for depth in range(len(stack) + 1):
-            found[stack[:depth]] += count / total
-    return dict(found)
+            shares[stack[:depth]] += count / total
+    return dict(shares)

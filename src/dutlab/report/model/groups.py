@@ -80,8 +80,8 @@ def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: M
     """One group a cell, in the order of the labels and then of the plan."""
     groups: dict[GroupKey, Group] = {}
     for number, cell in sorted({**{r.trial: r.cell for r in records}, **planned}.items()):
-        made = groups.setdefault(key_of(cell), Group(labels[key_of(cell)], cell))
-        made.planned.append(number)
+        cell_group = groups.setdefault(key_of(cell), Group(labels[key_of(cell)], cell))
+        cell_group.planned.append(number)
     for record in sorted(records, key=lambda r: r.trial):
         groups[key_of(record.cell)].records.append(record)
     order = {label: place for place, label in enumerate(dict.fromkeys(labels.values()))}
@@ -90,22 +90,22 @@ def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: M
 
 def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKey, str]:
     """Cell → its row's label: the mode, and the levels of whatever else was varied, in the order of the experiment file."""
-    held = list(cells)
+    all_cells = list(cells)
     levels: dict[str, dict[str, int]] = {
-        name: {level: place for place, level in enumerate(dict.fromkeys(map(str, given)))}
-        for name, given in factors.items()
-        if isinstance(given, (list, tuple))
+        name: {level: place for place, level in enumerate(dict.fromkeys(map(str, values)))}
+        for name, values in factors.items()
+        if isinstance(values, (list, tuple))
     }
-    for cell in held:
+    for cell in all_cells:
         for name, level in {**cell.factors, "mode": cell.mode}.items():
             known = levels.setdefault(name, {})
             known.setdefault(level, len(known))
-    varied = [name for name, found in levels.items() if name != "mode" and len(found) > 1]
+    varied = [name for name, place_by_level in levels.items() if name != "mode" and len(place_by_level) > 1]
 
     def place(cell: Cell) -> tuple[int, ...]:
         return (levels["mode"][cell.mode], *(levels[n][cell.factors[n]] if n in cell.factors else -1 for n in varied))
 
-    ordered = sorted(held, key=place)
+    ordered = sorted(all_cells, key=place)
     return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
 
 

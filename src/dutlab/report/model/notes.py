@@ -48,8 +48,8 @@ class NoteBook:
             for doubt in doubts:
                 about = f"{doubt.about}: " if doubt.about and doubt.detail else doubt.about
                 trials[_key(doubt)][about + doubt.detail].append(record.trial)
-            found = tuple((_key(doubt), _scope(doubt, record)) for doubt in doubts)
-            scopes[record.trial] = known.setdefault(found, found)
+            doubt_scopes = tuple((_key(doubt), _scope(doubt, record)) for doubt in doubts)
+            scopes[record.trial] = known.setdefault(doubt_scopes, doubt_scopes)
         ordered = sorted(trials, key=lambda k: (GRADES.index(k[1]), k[0], k[2]))
         number = {key: n for n, key in enumerate(ordered, first)}
         marks = {of: tuple((number[key], scope) for key, scope in of) for of in known}
@@ -149,7 +149,9 @@ def _joint_doubts(group: Group) -> list[DoubtRecord]:
 
 
 def _details(of: dict[str, list[int]]) -> tuple[str, ...]:
-    told = [(detail, trials) for detail, trials in of.items() if detail]
-    said = (f"{detail} ({'trial' if len(trials) == 1 else 'trials'} {numbers_words(trials)})" for detail, trials in told[:MOST_DETAILS])
-    more = len(told) - MOST_DETAILS
-    return (*said, f"and {more} more, in the records") if more > 0 else tuple(said)
+    details = [(detail, trials) for detail, trials in of.items() if detail]
+    sentences = (
+        f"{detail} ({'trial' if len(trials) == 1 else 'trials'} {numbers_words(trials)})" for detail, trials in details[:MOST_DETAILS]
+    )
+    more = len(details) - MOST_DETAILS
+    return (*sentences, f"and {more} more, in the records") if more > 0 else tuple(sentences)

@@ -31,9 +31,9 @@ class RunAnswers:
         `compare --figure`, has of them too. Others (generators, drives) compete for themselves alone.
         """
         for figures in ((), (figure,)):
-            held = self._held(figures)
-            found = [held.get((figure, value.link, frozenset(value.trials))) for _, value in named]
-            known = [of for of in found if of is not None]
+            standing_by_cell = self._held(figures)
+            standings = [standing_by_cell.get((figure, value.link, frozenset(value.trials))) for _, value in named]
+            known = [of for of in standings if of is not None]
             if len(known) == len(named) and len({id(standing) for standing, _ in known}) == 1:
                 names = {label: name for (_, label), (name, _) in zip(known, named, strict=True)}
                 return known[0][0].among(names), names
@@ -68,5 +68,5 @@ class RunAnswers:
                 yield (figure, of.name, frozenset(r.trial for r in self._cells[key].readings(of.name, figure))), (standing, e.label)
 
     def _readings(self, value: Figure, figure: str) -> tuple[CellFigure, ...]:
-        found = sorted((self._records[t] for t in value.trials if t in self._records), key=lambda r: (r.started, r.trial))
-        return CellFigures(found[0].cell, tuple(found)).readings(value.link, figure) if found else ()
+        records = sorted((self._records[t] for t in value.trials if t in self._records), key=lambda r: (r.started, r.trial))
+        return CellFigures(records[0].cell, tuple(records)).readings(value.link, figure) if records else ()

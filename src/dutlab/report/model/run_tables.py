@@ -55,8 +55,8 @@ def fact_tables(facts: Sequence[FactRow], hosts: Sequence[str]) -> tuple[Table, 
 
 
 def _fact(row: FactRow, hosts: Sequence[str]) -> Row:
-    said = [row.by_host.get(host, "") for host in hosts]
-    return Row("", (row.name, *said), alike=len(said) > 1 and len(set(said)) == 1)
+    values = [row.by_host.get(host, "") for host in hosts]
+    return Row("", (row.name, *values), alike=len(values) > 1 and len(set(values)) == 1)
 
 
 def unsuccessful_tables(trials: Sequence[TrialLine]) -> tuple[Table, ...]:
@@ -77,5 +77,5 @@ def _unsuccessful(trial: TrialLine, others: int) -> Row:
 def _one(
     slug: str, title: str, columns: tuple[Column, ...], rows: Iterable[Row], *, first: str = "mode", folded: bool = False
 ) -> tuple[Table, ...]:
-    found = tuple(rows)
-    return (Table(slug, title, columns, found, first=first, folded=folded, again=True),) if found else ()
+    table_rows = tuple(rows)
+    return (Table(slug, title, columns, table_rows, first=first, folded=folded, again=True),) if table_rows else ()

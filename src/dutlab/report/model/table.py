@@ -85,9 +85,9 @@ class Links(str):
     @classmethod
     def of(cls, links: Sequence[tuple[str, str]]) -> Self:
         """(words, file or #place) of each."""
-        made = cls(" ".join(words for words, _ in links))
-        made.links = tuple(links)
-        return made
+        result = cls(" ".join(words for words, _ in links))
+        result.links = tuple(links)
+        return result
 
 
 @dataclass(frozen=True)
@@ -229,14 +229,14 @@ class Table:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """The upper heads and how many columns each is above; empty where there are none."""
-        found = [(words, len(list(same))) for words, same in groupby(self.columns[i].group for i in self.shown)]
-        return found if any(words for words, _ in found) else []
+        heads = [(words, len(list(same))) for words, same in groupby(self.columns[i].group for i in self.shown)]
+        return heads if any(words for words, _ in heads) else []
 
     def head(self, i: int, *, flat: bool = False) -> str:
         """`offered, kpps`; where all heads are in one line, with its group: `latency: p50, µs`."""
         column = self.columns[i]
-        said = column.figure and not self.same_figure
-        own = ", ".join(filter(None, (column.head, self.units[i].name if said else "")))
+        has_unit = column.figure and not self.same_figure
+        own = ", ".join(filter(None, (column.head, self.units[i].name if has_unit else "")))
         return f"{column.group}: {own}" if flat and column.group else own
 
     def gap(self, row: Row) -> int | None:
@@ -267,8 +267,8 @@ def without_empty(table: Table) -> Table:
     for i, words in empty.items():
         column = table.columns[i]
         groups.setdefault(words, []).append(f"{column.group}: {column.head}" if column.group else column.head)
-    said = (f"{', '.join(heads)} ({words})" for words, heads in groups.items())
-    note = f"In no row: {'; '.join(said)}."
+    parts = (f"{', '.join(heads)} ({words})" for words, heads in groups.items())
+    note = f"In no row: {'; '.join(parts)}."
     columns = tuple(replace(c, shown=False) if i in empty else c for i, c in enumerate(table.columns))
     return replace(table, columns=columns, notes=(*table.notes, note))
 
@@ -322,6 +322,6 @@ def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
     cells = [cell.greyed if isinstance(cell, Missing) and cell.greyed is not None else cell for cell in cells]
     if measure_unit(figure) not in BIT_RATES:
         return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
-    found = [cell for cell in cells if isinstance(cell, Figure)]
-    published = {cell.published_scale for cell in found if cell.published}
-    return MBPS if published == {MBPS.scale} else bit_rate_unit([cell.median for cell in found])
+    figures = [cell for cell in cells if isinstance(cell, Figure)]
+    published = {cell.published_scale for cell in figures if cell.published}
+    return MBPS if published == {MBPS.scale} else bit_rate_unit([cell.median for cell in figures])

@@ -45,18 +45,18 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
     counted = [f"{grouped(f'{figures[name]:.0f}')} {unit}" for name, unit in _COUNTS if name in figures]
     parts = by_part(figures)
     of_steps = [(host, own) for host, of in ended.figures.items() for part, own in by_part(of).items() if is_step(part)]
-    found = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures] + counted
-    found += [f"{host} {si(own[name], unit)}" for host, own in of_steps for name, unit in _OF_STEPS if name in own][:6]
-    found += [f"{part} {si(of['lower_pps'], 'pps')}" for part, of in parts.items() if part and "lower_pps" in of]
+    phrases = [si(figures[name], unit) for name, unit in _HEADLINES if name in figures] + counted
+    phrases += [f"{host} {si(own[name], unit)}" for host, own in of_steps for name, unit in _OF_STEPS if name in own][:6]
+    phrases += [f"{part} {si(of['lower_pps'], 'pps')}" for part, of in parts.items() if part and "lower_pps" in of]
     outages = ((part, of["outage_max_ns"]) for part, of in parts.items() if "outage_max_ns" in of)
-    found += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages]
+    phrases += [f"{way}: out of service for {si(value / 1e9, 's')} at most" for way, value in outages]
     losses = ((part, of["route_loss_max_ns"]) for part, of in parts.items() if "route_loss_max_ns" in of)
-    found += [f"{part}: a flow had no way for {si(value / 1e9, 's')} at most" for part, value in losses]
+    phrases += [f"{part}: a flow had no way for {si(value / 1e9, 's')} at most" for part, value in losses]
     if "path_mtu_bytes" in figures:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
-        found.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
+        phrases.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
     if "loss_ratio" in figures:
-        if held := ended.backpressure_ratio:  # with backpressure, a loss of nothing says little
-            found.append(f"backpressure {held:.1%}")
-        found.append(f"loss {figures['loss_ratio']:.3%}")
-    return ", ".join([*found, *severe]) or "measured"
+        if backpressure := ended.backpressure_ratio:  # with backpressure, a loss of nothing says little
+            phrases.append(f"backpressure {backpressure:.1%}")
+        phrases.append(f"loss {figures['loss_ratio']:.3%}")
+    return ", ".join([*phrases, *severe]) or "measured"

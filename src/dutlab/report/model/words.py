@@ -172,9 +172,9 @@ def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -
     """`iperf3, 30 s, first 5 s left out, 4 streams`: what a workload asked for; `without` has names of its params."""
     generator = None if "generator" in without else setting.made_by
     words = [
-        said.format(_Value(value))
+        phrase.format(_Value(value))
         for name, value, words in setting.sentence
-        if name not in without and (said := words.instead.get(value, "" if value is None else words.text))
+        if name not in without and (phrase := words.instead.get(value, "" if value is None else words.text))
     ]
     return ", ".join([by_words(tool, generator), *words])
 
@@ -230,8 +230,8 @@ def _with_ranges(alike: Sequence[str]) -> str:
     columns = iter(list(zip(*(_AMOUNT.findall(text) for text in alike), strict=True)))
 
     def span(_: re.Match[str]) -> str:
-        found = next(columns)
-        low, high = min(found, key=float), max(found, key=float)
+        column = next(columns)
+        low, high = min(column, key=float), max(column, key=float)
         return low if low == high else f"{low}–{high}"
 
     return _AMOUNT.sub(span, alike[0])
@@ -256,8 +256,8 @@ def mix_words(mix: str) -> str:
         return mix
     pairs = [(int(size), int(weight)) for size, weight in parts]
     mean = sum(size * weight for size, weight in pairs) / (sum(weight for _, weight in pairs) or 1)
-    said = ", ".join(f"{size} bytes × {weight}" for size, weight in pairs)
-    return f"{said} (with FCS), {mean:.2f} bytes on average"
+    sizes = ", ".join(f"{size} bytes × {weight}" for size, weight in pairs)
+    return f"{sizes} (with FCS), {mean:.2f} bytes on average"
 
 
 def duration_words(seconds: float) -> str:
@@ -297,8 +297,8 @@ def numbers_words(numbers: Iterable[int]) -> str:
             out.append([n, n])
         else:
             more += 1
-    said = [str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out]
-    return ", ".join([*said, *([f"and {more} more"] if more else [])])
+    parts = [str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in out]
+    return ", ".join([*parts, *([f"and {more} more"] if more else [])])
 
 
 def size_order(size: str) -> tuple[int, float, str]:

@@ -102,14 +102,14 @@ def environment() -> Environment:
 
     from dutlab.report.pages.compiled import KeptTemplates  # noqa: PLC0415 - as above
 
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(TEMPLATES), bytecode_cache=KeptTemplates(),
         autoescape=True, undefined=StrictUndefined, trim_blocks=False,
     )  # fmt: skip
-    made.filters |= {
+    templates.filters |= {
         "safe_svg": _ours, "safe_css": _ours, "safe_html": _ours, "code": _code, "breakable": _breakable, "address": _address,
     }  # fmt: skip
-    made.globals |= {
+    templates.globals |= {
         "doubts_at": "",
         "plural": plural,
         "folded": folded,
@@ -133,7 +133,7 @@ def environment() -> Environment:
         "script": script,
         "script_hash": script_hash,
     }
-    return made
+    return templates
 
 
 def _breakable(text: str) -> Markup:

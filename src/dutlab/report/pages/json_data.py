@@ -45,9 +45,9 @@ def report_schema() -> dict[str, Any]:
 
     from dutlab.analysis.doctor import Finding  # noqa: F401, PLC0415 -- TypeAdapter looks for the names of annotations here too
 
-    found = TypeAdapter(RunReport).json_schema(mode="serialization", ref_template="#/$defs/{model}")
-    defs = found.pop("$defs")
-    for of in (*defs.values(), found):
+    schema = TypeAdapter(RunReport).json_schema(mode="serialization", ref_template="#/$defs/{model}")
+    defs = schema.pop("$defs")
+    for of in (*defs.values(), schema):
         if "properties" in of:  # every field is always written
             of |= {"required": list(of["properties"]), "additionalProperties": False}
     return {
@@ -61,5 +61,5 @@ def report_schema() -> dict[str, Any]:
         },
         "required": ["schema_version", "runs"],
         "additionalProperties": False,
-        "$defs": {**defs, "RunReport": found},
+        "$defs": {**defs, "RunReport": schema},
     }

@@ -46,7 +46,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         of_size = [Bar(str(of[0]), products.index(str(of[0])), v) for of in cells if of[1] == size and isinstance(v := of[3], Figure)]
         bars += [bar_plot(f"loadtest-{size}", f"Load {size}: the most on the wire, L1", of_size, MBPS)] if of_size else []
     ramps = [curve_plot(c, r.labels) for r in reports for s in r.sections if s.workload == "loadtest" for c in s.curves]
-    words = [said for r in reports for s in r.sections if s.workload == "loadtest" for said in s.words]
+    words = [sentence for r in reports for s in r.sections if s.workload == "loadtest" for sentence in s.words]
     return Contents(tuple(words), (table,), {"loadtest": tuple(p for p in [*bars, *ramps] if p is not None)})
 
 

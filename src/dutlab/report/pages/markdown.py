@@ -56,8 +56,8 @@ def _parts(r: RunReport) -> Iterable[str]:
 
 
 def _answer(r: RunReport) -> Iterable[str]:
-    for head, said in (("How fast", r.answer.fast), ("How sure", r.answer.sure), ("Why not faster", (r.answer.limited,))):
-        if words := [text(sentence) for sentence in said if sentence]:
+    for head, sentences in (("How fast", r.answer.fast), ("How sure", r.answer.sure), ("Why not faster", (r.answer.limited,))):
+        if words := [text(sentence) for sentence in sentences if sentence]:
             yield f"**{head}.** {' '.join(words)}"
     steps = [f"{text(step.words)}{f' `{step.command}`' if step.command and '`' not in step.command else ''}" for step in r.answer.next[:2]]
     yield f"**What next.** {' '.join(steps)}" if steps else ""
@@ -154,10 +154,10 @@ def _additions(r: RunReport) -> Iterable[str]:
         return
     yield "## Notes and pictures"
     for a in r.additions:
-        said = ", ".join(filter(None, (text(a.added), text(a.by))))
+        origin = ", ".join(filter(None, (text(a.added), text(a.by))))
         of_file = f"{a.size_bytes} bytes, SHA-256 {a.sha256}; " if a.file else ""
         link = f"[{text(a.file)}]({a.href}): " if a.file else ""
-        yield f"{link}{text(a.text)} ({of_file}{said})"
+        yield f"{link}{text(a.text)} ({of_file}{origin})"
 
 
 def _conditions(r: RunReport) -> Iterable[str]:
@@ -165,7 +165,7 @@ def _conditions(r: RunReport) -> Iterable[str]:
     yield text(" ".join(method_words(r)))
     yield from _tables(check_tables(r.conditions.checks), r)
     if r.conditions.tools:
-        yield "\n".join(f"- {text(name)}: {text(said)}" for name, said in r.conditions.tools)
+        yield "\n".join(f"- {text(name)}: {text(version)}" for name, version in r.conditions.tools)
     yield from _tables((t for t in fact_tables(r.conditions.facts, r.conditions.hosts) if not t.folded), r)
     yield "## Repeat it"
     yield f"Each cell was {text(r.course.repeat_rule)}." if r.course.repeat_rule else ""

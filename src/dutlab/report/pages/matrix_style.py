@@ -19,13 +19,13 @@ Pair = tuple[str, str]
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """A list of pairs with a column a run and mode, then a heat map of each."""
-    found = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
-    if not found:
+    variants = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
+    if not variants:
         return Contents((), (), {})
-    words = tuple(said for r in reports for s in r.sections if s.workload == "matrix" for said in s.words)
-    every = (_value(g, read, "goodput_bps") for _, read, of_pair in found for g in of_pair.values())
+    words = tuple(sentence for r in reports for s in r.sections if s.workload == "matrix" for sentence in s.words)
+    every = (_value(g, read, "goodput_bps") for _, read, of_pair in variants for g in of_pair.values())
     darkest = max((v.median for v in every if isinstance(v, Figure)), default=None)
-    return Contents(words, (_list(found), *(_map(name, read, of_pair, darkest) for name, read, of_pair in found)), {})
+    return Contents(words, (_list(variants), *(_map(name, read, of_pair, darkest) for name, read, of_pair in variants)), {})
 
 
 def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:

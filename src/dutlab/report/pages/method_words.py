@@ -52,7 +52,7 @@ def _order(r: RunReport) -> str:
 
 
 def _tools(r: RunReport) -> str:
-    return f"Tools: {'; '.join(f'{name} {said}' for name, said in tools)}." if (tools := r.conditions.tools) else ""
+    return f"Tools: {'; '.join(f'{name} {version}' for name, version in tools)}." if (tools := r.conditions.tools) else ""
 
 
 def _checks(r: RunReport) -> str:
@@ -62,8 +62,8 @@ def _checks(r: RunReport) -> str:
     modes = len({c.mode for c in checks})
     pings = sum(c.by_ping for c in checks)
     how = "with pings where an end of a link does not run the engine" if pings else "with real frames"
-    said = f"Before its trials each of {plural(modes, 'mode')} was verified {how}, by {plural(len(checks), 'check')} in all"
-    return f"{said}; {plural(len(broken), 'check')} did not hold at least once." if broken else f"{said}; all held."
+    sentence = f"Before its trials each of {plural(modes, 'mode')} was verified {how}, by {plural(len(checks), 'check')} in all"
+    return f"{sentence}; {plural(len(broken), 'check')} did not hold at least once." if broken else f"{sentence}; all held."
 
 
 def _lost(r: RunReport) -> str:

@@ -72,12 +72,12 @@ def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunRepor
 
 def _limits(r: RunReport) -> list[str]:
     """A sentence a mode, size and verdict, with the least sure of what its links gave."""
-    found: dict[tuple[str, str], str] = {}
+    confidence_by_limit: dict[tuple[str, str], str] = {}
     for row in r.limits:
         if row.confidence:
             key = (f"{row.label}, {row.size or row.workload}", row.words)
-            found[key] = max(found.get(key, "shown"), row.confidence, key=_SURE.index)
-    return [f"{about}: {words} ({sure})." for (about, words), sure in found.items()]
+            confidence_by_limit[key] = max(confidence_by_limit.get(key, "shown"), row.confidence, key=_SURE.index)
+    return [f"{about}: {words} ({sure})." for (about, words), sure in confidence_by_limit.items()]
 
 
 def _certainty(r: RunReport) -> list[str]:

@@ -13,8 +13,8 @@ from dutlab.report.pages.publication import Publication
 
 def publication_html(publication: Publication) -> str:
     """One page, with what a reader asks first on its first screen."""
-    made = environment()
-    return made.get_template("publication.html.j2").render(p=publication, style=style_sheet())
+    templates = environment()
+    return templates.get_template("publication.html.j2").render(p=publication, style=style_sheet())
 
 
 def publication_markdown(publication: Publication) -> str:
@@ -39,11 +39,11 @@ def publication_json(publication: Publication) -> str:
         }
         for t in publication.contents.tables
     ]
-    said = {
+    statements = {
         "answers": publication.contents.answers,
         "certainty": publication.certainty,
         "limits": publication.limits,
         "methods": dict(publication.methods),
     }
     runs = [{"name": r.name, "manifest": r.manifest} for r in publication.runs]
-    return json.dumps({"schema_version": 1, "style": publication.style, "runs": runs, "tables": tables, **said}, indent=1) + "\n"
+    return json.dumps({"schema_version": 1, "style": publication.style, "runs": runs, "tables": tables, **statements}, indent=1) + "\n"

@@ -46,20 +46,20 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         fast += _fastest(beside, read) or report.answer.fast
         rest = [g for g in groups if not any(g in same for _, same in beside)]
         tables += [_workloads(prefix, rest, read)] if rest else []
-    words = [said for r in reports for s in r.sections if s.workload in _WORKLOADS for said in s.words]
+    words = [sentence for r in reports for s in r.sections if s.workload in _WORKLOADS for sentence in s.words]
     return Contents((*fast, *words), tuple(tables), {})
 
 
 def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
     """A sentence a rate of the arrays that were asked the same."""
-    found = []
+    sentences = []
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
         for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and measure_unit(name) in _RATES):
             named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
             about = ", ".join(word for word in (asked, (bare_name(name) or name).replace("_", " ")) if word)
             if (line := compared(about, named, name, read.book)) is not None:
-                found.append(f"{line.about}: {line.sentence}")
-    return found
+                sentences.append(f"{line.about}: {line.sentence}")
+    return sentences
 
 
 def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
@@ -69,9 +69,9 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
         of = {g.label: g for g in same}
         for name in dict.fromkeys(name for g in same for name in _names(g)):
             texts = [_text(of[label], name, read) if label in of else _NONE for label in labels]
-            parameter, unit = next((found for _, found in texts if found[0]), ("", ""))
-            said = f"{asked}: {parameter.replace('_', ' ')}" if asked else parameter
-            rows.append(Row("", (said, *(text for text, _ in texts), unit)))
+            parameter, unit = next((heading for _, heading in texts if heading[0]), ("", ""))
+            row_label = f"{asked}: {parameter.replace('_', ' ')}" if asked else parameter
+            rows.append(Row("", (row_label, *(text for text, _ in texts), unit)))
     columns = (Column("parameter"), *(Column(label, align="right") for label in labels), Column("unit"))
     return Table(f"{prefix}arrays", "Arrays side by side", columns, tuple(rows), first="")
 
@@ -115,8 +115,8 @@ def _asked(group: Group, groups: Sequence[Group]) -> str:
 
 def _names(group: Group) -> list[str]:
     """Its figures that are printed: of a table all, of a trial what such tests tell."""
-    found = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
-    return [n for n in found if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
+    names = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
+    return [n for n in names if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
 
 
 def _published(group: Group, name: str) -> Mapping[str, object] | None:

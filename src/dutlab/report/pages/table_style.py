@@ -25,8 +25,8 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     tables = []
     for read in reads:
         for workload, same in groupby(sorted(read.groups, key=lambda g: g.cell.workload), key=lambda g: g.cell.workload):
-            made = _table(f"{read.run.name}-" if several else "", workload, sorted(same, key=lambda g: g.planned[0]), read)
-            tables += [made] if made.rows else []
+            table = _table(f"{read.run.name}-" if several else "", workload, sorted(same, key=lambda g: g.planned[0]), read)
+            tables += [table] if table.rows else []
     return Contents((), tuple(tables), {})
 
 
@@ -56,8 +56,8 @@ def _cells(group: Group, link: str, figures: Sequence[str], read: ReadRun) -> It
 def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Column:
     """The column of a figure: the published one where all that were published agree."""
     rows = [row for g, _ in places for r in g.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == figure]
-    found = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
-    if len(found) != 1:
+    columns = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
+    if len(columns) != 1:
         return Column(figure.replace("_", " "), figure, unit_of(figure))
-    ((column, scale),) = found
+    ((column, scale),) = columns
     return Column(column.replace("_", " "), figure, Unit("", scale, _DIGITS), column)

@@ -154,10 +154,10 @@ def _widths(of_columns: Sequence[Sequence[_Place]], width: int) -> list[int]:
 
 def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
     """The lines of one row."""
-    held = [place.lines(width) for place, width in zip(places, widths, strict=True)]
-    for n in range(max(len(lines) for lines in held)):
+    columns = [place.lines(width) for place, width in zip(places, widths, strict=True)]
+    for n in range(max(len(lines) for lines in columns)):
         out = []
-        for place, lines, width in zip(places, held, widths, strict=True):
+        for place, lines, width in zip(places, columns, widths, strict=True):
             text = lines[n] if n < len(lines) else ""
             padded = text.rjust(width) if place.right else text.ljust(width)
             out.append(f"\x1b[48;5;{place.field};97m{padded}\x1b[0m" if place.field and text else padded)

@@ -77,9 +77,9 @@ def draw_x_axis(
     d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float], words: Mapping[float, str] | None = None
 ) -> float:
     """Upright grid lines, with their values or `words`, and a title below. Returns how far below `bottom` the words reach."""
-    said = [(words or {}).get(tick) or tick_words(tick) for tick in ticks]
-    lines = rows_below([(scale(tick), text) for tick, text in zip(ticks, said, strict=True)]) if words else [0] * len(ticks)
-    for tick, text, row in zip(ticks, said, lines, strict=True):
+    labels = [(words or {}).get(tick) or tick_words(tick) for tick in ticks]
+    lines = rows_below([(scale(tick), text) for tick, text in zip(ticks, labels, strict=True)]) if words else [0] * len(ticks)
+    for tick, text, row in zip(ticks, labels, lines, strict=True):
         d.line(scale(tick), top, scale(tick), bottom, colour=GRID)
         d.text(scale(tick), bottom + 14 + TICK_ROW * row, text, size=TICK_SIZE, colour=QUIET, anchor="middle")
     lower = TICK_ROW * max(lines, default=0)
@@ -118,9 +118,9 @@ def _linear_ticks(low: float, high: float) -> list[float]:
 def _log_ticks(low: float, high: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
-        found = [m * 10.0**e for e in decades for m in steps if low <= m * 10.0**e <= high]
-        if len(found) >= 4:  # noqa: PLR2004 - fewer say little
+        ticks = [m * 10.0**e for e in decades for m in steps if low <= m * 10.0**e <= high]
+        if len(ticks) >= 4:  # noqa: PLR2004 - fewer say little
             break
-    if len(found) < 2:  # noqa: PLR2004 - of so little, a linear scale is the same
+    if len(ticks) < 2:  # noqa: PLR2004 - of so little, a linear scale is the same
         return _linear_ticks(low, high)
-    return [float(f"{v:.6g}") for v in found]
+    return [float(f"{v:.6g}") for v in ticks]

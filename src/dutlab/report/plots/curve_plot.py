@@ -125,11 +125,11 @@ def _stacked_plot(upper: Curve, lower: Curve) -> Plot | None:
 
 def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[_Drawn]:
     """Labels of the run keep their colours; other lines get the places after them. What was asked takes none."""
-    kept = [kept for line in curve.lines if (kept := _drawable(line, curve)).points]
-    own = [line.label for line in kept if line.label not in labels and line.role == "found"]
-    first = 0 if all(line.label not in labels for line in kept) else len(labels)
+    drawable = [drawable for line in curve.lines if (drawable := _drawable(line, curve)).points]
+    own = [line.label for line in drawable if line.label not in labels and line.role == "found"]
+    first = 0 if all(line.label not in labels for line in drawable) else len(labels)
     out = []
-    for line in kept:
+    for line in drawable:
         found_at = labels.index(line.label) if line.label in labels else first + own.index(line.label) if line.label in own else 0
         out.append(
             _Drawn(

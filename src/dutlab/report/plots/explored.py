@@ -60,7 +60,7 @@ class Explored:
         if sum(len(points) for view in self.views for points in view.points) > MOST_POINTS:
             return ""
         across = {"name": self.x_name, "title": self.x_title, "unit": self.x_unit, "fixed": self.fixed, "ticks": self.ticks}
-        said = {
+        document = {
             "x": across | _ends(self.x),
             "width": abs(self.x.at_high - self.x.at_low),
             "height": abs(self.views[0].scale.at_high - self.views[0].scale.at_low),
@@ -73,7 +73,7 @@ class Explored:
             ],
         }  # fmt: skip
         # A script element ends at the first "</script", whatever its type.
-        return json.dumps(said, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def _ends(scale: Scale) -> dict[str, object]:

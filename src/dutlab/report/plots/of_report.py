@@ -15,18 +15,18 @@ from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 
 def plots_of(report: RunReport) -> list[Plot]:
     """Names are unique within a run."""
-    found = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
+    table_plots = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
     curves = [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
     flames = [flame_plot(flame) for s in report.sections for flame in s.flames]
     cores = [cpu_plot(cpu, report.labels) for cpu in report.watched.cpus]
     source = f"{report.name} · {report.course.started} · dutlab"
-    return [replace(plot, source=source) for plot in (*found, *curves, *flames, *cores) if plot is not None]
+    return [replace(plot, source=source) for plot in (*table_plots, *curves, *flames, *cores) if plot is not None]
 
 
 def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list[Plot]:
     """Return the plots of one table, as `drawing` says."""
     if drawing.kind == "links":
-        found = [link_plot(table, report.labels)]
+        plots = [link_plot(table, report.labels)]
     else:
-        found = [size_plot(table, wanted, report.labels) for wanted in SIZE_PLOTS]
-    return [replace(plot, below=drawing.below) for plot in found if plot is not None]
+        plots = [size_plot(table, wanted, report.labels) for wanted in SIZE_PLOTS]
+    return [replace(plot, below=drawing.below) for plot in plots if plot is not None]

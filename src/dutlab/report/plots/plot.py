@@ -54,5 +54,5 @@ class Plot:
         """A PNG file of the same at twice the size, in the colours for light."""
         import vl_convert  # noqa: PLC0415 - 50 ms that only PNG needs
 
-        found: bytes = vl_convert.svg_to_png(self.svg().decode(), scale=PNG_SCALE)
-        return found
+        image: bytes = vl_convert.svg_to_png(self.svg().decode(), scale=PNG_SCALE)
+        return image

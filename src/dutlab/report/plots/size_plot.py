@@ -79,14 +79,14 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
     """None without any figure to draw."""
     unit, places = unit_of(wanted.figure), _places(table)
     modes = list(dict.fromkeys(row.label for row in table.rows))
-    lines = {label: found for label in modes if (found := _points(table, label, wanted, unit, places))}
-    if not lines or (wanted.figure in _OF_INTEREST and not any(p.high for found in lines.values() for p in found)):
+    lines = {label: line_points for label in modes if (line_points := _points(table, label, wanted, unit, places))}
+    if not lines or (wanted.figure in _OF_INTEREST and not any(p.high for line_points in lines.values() for p in line_points)):
         return None
     reach = _reach(table, wanted.sent, unit, places)
     limits = _ceilings(table, wanted.figure)
     limited = [s for s in places if s in limits]
     ceiling = [_at(limits[s], s, unit, places) for s in limited]
-    drawn = [p for found in lines.values() for p in found]
+    drawn = [p for line_points in lines.values() for p in line_points]
     y = _value_scale(drawn, reach, log=wanted.log)
     x = Scale(min(places.values()) - 0.25, max(places.values()) + 0.25, 0.0, WIDTH)
 
@@ -123,11 +123,11 @@ def _explored(table: Table, wanted: SizePlot, places: Mapping[str, float], x: Sc
     others = [other for other in SIZE_PLOTS if other.figure in _RATES and other is not wanted] if wanted.figure in _RATES else []
     views = [view for of in (wanted, *others) for view in _views(table, of, places, modes)]
     lines = [*(ExploredLine(label, place) for label, place in modes.items()), ExploredLine("ceiling", None), ExploredLine(GENERATOR, None)]
-    kept = [n for n in range(len(lines)) if any(view.points[n] for view in views)]
+    indices = [n for n in range(len(lines)) if any(view.points[n] for view in views)]
     return Explored(
         x_name="frame size", x_title="frame size, bytes with FCS", x_unit="bytes", x=x, fixed=True,
-        lines=[lines[n] for n in kept],
-        views=[replace(view, points=[view.points[n] for n in kept]) for view in views],
+        lines=[lines[n] for n in indices],
+        views=[replace(view, points=[view.points[n] for n in indices]) for view in views],
         ticks=[(place, size) for size, place in places.items()],
     )  # fmt: skip
 
@@ -140,16 +140,16 @@ def _views(table: Table, wanted: SizePlot, places: Mapping[str, float], modes: M
         return []
     reach = _reach(table, wanted.sent, unit, places)
     limits = {places[size]: limit / unit.scale for size, limit in _ceilings(table, wanted.figure).items() if size in places}
-    scale = _value_scale([p for found in lines for p in found], reach, log=wanted.log)
+    scale = _value_scale([p for points in lines for p in points], reach, log=wanted.log)
     ceiling = [_Point(at, y, y, y, mix=False) for at, y in sorted(limits.items())]
     out = [View(wanted.axis, unit.name, unit.digits, scale, [*map(_told, lines), _told(ceiling), _told(reach)])]
     if wanted.figure == _RATES[0] and any(limits.values()):
         shares = [
-            [replace(p, y=100 * p.y / most, low=100 * p.low / most, high=100 * p.high / most) for p in found if (most := limits.get(p.x))]
-            for found in (*lines, ceiling, reach)
+            [replace(p, y=100 * p.y / most, low=100 * p.low / most, high=100 * p.high / most) for p in points if (most := limits.get(p.x))]
+            for points in (*lines, ceiling, reach)
         ]
         out.append(
-            View("% of the link's ceiling", "%", 1, replace(scale, low=0.0, high=108.0, log=False), [_told(found) for found in shares])
+            View("% of the link's ceiling", "%", 1, replace(scale, low=0.0, high=108.0, log=False), [_told(points) for points in shares])
         )
     return out
 

@@ -35,9 +35,9 @@ class SvgDrawing:
 
     def copy(self) -> SvgDrawing:
         """Return a copy, to be drawn on."""
-        made = SvgDrawing()
-        made._elements = [*self._elements]
-        return made
+        drawing = SvgDrawing()
+        drawing._elements = [*self._elements]
+        return drawing
 
     def line(self, x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, width: float = 1, dash: str = "") -> None:
         """A straight line."""

@@ -138,7 +138,7 @@ def place_of(run: ComparedRun, label: str) -> tuple[CellKey, Cell] | None:
 
 def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dict[tuple[str, str], list[float]]:
     """Label and figure → logarithm of the ratio of two versions in each block of runs that have both."""
-    found = dict[tuple[str, str], list[float]]()
+    changes = dict[tuple[str, str], list[float]]()
     for run in runs:
         sides = [cells_of(without_version(r) for r in run.records if r.cell.factors.get(VERSION) == version) for version in (first, second)]
         own = own_words(cell.cell for cell in sides[0].values())
@@ -147,9 +147,9 @@ def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dic
                 continue
             for name, figure in compared_by([cell], ()):
                 a, b = ({r.repeat: r.value for r in of.readings(name, figure)} for of in (cell, other))
-                of_cell = found.setdefault((_label(cell, name, own), figure), [])
+                of_cell = changes.setdefault((_label(cell, name, own), figure), [])
                 of_cell += [log(b[n] / a[n]) for n in a if n in b and min(a[n], b[n]) > 0]
-    return found
+    return changes
 
 
 def why_nothing(run: ComparedRun) -> str:

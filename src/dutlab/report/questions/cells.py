@@ -36,21 +36,21 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
 
     Raises InputError when no trial has the figure, ValueError where cells are too few.
     """
-    placed = _placed_cells(run, figure)
-    cells = [cell for cell, _, _ in placed]
-    found = analyse(cells)
+    placed_cells = _placed_cells(run, figure)
+    cells = [cell for cell, _, _ in placed_cells]
+    analysis = analyse(cells)
     if not asked.side_of(figure):
-        return found
-    where = {id(cell): (key, name) for cell, key, name in placed}
-    held = cells_of(run.records)
+        return analysis
+    where = {id(cell): (key, name) for cell, key, name in placed_cells}
+    cells_by_key = cells_of(run.records)
     for request in (replace(asked, figures=()), replace(asked, figures=(figure,))):  # as `compare` without and with --figure
-        contests = [of for of in contests_of([held], request) if of.contest.better]
+        contests = [of for of in contests_of([cells_by_key], request) if of.contest.better]
         if any(of.contest.figure == figure for of in contests):
             every = decided(contests, request)
             decisions = [of for of in every if of[0].contest.figure == figure]
             break
     else:
-        return found
+        return analysis
     labels = {
         (key, of.name): (standing, e.label) for of, standing in decisions for key, e in zip(of.keys, of.contest.entrants, strict=True)
     }
@@ -59,10 +59,10 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
         (first, before), (second, after) = (labels.get(where[id(c)], (None, "")) for c in (a, b))
         return first.against(before, after) if first is not None and first is second else None
 
-    ruled = by_the_rule(found, cells, between, overall_of(every, held, run.modes))
+    ruled = by_the_rule(analysis, cells, between, overall_of(every, cells_by_key, run.modes))
     tests = decisions[0][1].tests
-    said = f"effects of modes and levels: as `dutlab compare` has them (p: Holm over {plural(tests, 'pair')}); others: {found.rests_on}"
-    return replace(ruled, rests_on=said) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
+    basis = f"effects of modes and levels: as `dutlab compare` has them (p: Holm over {plural(tests, 'pair')}); others: {analysis.rests_on}"
+    return replace(ruled, rests_on=basis) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
 
 
 def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
@@ -70,7 +70,7 @@ def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellK
 
     Each with the cell of the run and what of it the figure is of. Raises InputError when no trial has the figure.
     """
-    found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+    values_by_levels: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
     places: dict[tuple[tuple[str, str], ...], tuple[CellKey, str]] = {}
     cells = _with(run, figure)
@@ -83,17 +83,19 @@ def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellK
             levels = {**cell.factors, "workload": cell.workload, "links": links, **({DIRECTION: direction} if directed else {}), **params}
             key = tuple(levels.items())
             readings = of.readings(name, figure)
-            found[key] += [r.value for r in readings]
+            values_by_levels[key] += [r.value for r in readings]
             blocks[key] += [r.repeat for r in readings]
             places[key] = (key_of(cell), name)
-    return [(FactorCell(dict(levels), tuple(values), tuple(blocks[levels])), *places[levels]) for levels, values in found.items()]
+    return [
+        (FactorCell(dict(levels), tuple(values), tuple(blocks[levels])), *places[levels]) for levels, values in values_by_levels.items()
+    ]
 
 
 def judged_by(run: ComparedRun) -> str:
     """The rate received, where the run has it; else the figure that its first workload is judged by."""
     cells = list(cells_of(run.records).values())
-    found = (name for c in cells for name in main_figures(c.cell.workload, figure_names([c])))
-    return RATE if RATE in figure_names(cells) else next(found, RATE)
+    names = (name for c in cells for name in main_figures(c.cell.workload, figure_names([c])))
+    return RATE if RATE in figure_names(cells) else next(names, RATE)
 
 
 def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
@@ -105,9 +107,9 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
         rows = csv.DictReader(io.StringIO(outside.read_given(path, TABLE).decode("utf-8-sig")))
         columns = rows.fieldnames or []
         if response not in columns:
-            said = "which column holds the values? Name it with --figure" if response is None else f"has no column {response!r}"
-            raise InputError(f"{path}: {said}", remedy=f"name one of {', '.join(columns)}" if columns else "it is empty")
-        found: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+            message = "which column holds the values? Name it with --figure" if response is None else f"has no column {response!r}"
+            raise InputError(f"{path}: {message}", remedy=f"name one of {', '.join(columns)}" if columns else "it is empty")
+        values_by_levels: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
         for line, row in enumerate(rows, 2):
             if None in row or None in row.values():
                 raise InputError(f"{path}:{line}: has another number of columns than the first line")
@@ -115,10 +117,10 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
                 value = float(row[response])
             except ValueError:
                 raise InputError(f"{path}:{line}: {row[response]!r} in column {response} is not a number") from None
-            found[tuple((k, v) for k, v in row.items() if k != response)].append(value)
+            values_by_levels[tuple((k, v) for k, v in row.items() if k != response)].append(value)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
-    return tuple(FactorCell(dict(levels), tuple(values)) for levels, values in found.items())
+    return tuple(FactorCell(dict(levels), tuple(values)) for levels, values in values_by_levels.items())
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
@@ -126,7 +128,7 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
 
     Raises InputError when none were measured.
     """
-    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rates_by_place: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     had = figure_names(list(cells_of(run.records).values()))
     rate = next((name for name in (RATE, MOST) if name in had), None)
     if rate is None:
@@ -139,28 +141,28 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
         for name in of.names:
             if readings := of.readings(name, rate):
                 place = of.cell.setting.size, name_words(name, of.cell.links, of.cell.workload)
-                found[place][entrant_label(of.cell, varied)] += [r.value for r in readings]
-    return found
+                rates_by_place[place][entrant_label(of.cell, varied)] += [r.value for r in readings]
+    return rates_by_place
 
 
 def instructions_by_mode(run: ComparedRun) -> dict[tuple[str, str], float]:
     """(mode and levels that vary, frame size) → instructions a frame, of a guest or of the processor: of the first cell, the median."""
-    found = dict[tuple[str, str], float]()
+    instructions = dict[tuple[str, str], float]()
     cells = list(cells_of(run.records).values())
     varied = varied_factors(cells)
     for of in cells:
         for name, figure in product(of.names, COUNTED):
             if of.cell.setting.size and (readings := of.readings(name, figure)):
-                found.setdefault((entrant_label(of.cell, varied), of.cell.setting.size), median([r.value for r in readings]))
-    return found
+                instructions.setdefault((entrant_label(of.cell, varied), of.cell.setting.size), median([r.value for r in readings]))
+    return instructions
 
 
 def _with(run: ComparedRun, figure: str) -> Sequence[CellFigures]:
     cells = list(cells_of(run.records).values())
-    found = [c for c in cells if any(figure in c.figures(name) for name in c.names)]
-    if not found:
+    matches = [c for c in cells if any(figure in c.figures(name) for name in c.names)]
+    if not matches:
         raise InputError(f"{run.name} has no {figure}", remedy=f"it has {', '.join(figure_names(cells)) or 'no figures'}")
-    return sorted(found, key=lambda c: mode_order(run, c.cell.mode))
+    return sorted(matches, key=lambda c: mode_order(run, c.cell.mode))
 
 
 def _directions(of: CellFigures, figure: str) -> list[tuple[str, str]]:

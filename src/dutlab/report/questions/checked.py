@@ -64,9 +64,9 @@ class Checked:
         Without a threshold, that is what would have been proven four times in five; with one, what the 95 % interval of the ratio leaves
         open. A result that is equivalent within a margin hides no change beyond it. Results without a ratio have no such share.
         """
-        found = [self._seen(c) for c in self.pair.comparisons if c.ratio is not None or (c.p is not None and not c.could_prove)]
-        known = [share for share in found if share is not None]
-        return max(known, default=None) if len(known) == len(found) else None
+        shares = [self._seen(c) for c in self.pair.comparisons if c.ratio is not None or (c.p is not None and not c.could_prove)]
+        known = [share for share in shares if share is not None]
+        return max(known, default=None) if len(known) == len(shares) else None
 
     def _seen(self, c: Comparison) -> float | None:
         if c.reason is Reason.BOUND:
@@ -114,9 +114,9 @@ class Checked:
         """`FAIL: 30 % slower overall (p = 0.005)`, and the change that would have been seen."""
         if self.kind is CheckKind.CANNOT_TELL:
             return f"{self.kind.value}: {self._cannot_tell()}"
-        said = "; ".join(self._failures()) if self.failed else self._passes()
+        detail = "; ".join(self._failures()) if self.failed else self._passes()
         unknown = "".join(f"; not known: {of.value}" for of in self.pair.not_known if self.failed)
-        return f"{self.kind.value}: {said}; {self.seen_words}{unknown}"
+        return f"{self.kind.value}: {detail}; {self.seen_words}{unknown}"
 
     @property
     def seen_words(self) -> str:

@@ -101,18 +101,18 @@ def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
 
 
 def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
-    found = gather(path, folder)
-    if found.manifest is None:
+    run_report = gather(path, folder)
+    if run_report.manifest is None:
         raise InputError(f"{path}: has no manifest, so it cannot be verified", remedy="`dutlab resume` finishes it")
-    if not (kept := cards_of(RunFolder.open(path), found, folder)):
+    if not (card_by_name := cards_of(RunFolder.open(path), run_report, folder)):
         raise InputError(f"{path}: has no figure to make a card of", remedy="at least one cell needs a result")
-    return kept
+    return card_by_name
 
 
 def cards_of(run: RunFolder, report: RunReport, folder: Path) -> dict[str, ClaimCard]:
     """Return the cards of a finished run from its report; empty for one without a figure. Raises StoreError."""
-    made = {f"claim-{n}-{_slug(h.about)}.json": _card(run, report, h, folder) for n, h in enumerate(_headlines(report), 1)}
-    return {name: card for name, card in made.items() if card.cells}
+    card_by_name = {f"claim-{n}-{_slug(h.about)}.json": _card(run, report, h, folder) for n, h in enumerate(_headlines(report), 1)}
+    return {name: card for name, card in card_by_name.items() if card.cells}
 
 
 def _headlines(report: RunReport) -> tuple[Claimed, ...]:
@@ -146,10 +146,12 @@ def as_text(card: ClaimCard) -> str:
 
 def summary_of(cell: ClaimedCell, values: Sequence[float]) -> list[str]:
     """Return sentences on claimed figures that differ from those of `values`."""
-    found = _numbers(summarise(values))
-    said = {"median": cell.median, "low": cell.low, "high": cell.high}
+    numbers = _numbers(summarise(values))
+    claimed_numbers = {"median": cell.median, "low": cell.low, "high": cell.high}
     return [
-        f"{name} of {cell.label} is {found[name]:.10g}, the card claims {v:.10g}" for name, v in said.items() if not same(found[name], v)
+        f"{name} of {cell.label} is {numbers[name]:.10g}, the card claims {v:.10g}"
+        for name, v in claimed_numbers.items()
+        if not same(numbers[name], v)
     ]
 
 
@@ -169,17 +171,17 @@ def manifest_hash(run: RunFolder) -> str:
 def _card(run: RunFolder, report: RunReport, headline: Claimed, folder: Path) -> ClaimCard:
     cells = []
     for of in headline.figures:
-        kept: list[TrialRecord] = [r for r in map(run.record, of.trials) if of.figure in r.figures.get(of.link, ())]
-        if not kept:
+        records: list[TrialRecord] = [r for r in map(run.record, of.trials) if of.figure in r.figures.get(of.link, ())]
+        if not records:
             continue
-        values = tuple(r.figures[of.link][of.figure] for r in kept)
-        cell = kept[0].cell
+        values = tuple(r.figures[of.link][of.figure] for r in records)
+        cell = records[0].cell
         numbers: dict[str, Any] = _numbers(summarise(values))
         cells.append(
             ClaimedCell(
                 label=of.label, workload=cell.workload, mode=cell.mode, factors=cell.factors, links=cell.links, params=dict(cell.params),
-                link=of.link, figure=of.figure, trials=tuple(r.trial for r in kept), values=values,
-                repeats=tuple(r.cell.repeat for r in kept), **numbers,
+                link=of.link, figure=of.figure, trials=tuple(r.trial for r in records), values=values,
+                repeats=tuple(r.cell.repeat for r in records), **numbers,
             )
         )  # fmt: skip
     return ClaimCard(

@@ -93,7 +93,7 @@ def compare_runs(
     several = len(ours) + len(theirs) > 2  # noqa: PLR2004 - as above
     here, there = (dict(chain.from_iterable(of.items() for of in side)) for side in (ours, theirs))
     shared = [key for key in here if key in there]
-    found = differences(first[-1].facts, second[-1].facts)
+    fact_differences = differences(first[-1].facts, second[-1].facts)
     sides = (first, second)
     names = names or side_names(sides)
     if not shared:
@@ -127,7 +127,7 @@ def compare_runs(
         together=together(comparisons),
         only_first=_labels(here, there, own),
         only_second=_labels(there, here, own),
-        differences=found,
+        differences=fact_differences,
         faults=tuple(faults),
         count_changes=_count_changes(_records(first), _records(second), comparisons),
         runs=(tuple(run.name for run in first), tuple(run.name for run in second)),
@@ -285,9 +285,9 @@ def _pairs_of_runs(
     for name, figure in compared_by(cells, asked.figures):
         values, at = list[tuple[float, ...]](), list[tuple[int, ...]]()
         for side in have:
-            found = [(median([r.value for r in readings]), place) for cell, place in side if (readings := cell.readings(name, figure))]
-            values.append(tuple(v for v, _ in found))
-            at.append(tuple(place for _, place in found))
+            medians = [(median([r.value for r in readings]), place) for cell, place in side if (readings := cell.readings(name, figure))]
+            values.append(tuple(v for v, _ in medians))
+            at.append(tuple(place for _, place in medians))
         label, whole = _label(cells[0].cell, name, own), name == cells[0].names[0]
         bounds = [any(r.at_least for cell, _ in side for r in cell.readings(name, figure)) for side in have]
         pair = Pair(label, figure, values[0], values[1], RunOrder.RUNS, at[0], at[1], whole, asked.side_of(figure), (bounds[0], bounds[1]))
@@ -316,8 +316,8 @@ def insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> No
     """Raises InputError for a figure that no run has."""
     known = figure_names(chain.from_iterable(cells_of(run.records).values() for run in runs))
     if absent := [figure for figure in figures if figure not in known]:
-        said = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"
-        raise InputError(said, remedy=f"there are {', '.join(known) or 'no figures'}")
+        message = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"
+        raise InputError(message, remedy=f"there are {', '.join(known) or 'no figures'}")
 
 
 def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures]) -> None:

@@ -71,10 +71,10 @@ def _about_design(pair: ComparedPair) -> str:
     rounds = max(len(c.pair.first) for c in pair.comparisons)
     fewest = min(min(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
     most = max(max(len(c.pair.first), len(c.pair.second)) for c in pair.comparisons)
-    said = _STRETCHES if pair.design is RunOrder.ONE_AFTER_THE_OTHER and not any(pair.runs) else _DESIGN[pair.design]
+    sentence = _STRETCHES if pair.design is RunOrder.ONE_AFTER_THE_OTHER and not any(pair.runs) else _DESIGN[pair.design]
     alone = _ONE_RUN if pair.design is RunOrder.RUNS and fewest == 1 and most < ENOUGH_FOR_ONE else ""
     unknown = "".join(f" Not known: {of.value}, since each was set up once; {_TELLS}." for of in pair.not_known)
-    return said.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone + unknown
+    return sentence.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone + unknown
 
 
 _TELLS = "three runs a side (--against), set up for each, tell"
@@ -92,10 +92,10 @@ def _reasons(comparisons: Sequence[Comparison], repeats: Collection[int]) -> Ite
     """Yield the reasons of the verdicts, each once, and what these repeats could have proven."""
     if len(repeats) == 1:
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
-    said: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for c in comparisons:
-        said.setdefault(f"{'p' if c.by_p else c.words}: {'; '.join(c.grounds)}")
-    yield from said
+        reasons.setdefault(f"{'p' if c.by_p else c.words}: {'; '.join(c.grounds)}")
+    yield from reasons
     shares = [c.provable * 100 for c in comparisons if c.provable is not None and c.verdict is Verdict.NO_DIFFERENCE]
     if shares:
         ends = dict.fromkeys(f"{share:.1f} %" for share in (min(shares), max(shares)))

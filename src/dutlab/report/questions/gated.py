@@ -114,7 +114,7 @@ class GateResult:
                     "cells": [{**asdict(c), "kind": c.kind.name} for c in part.cells],
                     "failures": [{"where": where, "why": why} for where, why in part.failures],
                     "functions": [
-                        {"where": where, "functions": [asdict(of) for of in found]} for where, found in part.functions
+                        {"where": where, "functions": [asdict(of) for of in changes]} for where, changes in part.functions
                     ],
                 }
                 for part in self.parts
@@ -184,8 +184,8 @@ def _words(c: GateCell, functions: Sequence[FunctionChange] = ()) -> str:
     """`1.7 % worse (5,000.0 to 5,085.0), measured twice (functions: nft_do_chain +84)`."""
     if c.kind is CheckKind.CANNOT_TELL or c.worse is None:
         return c.why
-    said = f"{_percent(c.worse)} worse ({_level(c.first)} to {_level(c.second)}){', measured twice' if c.again else ''}"
-    return f"{said} (functions: {words_of(functions)})" if functions else said
+    sentence = f"{_percent(c.worse)} worse ({_level(c.first)} to {_level(c.second)}){', measured twice' if c.again else ''}"
+    return f"{sentence} (functions: {words_of(functions)})" if functions else sentence
 
 
 def _verdict(c: GateCell) -> str:

@@ -54,21 +54,23 @@ class CellHistory:
     @property
     def sentences(self) -> tuple[str, ...]:
         """One a change, and what is in the way of one."""
-        said = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.found.changes]
+        lines = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.found.changes]
         if (drift := self.found.drift) is not None:
             ends = f"{self.found.points[0].run} to {self.found.points[-1].run}"
-            said.append(f"drifts: {_ratio(drift.ratio)}{_way(drift.ratio, self.better)}, little by little from {ends} ({p_words(drift.p)})")
-        said += [f"the rig changed, measured without the device: {_change(c, '')}" for c in self.found.rig]
+            lines.append(
+                f"drifts: {_ratio(drift.ratio)}{_way(drift.ratio, self.better)}, little by little from {ends} ({p_words(drift.p)})"
+            )
+        lines += [f"the rig changed, measured without the device: {_change(c, '')}" for c in self.found.rig]
         for s in self.found.spreads:
             what = "medians of runs spread" if s.of is SpreadOf.RUNS else "repeats of a run spread"
-            said.append(f"{what} {s.ratio:.2g} times as far, from {s.after} on ({p_words(s.p)})")
+            lines.append(f"{what} {s.ratio:.2g} times as far, from {s.after} on ({p_words(s.p)})")
         for run in self.found.apart:
             newest = run == self.found.points[-1].run
             tail = "the runs before it; one more run will show whether that stays" if newest else "the runs around it"
-            said.append(f"{run} differs from {tail}")
+            lines.append(f"{run} differs from {tail}")
         if self.found.changes and not self.better:
-            said.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")
-        return (*said, self.found.why) if self.found.why else tuple(said)
+            lines.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")
+        return (*lines, self.found.why) if self.found.why else tuple(lines)
 
     @property
     def alarm(self) -> NightAlarm | None:

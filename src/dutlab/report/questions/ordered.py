@@ -50,18 +50,18 @@ def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:
 def order_words(order: ContestResult) -> Iterator[str]:
     """Yield sentences on the order; the first is the answer."""
     runs = len(order.places[0].medians)
-    told, pairs = len(order.proven), len(order.pairs)
+    proven_count, pairs = len(order.proven), len(order.pairs)
     where = {1: "in this run", 2: "in both runs"}.get(runs, f"in all {runs} runs")
-    if not told:
+    if not proven_count:
         yield "No two of them are proven to differ, so they have no order."
     elif order.exceptions:
-        turned = f"of {told} pairs that differ, {len(order.exceptions)} have the other order in a run"
+        turned = f"of {proven_count} pairs that differ, {len(order.exceptions)} have the other order in a run"
         yield f"The order is not the same {where}: {turned}."
     elif runs == 1:
-        yield f"The order of one run: {_pair_count(told, pairs)}. More runs show whether it stays."
+        yield f"The order of one run: {_pair_count(proven_count, pairs)}. More runs show whether it stays."
     else:
-        beyond = "" if told == pairs else ", ties aside"
-        yield f"The order is the same {where}{beyond}: {_pair_count(told, pairs)}."
+        beyond = "" if proven_count == pairs else ", ties aside"
+        yield f"The order is the same {where}{beyond}: {_pair_count(proven_count, pairs)}."
     for pair in order.exceptions:
         yield f"{pair.better} comes before {pair.worse} over all runs, but after it in {_numbers(pair.against)}."
     if order.could_prove:
@@ -76,19 +76,19 @@ def order_words(order: ContestResult) -> Iterator[str]:
 
 def method_words(orders: Sequence[ContestResult]) -> str:
     """Return sentences on how the orders of one question were found; empty where nothing was compared."""
-    said, kinds = list[str](), dict[Procedure, list[ContestResult]]()
+    sentences, kinds = list[str](), dict[Procedure, list[ContestResult]]()
     for order in orders:
         for kind in dict.fromkeys(pair.comparison.kind for pair in order.pairs):
             kinds.setdefault(kind, []).append(order)
     for kind, of in kinds.items():
         beyond = f"differences beyond {max(order.least for order in of) * 100:g} % count"
         if kind is Procedure.NONE:
-            said.append(f"Counts are the same each time and need no test: {beyond}.")
+            sentences.append(f"Counts are the same each time and need no test: {beyond}.")
         else:
             unit = "Each run counts once" if len(of[0].places[0].medians) > 1 else "Repeats are compared"
             tests = sum(pair.comparison.kind is not Procedure.NONE for order in orders for pair in order.pairs)
-            said.append(f"{unit}: {kind.value} over {plural(tests, 'pair')}; {beyond}.")
-    return " ".join(said)
+            sentences.append(f"{unit}: {kind.value} over {plural(tests, 'pair')}; {beyond}.")
+    return " ".join(sentences)
 
 
 def _ties(order: ContestResult, runs: int) -> Iterator[str]:

@@ -28,8 +28,8 @@ class Per:
 
 def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
     """`watt=90,25`: of each run in turn; `core` alone reads the DUT's facts, `watt` what `soak-power` measured. Raises InputError."""
-    word, given, values = text.partition("=")
-    if not given:
+    word, separator, values = text.partition("=")
+    if not separator:
         if word == WATT:
             return Per(WATT, tuple(_watts(run) for run in runs))
         if word != CORE:
@@ -73,6 +73,6 @@ def _cores(run: ComparedRun) -> float:
 
 def _watts(run: ComparedRun) -> float:
     """The median over modes and repeats."""
-    if found := [of[HEAVIEST] for record in run.records for of in record.figures.values() if HEAVIEST in of]:
-        return median(found)
+    if watts := [of[HEAVIEST] for record in run.records for of in record.figures.values() if HEAVIEST in of]:
+        return median(watts)
     raise InputError(f"{run.name}: it has no watts of workload soak-power", remedy=f"say them, as in --per {WATT}=90,25")

@@ -30,11 +30,11 @@ def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
         place = (of.cell.link_label, str(getattr(setting, "size", "")), " to ".join(getattr(setting, "ends", ())))
         cells[place][level_of(of.cell.factors, setting, proof)] = of
     order = [NOTHING] if proof.levels is None else [str(value) for value in proof.levels[1]]
-    found = [(place, figure, sides) for place, of in cells.items() for figure, sides in _couples(_in_order(of, order))]
-    pairs = [_pair(" · ".join(filter(None, place)), figure, sides[0][1], sides[1][1]) for place, figure, sides in found]
+    couples = [(place, figure, sides) for place, of in cells.items() for figure, sides in _couples(_in_order(of, order))]
+    pairs = [_pair(" · ".join(filter(None, place)), figure, sides[0][1], sides[1][1]) for place, figure, sides in couples]
     return tuple(
         ProofPair(before, after, pair.label, comparison)
-        for (_, _, ((before, _), (after, _))), pair, comparison in zip(found, pairs, compare(pairs), strict=True)
+        for (_, _, ((before, _), (after, _))), pair, comparison in zip(couples, pairs, compare(pairs), strict=True)
     )
 
 

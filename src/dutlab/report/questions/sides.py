@@ -35,8 +35,8 @@ class ComparedRun:
 
     def named(self, part: str) -> str:
         """The name of its `experiment` or `testbed`; empty where the run does not say."""
-        found = self.facts.get(part)
-        return str(found.get("name") or "") if isinstance(found, Mapping) else ""
+        entry = self.facts.get(part)
+        return str(entry.get("name") or "") if isinstance(entry, Mapping) else ""
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -71,9 +71,9 @@ def side_names(sides: Sequence[Sequence[ComparedRun]]) -> list[str]:
     """Return names that distinguish the sides: of their experiments, else of their testbeds, else of their folders."""
     for part in ("experiment", "testbed"):
         names = [{run.named(part) for run in side} for side in sides]
-        found = [name for of in names for name in of if name]
-        if len(found) == len(set(found)) == len(sides) == sum(map(len, names)):
-            return [name if len(side) == 1 else f"{name} ({len(side)} runs)" for name, side in zip(found, sides, strict=True)]
+        labels = [name for of in names for name in of if name]
+        if len(labels) == len(set(labels)) == len(sides) == sum(map(len, names)):
+            return [name if len(side) == 1 else f"{name} ({len(side)} runs)" for name, side in zip(labels, sides, strict=True)]
     return [folders(side) for side in sides]
 
 
@@ -122,8 +122,8 @@ def _without(record: TrialRecord, factor: str, **more: str) -> TrialRecord:
 
 def apart_by_version(sides: Sequence[Sequence[ComparedRun]]) -> tuple[list[list[ComparedRun]], list[str]] | None:
     """Two sides as if there were no versions, and the version of each, where each side has measured one and they are not the same."""
-    found = [{record.cell.factors.get(VERSION, "") for run in side for record in run.records} for side in sides]
-    versions = [level for of in found if len(of) == 1 for level in of]
+    levels = [{record.cell.factors.get(VERSION, "") for run in side for record in run.records} for side in sides]
+    versions = [level for of in levels if len(of) == 1 for level in of]
     if len(versions) != len(sides) or len(set(versions)) != len(sides) or not all(versions):
         return None
     bare = [[replace(run, records=tuple(map(without_version, run.records))) for run in side] for side in sides]

@@ -116,11 +116,11 @@ class _Cells:
 
     @classmethod
     def of(cls, groups: Sequence[Group]) -> Self:
-        alike, found = alike_names(g.cell.setting for g in groups), {}
+        alike, by_place = alike_names(g.cell.setting for g in groups), {}
         for group in groups:
             asked = setting_words(group.cell.setting, without={*alike, *_PLACE})
-            found[group.label, _Place(group.cell.links, _size(group), asked)] = group
-        return cls(found, asked_of_all([g.cell for g in groups], without=_PLACE))
+            by_place[group.label, _Place(group.cell.links, _size(group), asked)] = group
+        return cls(by_place, asked_of_all([g.cell for g in groups], without=_PLACE))
 
     @property
     def workload(self) -> str:
@@ -140,15 +140,15 @@ class _Cells:
         places = self.places
         several = len({p.links for p in places}) > 1
         alone = all(len(p.links) == 1 for p in places)
-        said: dict[str, Callable[[_Place], str]] = {}
+        words_by_head: dict[str, Callable[[_Place], str]] = {}
         if several:
             place = plug_of(self.workload).place
-            said[place] = lambda p: p.links[0] if alone else column_words(p.links, joined(p.links), place)
+            words_by_head[place] = lambda p: p.links[0] if alone else column_words(p.links, joined(p.links), place)
         if len({p.size for p in places}) > 1:
-            said["frames" if any(g.cell.setting.size for g in self.by_place.values()) else "of"] = lambda p: p.size
+            words_by_head["frames" if any(g.cell.setting.size for g in self.by_place.values()) else "of"] = lambda p: p.size
         if len({p.asked for p in places}) > 1:
-            said["asked"] = lambda p: p.asked
-        return said
+            words_by_head["asked"] = lambda p: p.asked
+        return words_by_head
 
     def table(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> Table:
         """A row a result; of many results of several modes, a row a mode and a column a place, unless most of that would be empty."""
@@ -251,16 +251,16 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
     """Name the results of 0 where more is better: nothing came through, so they have no place among the others."""
-    found = dict.fromkeys(
+    results = dict.fromkeys(
         " ".join(filter(None, ("" if table.same_figure else table.columns[i].head, _row_words(table, row, i))))
         for _, table in tables
         for row in table.rows
         for i, cell in enumerate(row.cells)
         if _is_nothing(table, i, cell)
     )
-    if found:
-        named, more = list(found)[:MOST_SENTENCES], len(found) - MOST_SENTENCES
-        yield f"{plural(len(found), 'result')} of 0, without a rank: {', '.join(named)}{f' and {more} more' if more > 0 else ''}."
+    if results:
+        named, more = list(results)[:MOST_SENTENCES], len(results) - MOST_SENTENCES
+        yield f"{plural(len(results), 'result')} of 0, without a rank: {', '.join(named)}{f' and {more} more' if more > 0 else ''}."
 
 
 def _is_nothing(table: Table, i: int, cell: Cell) -> bool:
@@ -270,7 +270,7 @@ def _is_nothing(table: Table, i: int, cell: Cell) -> bool:
 def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
     """More comparisons than a reader keeps in mind: how often each mode was the fastest, and the range of each table."""
     yield f"Of {len(report.headlines)} comparisons: {', '.join(counted(report.headlines))}."
-    yield from (said for _, table in tables for said in _ranges(table))
+    yield from (sentence for _, table in tables for sentence in _ranges(table))
 
 
 def _is_of_load(figure: str) -> bool:
@@ -285,26 +285,26 @@ def _ranges(table: Table) -> Iterator[str]:
     loads = [i for i in places if _is_of_load(table.columns[i].figure)]
     if len(loads) > 1 and len(table.rows) > 1:
         yield from filter(None, (_range(table, [i]) for i in (loads[0], loads[-1])))
-    elif said := _range(table, places):
-        yield said
+    elif sentence := _range(table, places):
+        yield sentence
 
 
 def _range(table: Table, places: Sequence[int]) -> str:
     """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
-    found = [
+    results = [
         (row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure) and not _is_nothing(table, i, cell)
     ]
-    if not found:
+    if not results:
         return ""
 
     def text(i: int, cell: Figure) -> str:
         return _with_unit(table, i, cell)
 
-    if len({id(row) for row, _, _ in found}) == 1:
-        said = [f"{table.columns[i].head} {text(i, cell)}" for row, i, cell in found]
-        return ": ".join(filter(None, (_row_words(table, found[0][0]), ", ".join(said)))) + "."
+    if len({id(row) for row, _, _ in results}) == 1:
+        phrases = [f"{table.columns[i].head} {text(i, cell)}" for row, i, cell in results]
+        return ": ".join(filter(None, (_row_words(table, results[0][0]), ", ".join(phrases)))) + "."
     first = places[0] if not table.same_figure or len(places) == 1 else None
-    of = [f for f in found if first is None or f[1] == first]
+    of = [f for f in results if first is None or f[1] == first]
     low, high = min(of, key=lambda f: f[2].median), max(of, key=lambda f: f[2].median)
     words = [_row_words(table, row, i) for row, i, _ in (low, high)]
     ends = [text(*end[1:]) + (f" ({of})" if of else "") for end, of in zip((low, high), words, strict=True)]
@@ -323,8 +323,8 @@ def _knees(table: Table) -> Iterator[str]:
         latency = f", mean latency {of[name]}" if (name := "knee/clat_mean_ns") in of else ""
         knee = f"{of['knee/iops']} at the knee (depth {of['knee/depth']}{latency})"
         where = _row_words(table, row)
-        said = f"{knee}, at most {of['peak/iops']} (depth {of['peak/depth']})."
-        yield f"{where[:1].upper()}{where[1:]}: {said}" if where else said
+        sentence = f"{knee}, at most {of['peak/iops']} (depth {of['peak/depth']})."
+        yield f"{where[:1].upper()}{where[1:]}: {sentence}" if where else sentence
 
 
 def _with_unit(table: Table, i: int, cell: Figure) -> str:
@@ -332,24 +332,24 @@ def _with_unit(table: Table, i: int, cell: Figure) -> str:
 
 
 def _row_words(table: Table, row: Row, place: int | None = None) -> str:
-    said = [
+    words = [
         cell
         for c, cell in zip(table.columns, row.cells, strict=True)
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
     by_column = table.same_figure and not any(c.group == _OF_WHICH for c in table.columns)
     at = [table.columns[place].head] if place is not None and by_column else []
-    if at and said and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
-        said, at = said[:-1], [f"{said[-1]} {at[0]}"]
-    sized = [f"{word} bytes" if word.isdigit() else word for word in (*said, *at)]
+    if at and words and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
+        words, at = words[:-1], [f"{words[-1]} {at[0]}"]
+    sized = [f"{word} bytes" if word.isdigit() else word for word in (*words, *at)]
     label = row.label or row.head
     alone = sized and all((other.label or other.head) == label for other in table.rows)
     return ", ".join(filter(None, ("" if alone else label, *sized)))
 
 
 def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -> Iterator[str]:
-    if any(isinstance(v, Figure) for v in values) and (said := spread_sentence(values)):
-        yield said
+    if any(isinstance(v, Figure) for v in values) and (sentence := spread_sentence(values)):
+        yield sentence
     without = Counter(t.status for t in report.unsuccessful)
     if without:
         counts = ", ".join(f"{n} {status}" for status, n in sorted(without.items()))
@@ -365,8 +365,8 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks}
     bare = not any(isinstance(v, Figure) for v in values)
     for note in report.notes:
-        told = note.number in marks and (note.grade != "note" or note.number not in common)
-        if told or note.grade == "severe" or (bare and note.grade == "warning"):
+        is_marked = note.number in marks and (note.grade != "note" or note.number not in common)
+        if is_marked or note.grade == "severe" or (bare and note.grade == "warning"):
             every = len(report.trials) > 1 and len(note.trials) == len(report.trials)
             yield f"[{note.number}] {note.grade}: {note.text} ({'all ' if every else ''}{plural(len(note.trials), 'trial')})."
 
@@ -381,16 +381,16 @@ def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
     (first, n), *rest = counted.most_common()
     if not rest and not without:
         return "What limited it is not known." if first == "not known" else f"Limited by {first}."
-    told = [(words, n) for words, n in [(first, n), *rest] if words != "not known"]
-    if not told:
+    causes = [(words, n) for words, n in [(first, n), *rest] if words != "not known"]
+    if not causes:
         return "What limited it is not known."
-    (words, n), *more = told
-    said = [f"Limited by {words}: {n} of {plural(len(limits) + without, 'result')}", *(f"{w}: {m}" for w, m in more)]
+    (words, n), *more = causes
+    clauses = [f"Limited by {words}: {n} of {plural(len(limits) + without, 'result')}", *(f"{w}: {m}" for w, m in more)]
     if counted["not known"]:
-        said.append(f"not known: {counted['not known']}")
+        clauses.append(f"not known: {counted['not known']}")
     if without:
-        said.append(f"not judged: {without}")
-    return "; ".join(said) + "."
+        clauses.append(f"not judged: {without}")
+    return "; ".join(clauses) + "."
 
 
 def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
@@ -406,8 +406,8 @@ def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
     elif len({row.label for row in report.limits}) > 1:
         intervals = max((v.n for v in measured), default=1) >= FEWEST
         yield NextStep(f"Compare the modes{', each with its interval' if intervals else ''}.", f"dutlab compare {run}")
-    told = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
-    yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in told.most_common(1))
+    experiments = Counter(row.next_experiment for row in report.limits if row.next_experiment and not report.busy)
+    yield from (NextStep(f"To find out more: {words}{'' if words.endswith('?') else '.'}") for words, _ in experiments.most_common(1))
     yield NextStep("Read every table and doubt.", f"dutlab report {run} --print --verbose")
 
 

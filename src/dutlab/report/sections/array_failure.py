@@ -64,8 +64,8 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     for asked in dict.fromkeys(_asked(g, groups) for g in groups):
         cells = {g.label: g for g in groups if _asked(g, groups) == asked}
         named = [(label, value_of(g, g.cell.link_label, "rebuilding/iops", book)) for label in labels if (g := cells.get(label))]
-        if (found := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding/iops", book)) is not None:
-            return found
+        if (headline := compared(f"while it is rebuilt{f', {asked}' if asked else ''}", named, "rebuilding/iops", book)) is not None:
+            return headline
     return None
 
 
@@ -75,7 +75,7 @@ def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
     if record is None:
         return
     lines = []
-    for name, words, told in (
+    for name, words, text_of in (
         ("iops", "IOPS", lambda most: f"{most:,.0f}"),
         ("clat_p99_ns", "p99", latency_text),
         ("host_cpu_cores", "CPU", lambda most: f"{most:.2f} cores"),
@@ -83,7 +83,7 @@ def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
     ):
         points = _points(record, name)
         if most := max((value for _, value in points), default=0.0):
-            lines.append(Line(f"{words}: 100 % is {told(most)}", tuple((at_s, 100 * value / most) for at_s, value in points)))
+            lines.append(Line(f"{words}: 100 % is {text_of(most)}", tuple((at_s, 100 * value / most) for at_s, value in points)))
     asked = _asked(group, groups)
     yield Curve(
         slug=f"array-failure-{group.planned[0]}",

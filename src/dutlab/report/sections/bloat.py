@@ -68,7 +68,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables=tables,
         curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
         words=(
-            *(f"{g.label}, link {g.cell.links[0]}: {said}" for g in groups for r in g.measured[:1] if (said := _quoted([r]))),
+            *(f"{g.label}, link {g.cell.links[0]}: {sentence}" for g in groups for r in g.measured[:1] if (sentence := _quoted([r]))),
             *(f"{g.label}, link {g.cell.links[0]}: {limit}." for g in groups for r in g.measured[:1] for limit in _limits(r)),
             *dict.fromkeys(f"{g.label}, {_load_of(g)}: {note}." for g in groups for r in g.measured for note in r.notes),
             *latency_times.words(groups),
@@ -80,15 +80,15 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 def sentences(read: ReadRun) -> Iterator[str]:
     """The result in one sentence that can be quoted, then what was noted, for a terminal."""
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
-    if said := _quoted(records):
-        yield said
+    if sentence := _quoted(records):
+        yield sentence
     yield from (f"{limit[:1].upper()}{limit[1:]}." for r in records for limit in _limits(r))
     yield from dict.fromkeys(f"{note[:1].upper()}{note[1:]}." for r in records for note in r.notes)
 
 
 def _quoted(records: Sequence[TrialRecord]) -> str:
     """`up 9.6 Mb/s with +98.1 ms latency, down …; 0.4 ms without load`, as one sentence; empty without figures."""
-    said, idle = [], list[float]()
+    clauses, idle = [], list[float]()
     for record in records:
         link, way = record.cell.links[0], record.cell.setting_as(BloatSetting).load
         both = record.figures.get(_both(link), {})
@@ -100,10 +100,10 @@ def _quoted(records: Sequence[TrialRecord]) -> str:
         idle.append(timed["idle/latency_p50_ns"])
         rate = " and ".join(bit_rate_unit([r]).text(r) for r in rates)
         responsive = f" and {rpm:.0f} round trips a minute" if rpm is not None else ""
-        said.append(f"{_WAYS[way]} {rate} with {latency_text(max(0.0, more))} more latency{responsive}")
-    if not said:
+        clauses.append(f"{_WAYS[way]} {rate} with {latency_text(max(0.0, more))} more latency{responsive}")
+    if not clauses:
         return ""
-    return f"Under TCP load {'; '.join(said)} (95 % of probes there and back, {latency_text(min(idle))} without load)."
+    return f"Under TCP load {'; '.join(clauses)} (95 % of probes there and back, {latency_text(min(idle))} without load)."
 
 
 def _limits(record: TrialRecord) -> Iterator[str]:
@@ -118,8 +118,9 @@ def _limits(record: TrialRecord) -> Iterator[str]:
         if late_ns < _GREW_NS:
             yield f"{about}: no queue grew that other flows share, so what limits it is not known"
         else:
-            held = late_ns * rate / 8e9
-            yield f"{about}: limited by a place that passes {bit_rate_unit([rate]).text(rate)}; its queue holds about {held / 1e3:.0f} kB"
+            queue_bytes = late_ns * rate / 8e9
+            limit = f"a place that passes {bit_rate_unit([rate]).text(rate)}"
+            yield f"{about}: limited by {limit}; its queue holds about {queue_bytes / 1e3:.0f} kB"
 
 
 def _columns(of: Sequence[tuple[str, str]]) -> tuple[Column, ...]:
@@ -141,8 +142,8 @@ def _load_of(group: Group) -> str:
 
 def _shown(group: Group, place: str, figure: str, book: NoteBook) -> Value | str:
     """A dash where a trial with a result has none: goodput against the load, a round trip of no load."""
-    found = value_of(group, place, figure, book)
-    return found if isinstance(found, Figure) or not group.measured else "–"
+    value = value_of(group, place, figure, book)
+    return value if isinstance(value, Figure) or not group.measured else "–"
 
 
 def _whole(group: Group, book: NoteBook) -> Row:

@@ -33,10 +33,10 @@ def both_directions_slower(groups: Sequence[Group]) -> tuple[Finding, ...]:
             settings = {name: value for name, value in group.cell.params.items() if name not in _OPEN}
             key = (group.label, group.cell.workload, group.cell.tool, group.cell.links, identity_of(settings))
             alike[key].append(CellFigures(group.cell, tuple(group.measured)))
-    found = [one for same in alike.values() for one in _pairs(same)]
-    compared = compare([pair for _, _, pair in found])
+    pairs = [one for same in alike.values() for one in _pairs(same)]
+    compared = compare([pair for _, _, pair in pairs])
     return tuple(
-        _finding(cell, place, comparison) for (cell, place, _), comparison in zip(found, compared, strict=True) if _is_slower(comparison)
+        _finding(cell, place, comparison) for (cell, place, _), comparison in zip(pairs, compared, strict=True) if _is_slower(comparison)
     )
 
 

@@ -93,8 +93,8 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 def _row(group: Group, asked: str, results: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     link = group.cell.link_label
-    found: list[Value] = [value_of(group, link, figure, book) for _, figure in results]
-    return Row(group.label, (link, asked, *found), links=link, link=link)
+    values: list[Value] = [value_of(group, link, figure, book) for _, figure in results]
+    return Row(group.label, (link, asked, *values), links=link, link=link)
 
 
 def _agreed(groups: Sequence[Group]) -> Iterator[Table]:

@@ -108,8 +108,8 @@ def _per_frame(cells: CellsOfRun, mode: str, figure: str) -> float | None:
 
 
 def _has(record: TrialRecord, figures: Iterable[str]) -> bool:
-    held = record.figures.get(record.cell.link_label, {})
-    return any(held.get(name, 0.0) > 0 for name in figures)
+    values = record.figures.get(record.cell.link_label, {})
+    return any(values.get(name, 0.0) > 0 for name in figures)
 
 
 def _shared(records: Sequence[TrialRecord]) -> set[Place]:

@@ -50,13 +50,13 @@ def _rows(group: Group) -> Iterator[Row]:
 
 
 def _value(group: Group, link: str, length: int, figure: str) -> Value:
-    found = {
+    value_by_trial = {
         record.trial: float(row[figure] or 0.0)
         for record in group.measured
         for row in record.tables.get("lengths", ())
         if row["link"] == link and row["length_bytes"] == length
     }
-    return figure_of(found, len(group.planned)) if found else Missing(group.why_missing, tuple(group.planned))
+    return figure_of(value_by_trial, len(group.planned)) if value_by_trial else Missing(group.why_missing, tuple(group.planned))
 
 
 def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterator[Curve]:

@@ -31,9 +31,9 @@ def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -
     work, link = f"other work on the machine disturbed {plural(by_work, 'trial')}", f"a link went down during {plural(by_link, 'trial')}"
     why = ", and ".join(text for text, number in ((work, by_work), (link, by_link)) if number)
     again, left = (sorted({r.trial for r in of if r.status == DISTURBED}) for of in (set_aside, records))
-    said = f"{why[0].upper()}{why[1:]}; figures are of the other attempts only."
-    said += f" Done again: {numbers_words(again)}." if again else ""
-    said += f" Without an attempt that counts: {numbers_words(left)}." if left else ""
+    message = f"{why[0].upper()}{why[1:]}; figures are of the other attempts only."
+    message += f" Done again: {numbers_words(again)}." if again else ""
+    message += f" Without an attempt that counts: {numbers_words(left)}." if left else ""
     measured = {key_of(r.cell) for r in records if r.status == "measured"}
     without = {key_of(r.cell) for r in records if r.status == DISTURBED} - measured
-    return said + (f" No figure: {plural(len(without), 'cell')}." if without else "")
+    return message + (f" No figure: {plural(len(without), 'cell')}." if without else "")

@@ -57,23 +57,23 @@ def _link(of: Mapping[str, Any]) -> str:
     if not known:
         return ""
     least = min(known, key=lambda step: step["link_gts"] * step["link_width"])
-    told = tuple(f"{least[f'link_gts{k}']:g} GT/s x{least[f'link_width{k}']}" for k in ("", "_most") if least.get(f"link_gts{k}"))
-    return " (".join(dict.fromkeys(told)) + (")" if len(set(told)) > 1 else "")
+    texts = tuple(f"{least[f'link_gts{k}']:g} GT/s x{least[f'link_width{k}']}" for k in ("", "_most") if least.get(f"link_gts{k}"))
+    return " (".join(dict.fromkeys(texts)) + (")" if len(set(texts)) > 1 else "")
 
 
 def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
     """Every link between drives and processor; drives whose own links are alike have one row."""
     rows = []
     for host, facts in hosts.items():
-        found = topology({name: of.get("pcie") or () for name, of in drives_of(facts).items()})
+        tree = topology({name: of.get("pcie") or () for name, of in drives_of(facts).items()})
         alike: dict[tuple[PcieLink, int | None], list[str]] = {}
-        for name, one in found.own.items():
+        for name, one in tree.own.items():
             alike.setdefault((one.link, one.payload), []).append(name)
         rows += [Row("", (host, "of each drive", *_passes(names, *link), "–")) for link, names in alike.items()]
-        for one in found.shared:
-            ratio = one.oversubscription(found.own)
-            told = _passes(list(one.drives), one.link, one.payload)
-            rows.append(Row("", (host, f"shared, {one.address}", *told, "–" if ratio is None else f"{ratio:.2f} : 1")))
+        for one in tree.shared:
+            ratio = one.oversubscription(tree.own)
+            cells = _passes(list(one.drives), one.link, one.payload)
+            rows.append(Row("", (host, f"shared, {one.address}", *cells, "–" if ratio is None else f"{ratio:.2f} : 1")))
     if rows:
         heads = ("host", "link", "as trained", "payload", "drives", "to the host", "from the host", "4k reads a second", "oversubscription")
         yield Table("drive-links", "Links as they were trained, and what each passes", tuple(map(Column, heads)), tuple(rows), first="")

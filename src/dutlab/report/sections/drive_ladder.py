@@ -35,9 +35,9 @@ class DriveLadders:
     """Facts about a testbed's drives: their ratings, and the links between them and the processor."""
 
     def __init__(self, testbed: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> None:
-        told = {name: of for name, of in _drives(testbed).items() if isinstance(of.get("rated"), Mapping)}
-        self._rated = {name: DriveRating(**{key: of["rated"].get(key) for key in _RATED}) for name, of in told.items()}
-        self._facts = {name: found for name, of in _drives(testbed).items() if (found := _facts_of(name, of, hosts)) is not None}
+        rated = {name: of for name, of in _drives(testbed).items() if isinstance(of.get("rated"), Mapping)}
+        self._rated = {name: DriveRating(**{key: of["rated"].get(key) for key in _RATED}) for name, of in rated.items()}
+        self._facts = {name: facts for name, of in _drives(testbed).items() if (facts := _facts_of(name, of, hosts)) is not None}
         self._hosts = hosts
 
     def load(self, group: Group) -> Load | None:
@@ -51,18 +51,18 @@ class DriveLadders:
         load, drives = self.load(group), group.cell.links
         if load is None or measure_unit(group.main[0]) is not MeasureUnit.IOPS or not all(name in self._rated for name in drives):
             return None
-        found = [rated_iops(self._rated[name], load) for name in drives]
-        return sum(one for one in found if one) if all(found) else None
+        ratings = [rated_iops(self._rated[name], load) for name in drives]
+        return sum(one for one in ratings if one) if all(ratings) else None
 
     def of(self, group: Group) -> Ladder | None:
         """The ladder of a cell whose drives are all rated alike."""
         load, drives = self.load(group), group.cell.links
         if load is None or self.rating(group) is None or len({self._rated[name] for name in drives}) != 1:
             return None
-        made, array = mode_of(MDRAID, group.cell.mode).array, None
+        spec, array = mode_of(MDRAID, group.cell.mode).array, None
         try:
-            if made and made.raid is not None and made.state in ("", "rebuilt"):  # other levels write elsewhere
-                array = Array(made.raid, len(drives), SETS if made.set_level else None)
+            if spec and spec.raid is not None and spec.state in ("", "rebuilt"):  # other levels write elsewhere
+                array = Array(spec.raid, len(drives), SETS if spec.set_level else None)
             return ladder(len(drives), self._rated[drives[0]], load, array=array, path=self._path(drives))
         except ValueError:  # an array's writes need a rating of reads too
             return ladder(len(drives), self._rated[drives[0]], load, path=self._path(drives))
@@ -75,11 +75,11 @@ class DriveLadders:
 
 def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Section, ...]:
     """One row a cell whose drives are rated; none where no drive is."""
-    held = [(g, found) for g in groups if g.measured and (found := ladders.of(g)) is not None]
-    if not held:
+    rated = [(g, drive_ladder) for g in groups if g.measured and (drive_ladder := ladders.of(g)) is not None]
+    if not rated:
         return ()
-    names = list(dict.fromkeys(rung.name for _, found in held for rung in found.rungs))
-    alike = alike_names(group.cell.setting for group, _ in held) if len(held) > 1 else set[str]()
+    names = list(dict.fromkeys(rung.name for _, drive_ladder in rated for rung in drive_ladder.rungs))
+    alike = alike_names(group.cell.setting for group, _ in rated) if len(rated) > 1 else set[str]()
     heads = (
         "drives",
         "setting",
@@ -90,7 +90,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
         "lowest rung",
         "of it",
     )
-    rows = tuple(_row(*one, names, alike) for one in held)
+    rows = tuple(_row(*one, names, alike) for one in rated)
     return (
         Section(
             slug="drive-ladder",
@@ -132,8 +132,8 @@ def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[st
     setting = setting_words(group.cell.setting, without=alike)
     shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
     rating, binds = found.rungs[0].iops, found.binds
-    told = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
-    return Row(group.label, (drives_words(group), setting, *told), links=group.cell.link_label, link=group.cell.link_label)
+    cells = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
+    return Row(group.label, (drives_words(group), setting, *cells), links=group.cell.link_label, link=group.cell.link_label)
 
 
 def _before(place: str) -> str:
@@ -157,9 +157,9 @@ def _drives(testbed: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _facts_of(name: str, drive: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Those of the one drive whose serial number the testbed names, or has in the drive's name."""
     by_id, serial = str(drive.get("by_id") or drive.get("by-id") or ""), drive.get("serial")
-    found = [
+    matches = [
         facts
         for facts in drives_of(hosts.get(host_of_drive(name), {})).values()
         if (own := str(facts.get("serial") or "")) and (own == serial or by_id.endswith(f"_{own}"))
     ]
-    return found[0] if len(found) == 1 else None
+    return matches[0] if len(matches) == 1 else None

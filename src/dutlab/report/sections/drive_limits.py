@@ -20,8 +20,8 @@ from dutlab.spec.workloads.setting import identity_of
 def drive_limits(groups: Sequence[Group], ladders: DriveLadders, means: CoreMeans) -> tuple[LimitRow, ...]:
     """One row a cell of drives that have a rating for what was asked of them."""
     known = {id(g): found for g in groups if g.measured and (found := ladders.rating(g)) is not None}
-    held = [g for g in groups if id(g) in known]
-    return tuple(_row(g, held, known, ladders, means) for g in held)
+    rated = [g for g in groups if id(g) in known]
+    return tuple(_row(g, rated, known, ladders, means) for g in rated)
 
 
 def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladders: DriveLadders, means: CoreMeans) -> LimitRow:
@@ -29,7 +29,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
     rungs = {} if found_ladder is None else {rung.name: rung.iops for rung in found_ladder.rungs}
     alike = [g for g in held if g is not group and identity_of(g.cell.params) == identity_of(group.cell.params)]
     fewer = [g for g in alike if g.label == group.label and len(g.cell.links) < len(group.cell.links)]
-    found = what_limited_array(
+    finding = what_limited_array(
         ArrayFacts(
             value=value_of_main(group),
             unit="IOPS",
@@ -42,7 +42,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
             other_engines={g.label: value_of_main(g) for g in alike if g.label != group.label and g.cell.links == group.cell.links},
         )
     )
-    return LimitRow.of(group, found, value=value_of_main(group), size=options_of(group.cell.setting).get("bs", ""))
+    return LimitRow.of(group, finding, value=value_of_main(group), size=options_of(group.cell.setting).get("bs", ""))
 
 
 def _cpu(group: Group, means: CoreMeans) -> float | None:

@@ -33,8 +33,8 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
     settings = {id(g): g.cell.setting_as(ExactSetting) for g in groups}
     varied = [key for key in _HEADS if len({getattr(of, key) for of in settings.values()}) > 1]
     groups = sorted(groups, key=lambda g: (_place(g), labels.index(g.label)))
-    found = [(g, {c.figure: value_of(g, g.cell.link_label, c.figure, book) for c in _COLUMNS}) for g in groups]
-    columns = [c for c in _COLUMNS if c.figure != _FIRST or any(isinstance(of[_FIRST], Figure) for _, of in found)]
+    results = [(g, {c.figure: value_of(g, g.cell.link_label, c.figure, book) for c in _COLUMNS}) for g in groups]
+    columns = [c for c in _COLUMNS if c.figure != _FIRST or any(isinstance(of[_FIRST], Figure) for _, of in results)]
     rows = [
         Row(
             g.label,
@@ -43,9 +43,9 @@ def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book
             link=g.cell.link_label,
             size=g.cell.setting.size,
         )
-        for g, of in found
+        for g, of in results
     ]
-    marks = [v.marks for _, of in found for v in of.values() if isinstance(v, Figure)]
+    marks = [v.marks for _, of in results for v in of.values() if isinstance(v, Figure)]
     heads = (*(Column(_HEADS[key]) for key in varied), Column("frames"), *columns)
     return Section(
         slug="exact",
@@ -65,13 +65,13 @@ def _place(group: Group) -> tuple[object, ...]:
 
 
 def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
-    found = []
+    headlines = []
     for place in dict.fromkeys(map(_place, groups)):
         cells = {g.label: g for g in groups if _place(g) == place}
         named = [(label, value_of(cells[label], cells[label].cell.link_label, _MAIN, book)) for label in labels if label in cells]
         size = next(iter(cells.values())).cell.setting.size
-        found.append(compared(f"{size} bytes" if size.isdigit() else size, named, _MAIN, book))
-    return first_of([h for h in found if h is not None])
+        headlines.append(compared(f"{size} bytes" if size.isdigit() else size, named, _MAIN, book))
+    return first_of([h for h in headlines if h is not None])
 
 
 def _made_of(groups: Sequence[Group]) -> Iterator[str]:

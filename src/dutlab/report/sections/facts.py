@@ -31,11 +31,11 @@ MOST_ROWS = 1000
 
 def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
     """Every scalar of the facts by its dotted path; lists are written in one line, long texts are cut and say so."""
-    found: dict[str, dict[str, str]] = {}
+    values_by_name: dict[str, dict[str, str]] = {}
     for host, facts in hosts.items():
         for name, value in _flat(facts, ""):
-            found.setdefault(name, {})[host] = value
-    rows = [FactRow(name, of, key=_place(name) < len(_FIRST)) for name, of in found.items()]
+            values_by_name.setdefault(name, {})[host] = value
+    rows = [FactRow(name, of, key=_place(name) < len(_FIRST)) for name, of in values_by_name.items()]
     rows.sort(key=lambda r: (not r.key, _is_absent(r.name), _place(r.name), r.name))
     if (more := len(rows) - MOST_ROWS) > 0:
         rows[MOST_ROWS:] = [FactRow("and more", dict.fromkeys(hosts, f"{more} facts, in the hosts' files"), key=False)]
@@ -109,11 +109,11 @@ def _joined(*words: object) -> str:
 
 def tools(records: list[TrialRecord]) -> tuple[tuple[str, str], ...]:
     """Return the versions that tools printed; different answers are side by side."""
-    found: dict[str, dict[str, None]] = {}
+    outputs: dict[str, dict[str, None]] = {}
     for record in records:
-        for name, said in record.tool_facts.items():
-            found.setdefault(name, {})[said] = None
-    return tuple((name, _cut(" | ".join(said))) for name, said in sorted(found.items()))
+        for name, output in record.tool_facts.items():
+            outputs.setdefault(name, {})[output] = None
+    return tuple((name, _cut(" | ".join(output))) for name, output in sorted(outputs.items()))
 
 
 def _flat(value: Any, path: str) -> list[tuple[str, str]]:  # noqa: ANN401 - facts are whatever JSON holds

@@ -35,20 +35,20 @@ MOST_LINES = 8
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """The tool's figures, then what of them is drawn."""
-    found = tool_figures.section(read, groups, labels, book)
+    base = tool_figures.section(read, groups, labels, book)
     table = _percentiles(groups)
     curves = (*_over_depth(groups), *_distributions(groups), *_over_time(read.run, groups))
-    return replace(found, tables=(*found.tables, *table), curves=curves)
+    return replace(base, tables=(*base.tables, *table), curves=curves)
 
 
 def bins_of(group: Group) -> dict[str, Counter[int]]:
     """Direction → midpoint of a bin in ns → I/Os, all repeats added."""
-    found: dict[str, Counter[int]] = defaultdict(Counter)
+    bins: dict[str, Counter[int]] = defaultdict(Counter)
     for row in (row for r in group.measured for row in r.tables.get("latency_bins", ())):
         value, count = row.get("clat_ns"), row.get("ios")
         if isinstance(value, int | float) and isinstance(count, int | float):
-            found[str(row.get("direction"))][round(value)] += round(count)
-    return found
+            bins[str(row.get("direction"))][round(value)] += round(count)
+    return bins
 
 
 def percentile_of(bins: Mapping[int, int], percent: float) -> int | None:
@@ -92,9 +92,9 @@ def _told(value: int | None) -> str:
 
 def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
     """The latency that a share of I/Os stays below, up to the last that ten lie beyond; the upright axis and the shares are logarithmic."""
-    held = [(g, way, bins) for g in groups for way, bins in bins_of(g).items()]
+    distributions = [(g, way, bins) for g in groups for way, bins in bins_of(g).items()]
     for (links, way), same in groupby(
-        sorted(held, key=lambda of: (of[0].cell.link_label, of[1])), key=lambda of: (of[0].cell.link_label, of[1])
+        sorted(distributions, key=lambda of: (of[0].cell.link_label, of[1])), key=lambda of: (of[0].cell.link_label, of[1])
     ):
         of = list(same)
         lines = [Line(_line(g, [other for other, *_ in of]), _exceedance(bins)) for g, _, bins in of]
@@ -125,15 +125,15 @@ def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
 
 
 def _depth(group: Group) -> float | None:
-    told = options_of(group.cell.setting).get(_DEPTH, "")
-    return float(told) if told.isdecimal() else None
+    depth = options_of(group.cell.setting).get(_DEPTH, "")
+    return float(depth) if depth.isdecimal() else None
 
 
 def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
     """A line a mode and what else was asked, where depths differ."""
-    held = [g for g in groups if g.measured and _depth(g) is not None]
-    for links in dict.fromkeys(g.cell.link_label for g in held):
-        same = [g for g in held if g.cell.link_label == links]
+    usable = [g for g in groups if g.measured and _depth(g) is not None]
+    for links in dict.fromkeys(g.cell.link_label for g in usable):
+        same = [g for g in usable if g.cell.link_label == links]
         for slug, measure, words, title, axis in _OVER_DEPTH:
             lines = dict[str, list[tuple[float, float]]]()
             for group in same:
@@ -142,7 +142,7 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
                     if values:
                         label = _line(group, same, without=(_DEPTH,)) + (f", {way.value}s" if len(_ways(group)) > 1 else "")
                         lines.setdefault(label, []).append((_depth(group) or 0.0, median(values)))
-            if kept := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
+            if points_by_label := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
                 yield Curve(
                     slug=f"fio-depth-{slug}-{links}",
                     title=f"{words[0].upper()}{words[1:]} over depth: {drives_words(same[0])}",
@@ -150,10 +150,10 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
                     x="depth",
                     y_title=title,
                     y=axis,
-                    lines=tuple(Line(label, tuple(points)) for label, points in list(kept.items())[:MOST_LINES]),
+                    lines=tuple(Line(label, tuple(points)) for label, points in list(points_by_label.items())[:MOST_LINES]),
                     scale="log",
                     x_scale="log",
-                    x_ticks=tuple((depth, f"{depth:g}") for depth in sorted({x for points in kept.values() for x, _ in points})),
+                    x_ticks=tuple((depth, f"{depth:g}") for depth in sorted({x for points in points_by_label.values() for x, _ in points})),
                 )
 
 
@@ -162,9 +162,9 @@ def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
     first = {g.measured[0].trial: g for g in groups if g.measured}
     for way, moved in _DRAWN.items():
         name = way_figure(way, "bytes_per_s")
-        found = {t: points for t, points in sums_over_time(run, list(first), name).items() if len(points) > 1}
-        for links in dict.fromkeys(first[trial].cell.link_label for trial in found):
-            same = [trial for trial in found if first[trial].cell.link_label == links]
+        points_by_trial = {t: points for t, points in sums_over_time(run, list(first), name).items() if len(points) > 1}
+        for links in dict.fromkeys(first[trial].cell.link_label for trial in points_by_trial):
+            same = [trial for trial in points_by_trial if first[trial].cell.link_label == links]
             yield Curve(
                 slug=f"fio-{way.value}-over-time-{links}",
                 title=f"Bytes {moved} over time, {drives_words(first[same[0]])}",
@@ -172,7 +172,7 @@ def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
                 x="time_s",
                 y_title=f"{way.value}s",
                 y=name,
-                lines=tuple(Line(_line(first[trial], [first[t] for t in same]), found[trial]) for trial in same[:MOST_LINES]),
+                lines=tuple(Line(_line(first[trial], [first[t] for t in same]), points_by_trial[trial]) for trial in same[:MOST_LINES]),
             )
 
 

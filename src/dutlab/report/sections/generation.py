@@ -54,8 +54,8 @@ def _rows(groups: Sequence[Group], counts: Sequence[int], book: NoteBook) -> Ite
 
 def _gain(by_streams: Mapping[int, Group], link: str, ends: tuple[int, int]) -> str:
     """Return the ratio of the most streams to the fewest, by medians over repeats; empty where either has no figure."""
-    found = [[r.figures[link][_FIGURE] for r in by_streams[n].measured] if n in by_streams else [] for n in ends]
-    fewest, most = found
+    values = [[r.figures[link][_FIGURE] for r in by_streams[n].measured] if n in by_streams else [] for n in ends]
+    fewest, most = values
     return f"{median(most) / median(fewest):.2f}" if fewest and most and median(fewest) else ""
 
 

@@ -109,13 +109,13 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
 def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[Headline]:
     """Yield which generator gets most through at the first frame size that two have, by link and sending host."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
-        found = []
+        headlines = []
         for size in dict.fromkeys(g.cell.setting.size for g in groups):
             same = [g for g in groups if link in _flows(g) and g.cell.setting.size == size]
             named = [(_line_name(g), value_of(g, link, "received_pps", book)) for g in same]
             what = f"{size}-byte frames" if size.isdigit() else size
-            found.append(compared(f"generators, {what} through {label}, link {link}", named, "received_pps", book))
-        yield from first_of([h for h in found if h is not None])
+            headlines.append(compared(f"generators, {what} through {label}, link {link}", named, "received_pps", book))
+        yield from first_of([h for h in headlines if h is not None])
 
 
 def _line_name(group: Group) -> str:
@@ -126,10 +126,10 @@ def _line_name(group: Group) -> str:
 
 def _points(groups: Sequence[Group], link: str, figure: str) -> tuple[tuple[float, float], ...]:
     """(bytes of the mean frame, median over repeats), by rising size."""
-    found = []
+    points = []
     for group in groups:
         values = sorted(r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {}))
         sizes = [f.mean_frame_bytes for r in group.measured for f in r.flows if f.link == link]
         if values and sizes:
-            found.append((sizes[0], values[len(values) // 2]))
-    return tuple(sorted(found))
+            points.append((sizes[0], values[len(values) // 2]))
+    return tuple(sorted(points))

@@ -57,8 +57,8 @@ def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
             continue
         named = [(row.label, cell) for row in table.rows if row.label and not isinstance(cell := row.cells[i], str | float)]
         about = f"{workload} through {link_words(column.links, column.link)}"
-        if (found := compared(about, named, column.figure, book)) is not None:
-            return found
+        if (result := compared(about, named, column.figure, book)) is not None:
+            return result
     return None
 
 
@@ -104,9 +104,9 @@ def departs(cell: Cell) -> str:
 
 def _places(links: tuple[str, ...], groups: Sequence[Group]) -> list[str]:
     """Each link, then their sum; of tests in both directions each of these too."""
-    found = {place for g in groups if g.cell.links == links for r in g.measured for place in r.figures}
+    places = {place for g in groups if g.cell.links == links for r in g.measured for place in r.figures}
     usual = [*links, joined(links)] if len(links) > 1 else [*links]
-    return usual if found <= {*usual} else sums_first(found)[::-1]
+    return usual if places <= {*usual} else sums_first(places)[::-1]
 
 
 def _column(figure: str, links: tuple[str, ...], link: str) -> Column:

@@ -117,11 +117,11 @@ class _Values:
 
     def ratio(self, first: str, second: str) -> tuple[float | None, float | None, float | None]:
         """The second over the first, with its interval."""
-        found = self._standing.against(self._labels[first], self._labels[second])
-        if found is None or found.ratio is None:
+        comparison = self._standing.against(self._labels[first], self._labels[second])
+        if comparison is None or comparison.ratio is None:
             return None, None, None
-        inside = found.ratio.interval
-        return found.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high
+        inside = comparison.ratio.interval
+        return comparison.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high
 
     def sentence(self, fastest: str, slowest: str, top: str, low: str) -> str:
         """Return the sentence of the standing, without a full stop."""
@@ -138,32 +138,32 @@ class _Values:
 
     def _fastest(self, fastest: str, slowest: str) -> str:
         best, worst = ("fastest", "slowest") if self._speed else ("best", "worst")
-        said = f"{fastest} is the {best} at {self.text(fastest)}"
+        sentence = f"{fastest} is the {best} at {self.text(fastest)}"
         if slowest:
-            return f"{said}, {slowest} the {worst} at {self.text(slowest)} ({self._how(fastest, slowest)})"
+            return f"{sentence}, {slowest} the {worst} at {self.text(slowest)} ({self._how(fastest, slowest)})"
         rest = [self.name(p.label) for p in self._standing.places[1:]]
         shown = [f"{name} at {self.text(name)}" for name in rest[:_MOST_NAMED]]
         more = f" and {len(rest) - _MOST_NAMED} more" if len(rest) > _MOST_NAMED else ""
-        return f"{said} ({self._counts([fastest, *rest])}), before {_and(shown)}{more}"
+        return f"{sentence} ({self._counts([fastest, *rest])}), before {_and(shown)}{more}"
 
     def _shared(self, slowest: str) -> str:
         first = [self.name(label) for label in self._standing.best]
         shown = [f"{name} ({self.text(name)})" for name in first[:_MOST_NAMED]]
         more = f" and {len(first) - _MOST_NAMED} more" if len(first) > _MOST_NAMED else ""
         best = "fastest" if self._speed else "best"
-        said = f"no single {best}: {_and(shown)}{more} share the first place, no difference between them is proven"
+        sentence = f"no single {best}: {_and(shown)}{more} share the first place, no difference between them is proven"
         worst = "slowest" if self._speed else "worst"
-        return f"{said}, and {slowest} is the {worst} at {self.text(slowest)}" if slowest else said
+        return f"{sentence}, and {slowest} is the {worst} at {self.text(slowest)}" if slowest else sentence
 
     def _how(self, first: str, second: str) -> str:
         """`medians of 6, ratio 0.58, 95 % interval 0.57 to 0.59`."""
         ratio, low, high = self.ratio(first, second)
-        said = self._counts([first, second])
+        words = self._counts([first, second])
         if ratio is not None and self._have[first].at_least:
-            return f"{said}, ratio at most {_share(ratio)}"
+            return f"{words}, ratio at most {_share(ratio)}"
         if ratio is not None:
-            said += f", ratio {_share(ratio)}"
-        return said if low is None or high is None else f"{said}, 95 % interval {_share(low)} to {_share(high)}"
+            words += f", ratio {_share(ratio)}"
+        return words if low is None or high is None else f"{words}, 95 % interval {_share(low)} to {_share(high)}"
 
     def _counts(self, names: Sequence[str]) -> str:
         if is_exact(self._standing.contest.figure):
@@ -172,20 +172,20 @@ class _Values:
         return f"medians of {min(counts)}" if len(counts) == 1 else f"medians of {min(counts)} to {max(counts)}"
 
     def _why(self, top: str, low: str) -> str:
-        found = self.between(top, low)
-        if found is not None and found.reason is Reason.WITHIN:
-            return f"counts within {found.least * 100:g} %"
-        reason = None if found is None else found.reason
-        if found is None or reason is Reason.ONE_REPEAT:
+        comparison = self.between(top, low)
+        if comparison is not None and comparison.reason is Reason.WITHIN:
+            return f"counts within {comparison.least * 100:g} %"
+        reason = None if comparison is None else comparison.reason
+        if comparison is None or reason is Reason.ONE_REPEAT:
             return "one repeat shows no spread"
         if reason is Reason.EQUAL:
             return "their values are equal"
         if reason is Reason.BOUND:
             return "a bound is not the result, which may be larger"
-        inside = found.ratio.interval if found.ratio is not None else None
+        inside = comparison.ratio.interval if comparison.ratio is not None else None
         if reason is Reason.INTERVAL and inside is not None:
             return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, holds 1"
-        return ", ".join(found.clauses) if reason is Reason.TOO_FEW else found.clauses[0]
+        return ", ".join(comparison.clauses) if reason is Reason.TOO_FEW else comparison.clauses[0]
 
 
 NO_UPPER = "no upper bound was found"
@@ -193,7 +193,7 @@ NO_UPPER = "no upper bound was found"
 
 def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why: Callable[[Group], str]) -> Iterator[str]:
     """Say of each result that is only a bound that it is one, and `why`: it is so much or more. Many are counted."""
-    found = []
+    sentences = []
     for of in groups:
         link = of.main[1]
         for figure in figures:
@@ -203,19 +203,19 @@ def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why:
                 where = ", ".join(
                     filter(None, (of.label, f"{size} bytes" if size.isdigit() else size, f"{plug_of(of.cell.workload).place} {link}"))
                 )
-                found.append(f"{where}: {figure_text(value, unit_for(figure, [value.median]))}: {why(of)}.")
-    if len(found) > _MOST_NAMED:
-        yield f"{plural(len(found), 'result')} of {len(groups) * len(figures)} are bounds, so much or more: {NO_UPPER}."
+                sentences.append(f"{where}: {figure_text(value, unit_for(figure, [value.median]))}: {why(of)}.")
+    if len(sentences) > _MOST_NAMED:
+        yield f"{plural(len(sentences), 'result')} of {len(groups) * len(figures)} are bounds, so much or more: {NO_UPPER}."
     else:
-        yield from found
+        yield from sentences
 
 
 def first_of(found: Sequence[Headline], cells: str = "cells") -> tuple[Headline, ...]:
     """The first of several cells' headlines, saying what the others come to; nothing of none."""
     if len(found) < 2:  # noqa: PLR2004 -- one cell speaks for itself
         return tuple(found)
-    said = f" In {len(found) - 1} more {cells}: {', '.join(counted(found[1:]))}." if len(found) > 2 else f" {_second(found[1])}"  # noqa: PLR2004 -- the others are several
-    return (replace(found[0], sentence=f"{found[0].sentence}{said}"),)
+    rest = f" In {len(found) - 1} more {cells}: {', '.join(counted(found[1:]))}." if len(found) > 2 else f" {_second(found[1])}"  # noqa: PLR2004 -- the others are several
+    return (replace(found[0], sentence=f"{found[0].sentence}{rest}"),)
 
 
 def _second(headline: Headline) -> str:
@@ -243,10 +243,10 @@ def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
     if not best or not wins[best]:
         return
     shown = sorted(wins[best], key=lambda won: -won[1].ratio)
-    told = _and([f"{mode} (ratio {_share(of.ratio)})" for mode, of in shown[:_MOST_NAMED]])
+    others = _and([f"{mode} (ratio {_share(of.ratio)})" for mode, of in shown[:_MOST_NAMED]])
     more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
     first = "is the fastest, before" if len(shown) == len(modes) - 1 else "is before"
-    yield f"All {shown[0][1].cells} cells together: {best} {first} {told}{more}; {p_words(max(of.p for _, of in shown))}."
+    yield f"All {shown[0][1].cells} cells together: {best} {first} {others}{more}; {p_words(max(of.p for _, of in shown))}."
 
 
 def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:

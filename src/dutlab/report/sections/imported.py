@@ -48,13 +48,13 @@ def imported_section(groups: Sequence[Group]) -> tuple[Section, ...]:
 
 
 def _counts(records: Sequence[TrialRecord]) -> Mapping[tuple[str, str], _Count]:
-    found: dict[tuple[str, str], _Count] = {}
+    counts: dict[tuple[str, str], _Count] = {}
     for record in records:
         for what, part, count, detail in _parts(record):
-            of = found.setdefault((what, part), _Count())
+            of = counts.setdefault((what, part), _Count())
             of.count += count
             of.details |= {detail: None} if detail else {}
-    return found
+    return counts
 
 
 def _parts(record: TrialRecord) -> Iterator[tuple[str, str, int, str]]:

@@ -31,12 +31,12 @@ _COLUMNS = (
 
 def instructions_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Section, ...]:
     """Nothing where no trial has a profile."""
-    found: dict[str, dict[str, TrialRecord]] = {}
+    records_by_place: dict[str, dict[str, TrialRecord]] = {}
     for group in groups:
         if record := next((r for r in group.measured if r.tables.get(FUNCTIONS)), None):
-            found.setdefault(setting_words(group.cell.setting, without={"frames"}), {})[group.label] = record
+            records_by_place.setdefault(setting_words(group.cell.setting, without={"frames"}), {})[group.label] = record
     tables, flames, taken = list[Table](), list[Flame](), list[str]()
-    for place, records in found.items():
+    for place, records in records_by_place.items():
         named = {label: records[label] for label in labels if label in records}
         for label, record in named.items():
             slug = slug_of(f"functions-{label}-{place}", taken)

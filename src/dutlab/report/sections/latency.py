@@ -67,8 +67,8 @@ def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
 def _curve(group: Group, link: str, book: NoteBook) -> Curve | None:
     lines = []
     for words, figure in (("median", "tl_ns"), ("99.9 %", "wcl_ns")):
-        found = [(s / 100, _value(group, link, s, figure, book)) for s in _shares(group)]
-        lines.append(Line(words, tuple((share, value.median) for share, value in found if isinstance(value, Figure) and value.median > 0)))
+        values = [(s / 100, _value(group, link, s, figure, book)) for s in _shares(group)]
+        lines.append(Line(words, tuple((share, value.median) for share, value in values if isinstance(value, Figure) and value.median > 0)))
     if not any(line.points for line in lines):
         return None
     bend = value_of(group, link, "knee_percent", book)
@@ -90,15 +90,15 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
     about = f"{group.label}, {group.cell.setting.size}, link {link}"
     rate, bend = (value_of(group, link, figure, book) for figure in ("reference_pps", "knee_percent"))
     lowest = _value(group, link, _shares(group)[0], "tl_ns", book)
-    said = [f"at {_shares(group)[0]} % load the median is {latency_text(lowest.median)}"] if isinstance(lowest, Figure) else []
-    said += (
+    clauses = [f"at {_shares(group)[0]} % load the median is {latency_text(lowest.median)}"] if isinstance(lowest, Figure) else []
+    clauses += (
         [f"it rises steeply after {bend.median:g} %"]
         if isinstance(bend, Figure)
         else ["no knee: the median does not double, or rises evenly"]
     )
     if isinstance(rate, Figure):
         has_rate = any(r.notes for r in group.measured)  # the method's first note has the rate; other people's tables have none
-        yield f"{about}{'' if has_rate else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(said)}."
+        yield f"{about}{'' if has_rate else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(clauses)}."
     yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes)
 
 

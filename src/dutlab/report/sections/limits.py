@@ -114,8 +114,8 @@ class _CellIndex:
 
 
 def _row(group: Group, near: _CellIndex, bed: LimitContext) -> LimitRow:
-    found, (figure, link) = what_limited(_facts(group, near, bed)), group.main
-    return LimitRow.of(group, found, value=_figure(group, link, figure) or 0.0, size=group.size or _pair(group))
+    finding, (figure, link) = what_limited(_facts(group, near, bed)), group.main
+    return LimitRow.of(group, finding, value=_figure(group, link, figure) or 0.0, size=group.size or _pair(group))
 
 
 def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
@@ -183,9 +183,9 @@ def _call_share(group: Group, dut: str) -> float | None:
     """Return the frames per call of the input with most, as a share of the most at once; the median over repeats."""
     shares = []
     for of in (r.counters.get(dut, {}) for r in group.measured):
-        found = frames_and_calls(of)
-        if found and max(found)[1] > 0:
-            shares.append(max(found)[0] / max(found)[1] / MOST_A_CALL)
+        inputs = frames_and_calls(of)
+        if inputs and max(inputs)[1] > 0:
+            shares.append(max(inputs)[0] / max(inputs)[1] / MOST_A_CALL)
     return median(shares) if shares else None
 
 
@@ -238,9 +238,9 @@ def _at_cards(group: Group, flows: Sequence[FlowRecord], bed: LimitContext) -> d
 
 def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:
     """Share of what the generator made that a full DUT did not take. Frames that it made too late are its own fault."""
-    held = held_back(flows, at_full_speed=at_full_speed)
-    made = sum(f.sent_frames for f in flows) + held
-    return held / made if made else None
+    refused_frames = held_back(flows, at_full_speed=at_full_speed)
+    offered_frames = sum(f.sent_frames for f in flows) + refused_frames
+    return refused_frames / offered_frames if offered_frames else None
 
 
 def _is_frames(figure: str) -> bool:
@@ -337,8 +337,8 @@ def _ceiling(group: Group, link: str, figure: str) -> float | None:
 
 def _table_size(facts: Mapping[str, Any]) -> float | None:
     sysctls = facts.get("sysctls")
-    said = sysctls.get(_TABLE_SIZE) if isinstance(sysctls, Mapping) else None
-    return float(said) if isinstance(said, (str, int)) and str(said).isdigit() else None
+    value = sysctls.get(_TABLE_SIZE) if isinstance(sysctls, Mapping) else None
+    return float(value) if isinstance(value, (str, int)) and str(value).isdigit() else None
 
 
 def _pair(group: Group) -> str:

@@ -51,7 +51,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     notes += [f"{g.label}, {g.cell.setting.size}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    thresholds = dict.fromkeys(f"{told:g} %" for g in groups if (told := ramp_of(g.cell).threshold_percent) is not None)
+    thresholds = dict.fromkeys(f"{percent:g} %" for g in groups if (percent := ramp_of(g.cell).threshold_percent) is not None)
     above = f"above {' or '.join(thresholds)}" if thresholds else "too high"
     columns = (Column("profile"), Column("direction"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
@@ -75,15 +75,15 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
         value_of(group, name, figure, book)
         for figure in ("max_received_pps", "max_received_bps_l1", "max_line_ratio", "saturation_pps", "saturation_s")
     )
-    said = f"{group.label}, {group.cell.setting.size}, {_direction(name)}: "
+    sentence = f"{group.label}, {group.cell.setting.size}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
-        said += (
+        sentence += (
             f"{'' if most.at_least else 'at most '}{figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
         )
-        said += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if subject_of(name).is_sum else 'line rate'}; "
+        sentence += f"{figure_text(share, PERCENT)} of {'the line rate of one direction' if subject_of(name).is_sum else 'line rate'}; "
     if isinstance(point, Figure) and isinstance(at, Figure):
-        return f"{said}saturated {figure_text(at, SECONDS)} after the ramp began, at {figure_text(point, unit)}."
-    return f"{said}{_ended(group)}." if any(r.tables.get("seconds") for r in group.measured) else f"{said}saturation: not reported."
+        return f"{sentence}saturated {figure_text(at, SECONDS)} after the ramp began, at {figure_text(point, unit)}."
+    return f"{sentence}{_ended(group)}." if any(r.tables.get("seconds") for r in group.measured) else f"{sentence}saturation: not reported."
 
 
 def ramp_of(cell: Place) -> LoadtestSetting | ImportedSetting:
@@ -155,8 +155,8 @@ def _curve(group: Group) -> Curve | None:
         by_direction.setdefault(str(row["direction"]), []).append(row)
     seconds = list(zip(*by_direction.values(), strict=False))
     ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is reported at its end, and drawn where it begins
-    found = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
-    lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in found if points]
+    series = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
+    lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in series if points]
     saturated = _saturated(record, joined(by_direction))
     size = group.cell.setting.size
     repeats = len(group.measured)

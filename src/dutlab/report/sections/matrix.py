@@ -27,19 +27,19 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     family = str(read.testbed.get("hosts", {}).get(dut_of(read.resolved), {}).get("family", ""))
     variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
     of = {
-        (label, link, variant): kept
+        (label, link, variant): cells
         for label in labels
         for link in dict.fromkeys(g.cell.link_label for g in sorted(groups, key=lambda g: (len(g.cell.links), g.cell.links)))
         for variant in variants
-        if (kept := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
+        if (cells := [g for g in groups if (g.label, g.cell.link_label, variant_of(g)) == (label, link, variant)])
     }
     several = len(variants) > 1
     number = {variant: n if several else 0 for n, variant in enumerate(variants, 1)}
     tables = [
-        _table(kept, link, shown, book, way, family=family, number=number[variant])
+        _table(cells, link, shown, book, way, family=family, number=number[variant])
         for nth in range(2)
-        for (_, link, variant), kept in of.items()
-        for shown in (_SHOWN[protocol_of(kept[0].cell)][nth],)
+        for (_, link, variant), cells in of.items()
+        for shown in (_SHOWN[protocol_of(cells[0].cell)][nth],)
     ]
     return Section(
         slug="matrix",
@@ -48,9 +48,9 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead=f"Between every two hosts, in both directions, one pair at a time: {'; '.join(variants)}. Shades are shares of the largest.",
         tables=tuple(tables),
         words=tuple(
-            f"{f'{variant}: ' if several else ''}{said}"
-            for (label, link, variant), kept in of.items()
-            if (said := _extremes(label, link, kept, book))
+            f"{f'{variant}: ' if several else ''}{sentence}"
+            for (label, link, variant), cells in of.items()
+            if (sentence := _extremes(label, link, cells, book))
         ),
     )
 
@@ -114,5 +114,5 @@ def _value(group: Group | None, figure: str, book: NoteBook) -> Value:
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
     """Return a sentence on the pairs of hosts through which anything came; empty where fewer than two have a figure."""
     pairs = [(" to ".join(pair_of(g)), _value(g, "goodput_bps", book)) for g in groups]
-    found = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
-    return "" if found is None else f"{found.about}: {found.sentence}"
+    headline = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
+    return "" if headline is None else f"{headline.about}: {headline.sentence}"

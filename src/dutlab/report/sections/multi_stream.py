@@ -48,12 +48,12 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     for streams in by_stream.values():
         tables.append(_table(streams, book, [t.slug for t in tables]))
     found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
-    told = asked_of_all([g.cell for g in groups], without=groups[0].cell.setting_as(MultiStreamSetting).words_of_streams)
+    asked = asked_of_all([g.cell for g in groups], without=groups[0].cell.setting_as(MultiStreamSetting).words_of_streams)
     return Section(
         slug="multi-stream",
         workload="multi-stream",
         title="Several streams",
-        lead=f"Each stream has a separate account. Its rates are over the whole trial, pauses counted: {told}.",
+        lead=f"Each stream has a separate account. Its rates are over the whole trial, pauses counted: {asked}.",
         tables=tuple(tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=tuple(sorted(found, key=lambda h: bool(h.reason))),
@@ -102,8 +102,8 @@ def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
         for link in cells[0].cell.links:
             figure = _StreamOfGroup(cells[0], spec).figure("received_pps")
             about = f"multi-stream, stream {spec.name} through {link_words(cells[0].cell.links, link)}"
-            if found := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure, book):
-                yield found
+            if headline := compared(about, [(g.label, value_of(g, link, figure, book)) for g in cells], figure, book):
+                yield headline
 
 
 def _blocked(groups: Sequence[Group], book: NoteBook) -> Iterator[str]:

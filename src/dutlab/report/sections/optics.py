@@ -46,13 +46,13 @@ COLUMNS = tuple(f.name for f in fields(OpticRow))
 
 def optic_rows(hosts: Mapping[str, Mapping[str, Any]]) -> list[OpticRow]:
     """Every port of the facts that has a module."""
-    found = []
+    rows = []
     for host, facts in hosts.items():
         interfaces = facts.get("interfaces")
         for port, card in interfaces.items() if isinstance(interfaces, Mapping) else ():
             if isinstance(card, Mapping) and isinstance(optic := card.get("optic"), Mapping):
-                found.append(_row(host, port, card, optic))
-    return found
+                rows.append(_row(host, port, card, optic))
+    return rows
 
 
 def optics_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...]:

@@ -43,13 +43,13 @@ def _count(group: Group) -> int:
 
 def _lines(groups: Sequence[Group], link: str, figure: str) -> tuple[Line, ...]:
     counts = [count for g in groups if (count := _count(g))]
-    found: dict[tuple[str, ...], dict[int, float]] = {}
+    points_by_label: dict[tuple[str, ...], dict[int, float]] = {}
     for g in groups:
         if (value := g.median(link, figure)) is not None:
             label = (g.cell.mode, *(f"{name} {level}" for name, level in g.cell.factors.items() if name not in {"mode", TUNNELS}))
-            found.setdefault(label, {})[_count(g)] = value
+            points_by_label.setdefault(label, {})[_count(g)] = value
     lines = []
-    for label, points in found.items():
+    for label, points in points_by_label.items():
         if set(points) == {0}:
             ends = ((float(min(counts)), points[0]), (float(max(counts)), points[0]))
             lines.append(Line(label[0], ends, role="asked"))

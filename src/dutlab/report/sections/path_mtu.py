@@ -35,7 +35,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         words=tuple(
             dict.fromkeys(
                 [
-                    *(said for g in groups for said in _least_words(g)),
+                    *(sentence for g in groups for sentence in _least_words(g)),
                     *(f"{g.label}: {n}." for g in groups for r in g.records for n in r.notes),
                 ]
             )
@@ -44,17 +44,17 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _rows(group: Group) -> list[Row]:
-    found: dict[tuple[str, str, str], list[tuple[TrialRecord, dict[str, int | float | str | None]]]] = {}
+    rows_by_key: dict[tuple[str, str, str], list[tuple[TrialRecord, dict[str, int | float | str | None]]]] = {}
     for record in group.measured:
         for row in record.tables.get("path_mtu", ()):
-            found.setdefault((str(row["link"]), str(row["from"]), str(row["to"])), []).append((record, row))
-    if not found:
+            rows_by_key.setdefault((str(row["link"]), str(row["from"]), str(row["to"])), []).append((record, row))
+    if not rows_by_key:
         missing = Missing(group.why_missing, tuple(group.planned))
         return [Row(group.label, (group.cell.link_label, "", "", missing, missing, ""))]
-    mtus = {key: min(float(row[_FIGURES[0]] or 0) for _, row in rows) for key, rows in found.items()}
+    mtus = {key: min(float(row[_FIGURES[0]] or 0) for _, row in rows) for key, rows in rows_by_key.items()}
     return [
         Row(group.label, (*key, *(_least(rows, figure, group) for figure in _FIGURES), _narrow(key, mtus)), link=key[0])
-        for key, rows in found.items()
+        for key, rows in rows_by_key.items()
     ]
 
 

@@ -95,12 +95,12 @@ def _work_of(group: Group) -> _Work | None:
 
 def _joules(group: Group, meter: WatchedKey, means: SampleMeans, work: _Work) -> dict[int, float]:
     figure, link = group.main
-    found = {}
+    joules_by_trial = {}
     for record in group.measured:
         watts, rate = means.get(record.trial, {}).get(meter), record.figures.get(link, {}).get(figure)
         if watts is not None and rate:
-            found[record.trial] = watts * work.amount / rate
-    return found
+            joules_by_trial[record.trial] = watts * work.amount / rate
+    return joules_by_trial
 
 
 def _value(group: Group, values: Mapping[int, float]) -> Value:

@@ -42,8 +42,8 @@ def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[st
         for label in named[1:]:
             lead = f"Red boxes have a larger share in {label} than in {named[0]}, blue boxes a smaller one; widths are those of {label}."
             title = f"{label} against {named[0]}: {about}"
-            made = tuple(boxes(by_label[label], by_label[named[0]]))
-            flames.append(Flame(slug_of(f"flame-difference-{place}-{label}", taken), title, made, lead))
+            flame_boxes = tuple(boxes(by_label[label], by_label[named[0]]))
+            flames.append(Flame(slug_of(f"flame-difference-{place}-{label}", taken), title, flame_boxes, lead))
             taken.append(flames[-1].slug)
     tables += cost_tables(groups, count_disturbed=run.counts_disturbed, taken=taken)
     return (Section("profile", "", "Where the cycles went", LEAD.replace("`", ""), tuple(tables), flames=tuple(flames)),)
@@ -51,15 +51,15 @@ def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[st
 
 def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str, str], dict[str, Stacks]]:
     """(workload, host, which of its trials) → mode → its stacks."""
-    found: dict[tuple[str, str, str], dict[str, Counter[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(Counter))
+    stacks_by_place: dict[tuple[str, str, str], dict[str, Counter[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(Counter))
     for group in groups:
         for record in group.measured:
             for name in record.raw:
                 if of := profiled_host(name.removeprefix("raw/")):
                     path = run.path / "trials" / f"{record.trial:04d}" / name
                     text = outside.read(path, IMPORT).decode("utf-8", "replace")
-                    found[group.cell.workload, *of][group.label].update(Counter(folded(text)))
-    return {place: dict(of) for place, of in found.items()}
+                    stacks_by_place[group.cell.workload, *of][group.label].update(Counter(folded(text)))
+    return {place: dict(of) for place, of in stacks_by_place.items()}
 
 
 def _table(slug: str, about: str, by_label: Mapping[str, Stacks], trials: Mapping[str, int]) -> Table:

@@ -33,8 +33,8 @@ def cost_tables(groups: Sequence[Group], *, count_disturbed: bool, taken: list[s
     """
     rows: dict[str, list[Row]] = {}
     for group in groups:
-        found = {r.trial: pair for r in group.measured if (pair := _pair(r, count_disturbed=count_disturbed)) is not None}
-        rows.setdefault(group.cell.workload, []).extend(_rows(group, found))
+        pairs = {r.trial: pair for r in group.measured if (pair := _pair(r, count_disturbed=count_disturbed)) is not None}
+        rows.setdefault(group.cell.workload, []).extend(_rows(group, pairs))
     tables = []
     for workload, of in rows.items():
         if of:
@@ -56,7 +56,7 @@ def _pair(record: TrialRecord, *, count_disturbed: bool) -> tuple[RecordRow, Rec
 
 def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[Row]:
     size = group.cell.setting.size
-    found = []
+    rows = []
     for name in dict.fromkeys(name for pair in pairs.values() for name in pair[0] if name not in ("trial", "disturbed")):
         both = {
             trial: (float(a), float(b))
@@ -71,8 +71,8 @@ def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[R
         cells: tuple[Cell, ...] = (
             size, name_words(name), figure_text(first, unit), figure_text(second, unit), _change(change), _verdict(change)
         )  # fmt: skip
-        found.append(Row(group.label, cells, links=group.cell.link_label, size=size))
-    return found
+        rows.append(Row(group.label, cells, links=group.cell.link_label, size=size))
+    return rows
 
 
 def _change(change: PairedChange) -> str:

@@ -78,8 +78,8 @@ def _told(group: Group, name: str, book: NoteBook) -> Value | str:
             return None
         return float(value) / mean if measure_unit(name) is MeasureUnit.RATIO and isinstance(mean, int | float) and mean else float(value)
 
-    found = computed_value(group, group.cell.link_label, name, of, book)
-    return "–" if isinstance(found, Missing) and group.measured else found
+    result = computed_value(group, group.cell.link_label, name, of, book)
+    return "–" if isinstance(result, Missing) and group.measured else result
 
 
 def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> Table:
@@ -176,9 +176,9 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
         named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.cell.link_label, "steady/iops", book)) for g in same]
         if (
             len({name for name, _ in named}) == len(named)
-            and (found := compared(f"pts {test}, steady", named, "steady/iops", book)) is not None
+            and (headline := compared(f"pts {test}, steady", named, "steady/iops", book)) is not None
         ):
-            return found
+            return headline
     del labels
     return None
 
@@ -189,5 +189,5 @@ def _setting(group: Group) -> PtsSetting:
 
 def _state(group: Group) -> str:
     """State of all its repeats; where they differ none is called steady."""
-    found = {str(row.get("state")) for r in group.measured for row in r.tables.get("verdict", ())}
-    return found.pop() if len(found) == 1 else "not reached"
+    states = {str(row.get("state")) for r in group.measured for row in r.tables.get("verdict", ())}
+    return states.pop() if len(states) == 1 else "not reached"

@@ -54,10 +54,10 @@ def _to(group: Group) -> str:
 
 
 def _directions(group: Group) -> list[str]:
-    found = {str(row["direction"]) for r in group.measured for row in r.tables.get("changes", ())}
+    directions = {str(row["direction"]) for r in group.measured for row in r.tables.get("changes", ())}
     setting = group.cell.setting_as(ReconfSetting)
     asked = {FAILURE} if setting.failure else {"reload"} if setting.to in {RELOAD, group.cell.mode} else {"into", "back"}
-    return [direction for direction in _WAYS if direction in (found or asked)]
+    return [direction for direction in _WAYS if direction in (directions or asked)]
 
 
 def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:

@@ -39,15 +39,15 @@ class Rescored:
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
     """Scores of every search and every sweep among them."""
-    found = [_of([r], g, points_of(r.tables["trials"])) for g in groups if _kind(g) is Rescoring.ALONE for r in g.measured if r.tables]
+    scores = [_of([r], g, points_of(r.tables["trials"])) for g in groups if _kind(g) is Rescoring.ALONE for r in g.measured if r.tables]
     curves: dict[tuple[str, str, str], list[Group]] = {}
     for g in groups:
         if _kind(g) is Rescoring.TOGETHER and g.measured:
             curves.setdefault((g.label, g.cell.link_label, g.cell.setting.size), []).append(g)
     for same in curves.values():
         records = [r for g in same for r in g.measured]
-        found.append(_of(records, same[0], [point for r in records if (point := _point(r)) is not None]))
-    return found
+        scores.append(_of(records, same[0], [point for r in records if (point := _point(r)) is not None]))
+    return scores
 
 
 def _kind(of: Group) -> Rescoring:
@@ -72,11 +72,11 @@ def _point(record: TrialRecord) -> TrialPoint | None:
     duration, asked = setting.duration_s or 0.0, setting.rate_pps
     if not record.flows or duration <= 0 or not all(f.sent_seconds > 0 for f in record.flows):
         return None
-    made = sum(map(made_frames, record.flows))
+    frames = sum(map(made_frames, record.flows))
     reached = min(made_frames(f) / f.sent_seconds for f in record.flows)
     load = reached if asked is None else asked
     exact = reached >= load * (1 - RATE_TOLERANCE)
-    wanted = made if exact else max(made, round(load * duration) * len(record.flows))
+    wanted = frames if exact else max(frames, round(load * duration) * len(record.flows))
     return TrialPoint(load, duration, max(sum(map(failed_frames, record.flows)), 0) / wanted if wanted else 0.0, exact)
 
 
@@ -100,13 +100,13 @@ def _ramps(label: str, record: TrialRecord) -> list[SaturatedRamp]:
     ramp, rows = ramp_of(record.cell), record.tables["seconds"]
     begins = (ramp.warmup_s or 0.0) + WHOLE_S / 2
     threshold = (ramp.threshold_percent or 100 * LOSS_THRESHOLD) / 100
-    found = []
+    saturated_ramps = []
     for direction in dict.fromkeys(str(row["direction"]) for row in rows):
         of_ramp = [row for row in rows if row["direction"] == direction and float(row["at_s"] or 0) >= begins]
-        found.append(
+        saturated_ramps.append(
             SaturatedRamp(label, direction, record.cell.setting.size, record.trial, saturation(list(map(_second, of_ramp)), threshold))
         )
-    return found
+    return saturated_ramps
 
 
 def _second(row: Row) -> RampSecond:

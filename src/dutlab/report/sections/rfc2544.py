@@ -111,7 +111,11 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
         tables=tuple(tables),
         curves=(*_throughput_curves(groups), *_loss_curves(groups)),
-        words=(*dict.fromkeys(said for g in groups for said in _words(g, book, unit)), *_arrivals(groups), *latency_times.words(groups)),
+        words=(
+            *dict.fromkeys(sentence for g in groups for sentence in _words(g, book, unit)),
+            *_arrivals(groups),
+            *latency_times.words(groups),
+        ),
         deviations=_deviations(groups),
     )
 
@@ -189,15 +193,15 @@ def _losses(groups: Sequence[Group], test: str, caption: str) -> Table:
     """One row a rate; a rate that only some repeats came to has as many."""
     rows = []
     for g in groups:
-        for share, found in _by_share(g, test.replace("-", "_")).items():
+        for share, results in _by_share(g, test.replace("-", "_")).items():
             planned = len(g.planned)
-            made, lost = (
-                figure_of({t: m for t, (m, _) in found.items()}, planned),
-                figure_of({t: r for t, (_, r) in found.items()}, planned),
+            rate, lost = (
+                figure_of({t: m for t, (m, _) in results.items()}, planned),
+                figure_of({t: r for t, (_, r) in results.items()}, planned),
             )
-            offered = figure_of(dict.fromkeys(found, share), planned)
+            offered = figure_of(dict.fromkeys(results, share), planned)
             link = g.cell.link_label
-            rows.append(Row(g.label, (place_of(g), size_of(g), offered, made, lost), links=link, link=link, size=size_of(g)))
+            rows.append(Row(g.label, (place_of(g), size_of(g), offered, rate, lost), links=link, link=link, size=size_of(g)))
     columns = (
         Column("links"),
         Column("frame size"),
@@ -213,9 +217,9 @@ def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, fl
     out: dict[float, dict[int, tuple[float, float]]] = {}
     for record in group.measured:
         for row in record.tables.get(table, ()):
-            share, made, lost = row["offered_share_ratio"], row["made_pps"], row["loss_ratio"]
-            if isinstance(share, int | float) and isinstance(made, int | float) and isinstance(lost, int | float):
-                out.setdefault(float(share), {})[record.trial] = (made, lost)
+            share, rate, lost = row["offered_share_ratio"], row["made_pps"], row["loss_ratio"]
+            if isinstance(share, int | float) and isinstance(rate, int | float) and isinstance(lost, int | float):
+                out.setdefault(float(share), {})[record.trial] = (rate, lost)
     return dict(sorted(out.items(), reverse=True))
 
 
@@ -224,13 +228,13 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     if not _asked(groups, "throughput"):
         return []
     curves = []
-    for direction, kept in _by(groups, direction_of).items():
-        lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(kept, _line).items()]
-        lines.append(Line("highest rate", _over_size(kept, "max_pps")))
-        note = "" if any(g.records and g.records[0].ceilings for g in kept) else "The medium has no rate: see the deviations."
+    for direction, cells in _by(groups, direction_of).items():
+        lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(cells, _line).items()]
+        lines.append(Line("highest rate", _over_size(cells, "max_pps")))
+        note = "" if any(g.records and g.records[0].ceilings for g in cells) else "The medium has no rate: see the deviations."
         curves.append(
             Curve(
-                "-".join(["rfc2544-throughput", *file_words(kept[0])]),
+                "-".join(["rfc2544-throughput", *file_words(cells[0])]),
                 f"Throughput, {direction}",
                 "frame size, bytes",
                 "frame_size",
@@ -252,19 +256,19 @@ def _line(group: Group) -> str:
 def _over_size(groups: Sequence[Group], figure: str) -> tuple[tuple[float, float], ...]:
     points = {}
     for g in groups:
-        found = [v for r in g.measured if (v := r.figures.get(g.cell.link_label, {}).get(figure)) is not None]
-        if found and size_of(g).isdigit():
-            points[float(size_of(g))] = sorted(found)[len(found) // 2]
+        values = [v for r in g.measured if (v := r.figures.get(g.cell.link_label, {}).get(figure)) is not None]
+        if values and size_of(g).isdigit():
+            points[float(size_of(g))] = sorted(values)[len(values) // 2]
     return tuple(sorted(points.items()))
 
 
 def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
     """Frame loss over the offered rate, both in percent; one plot a mode and set of links, one line a frame size (section 26.3)."""
     curves = []
-    for (label, place), kept in _by(groups, lambda g: (g.label, place_of(g))).items():
-        lines = tuple(Line(f"{size_of(g)} bytes", points) for g in kept if (points := _loss_points(g)))
+    for (label, place), cells in _by(groups, lambda g: (g.label, place_of(g))).items():
+        lines = tuple(Line(f"{size_of(g)} bytes", points) for g in cells if (points := _loss_points(g)))
         if lines:
-            slug = "-".join(["rfc2544-loss", label, *file_words(kept[0])])
+            slug = "-".join(["rfc2544-loss", label, *file_words(cells[0])])
             title = f"Frame loss rate, {label}, {place}"
             whole = (0.0, 1.0)  # RFC 2544 section 26.3: both axes from 0 to 100 %
             curves.append(
@@ -274,7 +278,7 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
 
 
 def _loss_points(group: Group) -> tuple[tuple[float, float], ...]:
-    return tuple((share, median([lost for _, lost in found.values()])) for share, found in _by_share(group, "frame_loss").items())
+    return tuple((share, median([lost for _, lost in results.values()])) for share, results in _by_share(group, "frame_loss").items())
 
 
 def _by(groups: Sequence[Group], key: Callable[[Group], _K]) -> dict[_K, list[Group]]:

@@ -75,21 +75,21 @@ def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table
     marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     columns = [Column(name + later, figure) for name, figure in shown for later in ("", ", then")]
     heads = (Column("links"), Column("frame size"), Column("then"), *columns)
-    words = "; ".join(said for word, said in _VARIANT_WORDS.items() if any(word in variant(then) for _, then in pairs))
+    words = "; ".join(phrase for word, phrase in _VARIANT_WORDS.items() if any(word in variant(then) for _, then in pairs))
     return [Table("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
 
 
 def networks(groups: Sequence[Group]) -> list[Table]:
     """Return tables of destination networks, and of the DUT's routes to them; none for a single network."""
     names = ("direction", "networks", "within", "behind", "routes_loaded", "routes_checked")
-    told = dict.fromkeys(
+    rows = dict.fromkeys(
         (g.label, *("unknown" if row.get(name) is None else f"{row[name]}" for name in names))
         for g in groups
         for r in g.measured
         for row in r.tables.get("networks", ())
     )
-    if not told:
+    if not rows:
         return []
     heads = ("direction", "networks", "within", "behind the", "routes that the DUT counts", "addresses that it leads there")
     caption = "Destination networks (§12): one address in each, in pseudo-random order; routes were looked at before the first frame"
-    return [Table("rfc2544-networks", caption, tuple(map(Column, heads)), tuple(Row(row[0], row[1:]) for row in told))]
+    return [Table("rfc2544-networks", caption, tuple(map(Column, heads)), tuple(Row(row[0], row[1:]) for row in rows))]

@@ -57,8 +57,8 @@ def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
 def _row(group: Group, rates: Sequence[tuple[str, str]], book: NoteBook) -> Row:
     cell = group.cell
     size, link = cell.setting.size, cell.link_label
-    found: list[Value] = [value_of(group, link, figure, book) for _, figure in (*rates, *_LOADING)]
-    return Row(group.label, (f"{_count(group):,}".replace(",", " "), size, link, *found), links=link, link=link, size=size)
+    values: list[Value] = [value_of(group, link, figure, book) for _, figure in (*rates, *_LOADING)]
+    return Row(group.label, (f"{_count(group):,}".replace(",", " "), size, link, *values), links=link, link=link, size=size)
 
 
 def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: NoteBook) -> Iterator[Curve]:
@@ -67,8 +67,8 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
         of = [g for g in groups if (g.cell.link_label, g.cell.setting.size) == (link, size)]
         lines = []
         for label in labels:
-            found = [(float(_count(g)), value_of(g, link, figure, book)) for g in of if g.label == label]
-            points = tuple((count, value.median) for count, value in found if isinstance(value, Figure))
+            values = [(float(_count(g)), value_of(g, link, figure, book)) for g in of if g.label == label]
+            points = tuple((count, value.median) for count, value in values if isinstance(value, Figure))
             lines += [Line(label, points)] if points else []
         if any(len(line.points) > 1 for line in lines):
             yield Curve(

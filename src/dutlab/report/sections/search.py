@@ -116,13 +116,13 @@ def _share(rate: float | None, of: float | None) -> float | None:
 
 def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
     """Modes against one another, at the first size and links that more than one has, and how often so at the others."""
-    found = []
+    headlines = []
     for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], links, part_figure(name, "lower_pps"), book)) for label in labels if label in cells]
         what = f"{size}-byte frames" if size.isdigit() else size
-        found.append(compared(f"{name}, {what} through link {links}", named, part_figure(name, "lower_pps"), book))
-    return first_of([h for h in found if h is not None])
+        headlines.append(compared(f"{name}, {what} through link {links}", named, part_figure(name, "lower_pps"), book))
+    return first_of([h for h in headlines if h is not None])
 
 
 def _place(group: Group) -> tuple[str, str]:

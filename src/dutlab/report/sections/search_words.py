@@ -60,8 +60,8 @@ def _repeats(name: str, group: Group) -> Iterator[str]:
     if apart <= REPEATS_WITHIN:
         return
     what = f"{group.label}, frame size {group.cell.setting.size}, link {link}"
-    said = f"{what}: spread of {name} over {len(have)} searches {apart:.1%}, above {REPEATS_WITHIN:.0%}"
-    yield f"{said}: {'; '.join(_reasons(name, group))}."
+    spread = f"{what}: spread of {name} over {len(have)} searches {apart:.1%}, above {REPEATS_WITHIN:.0%}"
+    yield f"{spread}: {'; '.join(_reasons(name, group))}."
 
 
 def _reasons(name: str, group: Group) -> list[str]:
@@ -71,21 +71,21 @@ def _reasons(name: str, group: Group) -> list[str]:
     below = [t for r in group.measured for t in _trials_below(name, r.tables)]
     bad = [t for t in below if t["known_loss_ratio"] > goals[0]["loss_ratio"]]
     held_back = sum(float(t["backpressure_frames"]) > 0 for t in bad)
-    said = irregular
+    reasons = irregular
     missed = [float(row["upper_pps"]) for row in goals if row["upper_pps"] is not None]
     met = [float(row["lower_pps"]) for row in goals if row["lower_pps"] is not None]
     if missed and met and min(missed) < max(met):
         at = f"missed the goal at {pps_text(min(missed))} and another met it at {pps_text(max(met))}"
-        said.append(f"one search {at}: the state of the DUT changed")
+        reasons.append(f"one search {at}: the state of the DUT changed")
     if met_above:
-        said.append(f"in {met_above} of {plural(len(goals), 'search', 'searches')} the goal was met above the upper bound too")
+        reasons.append(f"in {met_above} of {plural(len(goals), 'search', 'searches')} the goal was met above the upper bound too")
     if bad:
-        said.append(
+        reasons.append(
             f"{len(bad)} of {plural(len(below), 'trial')} at or below the lower bound lost more than the goal allows, so the limit moves"
         )
     if held_back:
-        said.append(f"in {held_back} of these the ring of the DUT's port ran full: its core was too slow to empty it")
-    return said or ["no trial shows why"]
+        reasons.append(f"in {held_back} of these the ring of the DUT's port ran full: its core was too slow to empty it")
+    return reasons or ["no trial shows why"]
 
 
 def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -99,10 +99,10 @@ def deviations(groups: Sequence[Group]) -> Iterator[str]:
     if drains[0] < 2 + 5:
         waited = " or ".join(f"{d:g} s" for d in drains)
         yield f"search: {waited} between trials, RFC 2544 section 23 waits 2 s for residual frames and 5 s for the DUT to settle"
-    seen: dict[str, dict[str, Any]] = {}
+    goals: dict[str, dict[str, Any]] = {}
     for row in (row for g in groups for r in g.measured for row in r.tables.get("goals", ())):
-        seen[str(row["name"])] = row
-    for name, goal in seen.items():
+        goals[str(row["name"])] = row
+    for name, goal in goals.items():
         if goal["exceed_ratio"]:
             share = 100 * float(goal["exceed_ratio"])
             yield f"search: {name} lets {share:g} % of the trials' seconds be bad, RFC 2544 section 26.1 none"

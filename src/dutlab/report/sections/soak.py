@@ -31,15 +31,15 @@ _LEAD = "One rate for a long time. A loss event is a stretch of seconds in which
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section of results at one rate, and of critical rates."""
     del read, labels
-    sought, held = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
-    leads = [words for words, some in ((_LEAD, held), (critical_part.LEAD, sought)) if some]
+    sought, at_one_rate = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
+    leads = [words for words, some in ((_LEAD, at_one_rate), (critical_part.LEAD, sought)) if some]
     return Section(
         slug="soak",
         workload="soak",
         title="Soak",
         lead=" ".join(leads),
-        tables=(*(_held(held, book) if held else ()), *([critical_part.table(sought, book)] if sought else ())),
-        curves=(*(curve for g in held for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
+        tables=(*(_held(at_one_rate, book) if at_one_rate else ()), *([critical_part.table(sought, book)] if sought else ())),
+        curves=(*(curve for g in at_one_rate for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
         words=(
             *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
             *latency_times.words(groups),

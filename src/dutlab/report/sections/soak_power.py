@@ -50,23 +50,23 @@ _Rows = Sequence[Mapping[str, float | str | None]]
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """A row a mode and phase, a row a temperature, and the timeline of each cell's first repeat."""
     del read
-    said = _simulated(groups)
+    suffix = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
     marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]
-    tables = [Table(STATES, f"States of the DUT{_meter(groups)}{said}", _heads(states), tuple(states), book.common(marks))]
+    tables = [Table(STATES, f"States of the DUT{_meter(groups)}{suffix}", _heads(states), tuple(states), book.common(marks))]
     if shares := [row for g in groups for row in _shares(g, book)]:
         columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "pps_per_w"))
         marks = [v.marks for row in shares for v in row.cells if isinstance(v, Figure)]
-        tables.append(Table("soak-power-per-watt", f"Rate by watt{said}", columns, tuple(shares), book.common(marks)))
+        tables.append(Table("soak-power-per-watt", f"Rate by watt{suffix}", columns, tuple(shares), book.common(marks)))
     if warm := [row for g in groups for row in _warmth(g)]:
-        tables.append(Table("soak-power-heat", f"Temperatures against their limits{said}", _HEAT, tuple(warm)))
+        tables.append(Table("soak-power-heat", f"Temperatures against their limits{suffix}", _HEAT, tuple(warm)))
     return Section(
         slug="soak-power",
         workload="soak-power",
-        title=f"Power and heat{said}",
+        title=f"Power and heat{suffix}",
         lead=_LEAD,
         tables=tuple(tables),
-        curves=tuple(curve for g in groups for curve in _timeline(g, said)),
+        curves=tuple(curve for g in groups for curve in _timeline(g, suffix)),
         words=(
             *(words for g in groups for words in _extremes(g, book)),
             *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
@@ -77,8 +77,8 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 def _simulated(groups: Sequence[Group]) -> str:
     """` (simulated)` where a sensor measured nothing."""
-    found = any(r.doubted(DoubtKind.SIMULATED_READINGS) for g in groups for r in g.measured)
-    return " (simulated)" if found else ""
+    is_simulated = any(r.doubted(DoubtKind.SIMULATED_READINGS) for g in groups for r in g.measured)
+    return " (simulated)" if is_simulated else ""
 
 
 def _meter(groups: Sequence[Group]) -> str:
@@ -127,13 +127,13 @@ def _load(row: Mapping[str, float | str | None]) -> str:
 def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
     """One a share that was sent on all links."""
     first = next(iter(group.measured), None)
-    seen = set[str]()
+    known = set[str]()
     for row in _phases(first) if first is not None else ():
         figure = part_figure(share_part(float(row.get("share_percent") or 0.0)), "pps_per_w")
         value = value_of(group, group.cell.link_label, figure, book)
-        if isinstance(value, Missing) or figure in seen or not row.get("received_pps"):
+        if isinstance(value, Missing) or figure in known or not row.get("received_pps"):
             continue
-        seen.add(figure)
+        known.add(figure)
         rate = value_of(group, group.cell.link_label, part_figure(str(row["phase"]), "received_pps"), book)
         yield Row(group.label, (f"{float(row['share_percent'] or 0.0):g} %", rate, value), links=group.cell.link_label)
 
@@ -165,13 +165,13 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 
 def _extremes(group: Group, book: NoteBook) -> Iterator[str]:
     """The phases that took the most and the least."""
-    found = [
+    phases = [
         (v.median, name)
         for name in _names(group)
         if isinstance(v := value_of(group, group.cell.link_label, part_figure(name, "watts"), book), Figure)
     ]
-    if len(found) > 1:
-        most, least = max(found), min(found)
+    if len(phases) > 1:
+        most, least = max(phases), min(phases)
         watts = unit_of("watts").text
         yield f"{group.label}: {watts(most[0])} in phase {most[1]}, {watts(least[0])} in phase {least[1]}."
 

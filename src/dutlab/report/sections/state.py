@@ -68,8 +68,8 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 def _row(group: Group, book: NoteBook) -> Row:
     size, link = group.cell.setting.size, group.cell.link_label
-    found: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
-    return Row(group.label, (size, link, *found), links=link, link=link, size=size)
+    values: list[Value] = [value_of(group, link, figure, book) for _, figure in _RESULTS]
+    return Row(group.label, (size, link, *values), links=link, link=link, size=size)
 
 
 def _trials(name: str, groups: Sequence[Group]) -> Table | None:

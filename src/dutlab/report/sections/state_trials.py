@@ -22,10 +22,10 @@ def rows_of(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]
 
 def trials_table(table: str, title: str, groups: Sequence[Group], heads: Callable[[Mapping[str, None]], Sequence[Head]]) -> Table | None:
     """A row a trial, None without any; `heads` gets the names that are other than zero somewhere, in the order of the record."""
-    found = [(g, trial, row) for g in groups for trial, row in rows_of(table, g)]
-    if not found:
+    trials = [(g, trial, row) for g in groups for trial, row in rows_of(table, g)]
+    if not trials:
         return None
-    named = heads(dict.fromkeys(name for _, _, row in found for name in row if row[name]))
+    named = heads(dict.fromkeys(name for _, _, row in trials for name in row if row[name]))
     rows = [
         Row(
             group.label,
@@ -33,7 +33,7 @@ def trials_table(table: str, title: str, groups: Sequence[Group], heads: Callabl
             links=group.cell.link_label,
             link=group.cell.link_label,
         )
-        for group, trial, row in found
+        for group, trial, row in trials
     ]
     columns = (Column("link"), *(Column(head, name) for head, name in named))
     return Table(table.replace("_", "-"), title, columns, tuple(rows))

@@ -95,8 +95,8 @@ def _percentiles(group: Group, figure: str) -> tuple[Value | str, ...]:
     values = {r.trial: of for r in group.measured if (of := r.figures.get(group.cell.link_label, {}).get(figure)) is not None}
     if not values:
         return "–", "–"
-    found = (percentile(list(values.values()), share) for share in (0.01, 0.99))
-    return tuple(figure_of({next(iter(values)): value}, 1) for value in found)
+    percentiles = (percentile(list(values.values()), share) for share in (0.01, 0.99))
+    return tuple(figure_of({next(iter(values)): value}, 1) for value in percentiles)
 
 
 def _table(slug: str, title: str, columns: Sequence[Column], rows: Sequence[Row], book: NoteBook) -> Table:
@@ -169,8 +169,8 @@ def _capacity(groups: Sequence[Group], book: NoteBook) -> Table:
 
 
 def _of_search(group: Group, name: str) -> Value | str:
-    found = {trial: float(row[name]) for trial, row in rows_of("capacity", group) if row.get(name) is not None}
-    return figure_of(found, len(group.planned)) if found else "–"
+    value_by_trial = {trial: float(row[name]) for trial, row in rows_of("capacity", group) if row.get(name) is not None}
+    return figure_of(value_by_trial, len(group.planned)) if value_by_trial else "–"
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:

@@ -89,12 +89,12 @@ def found_in_outputs(section: Section) -> Table | None:
 
 def _figures(groups: Sequence[Group]) -> Iterator[Table]:
     """A table a figure: a row a step, its median with its interval, and the value of each trial."""
-    found = [
+    entries = [
         (g, key, rows) for g in groups for key, rows in _table(g, "step_figures", ("figure", "host", "phase", "step", "command")).items()
     ]
-    names = dict.fromkeys(key[0] for _, key, _ in found)
+    names = dict.fromkeys(key[0] for _, key, _ in entries)
     for name in sorted(names, key=lambda n: (_FIRST.index(n) if n in _FIRST else len(_FIRST), list(names).index(n))):
-        own = [(g, key, rows) for g, key, rows in found if key[0] == name]
+        own = [(g, key, rows) for g, key, rows in entries if key[0] == name]
         most = max(len(g.records) for g, _, _ in own)
         each = most if 1 < most <= _MOST_TRIALS else 0
         heads = (Column("host"), Column("phase"), Column("step"), Column("command"), Column("median", name))
@@ -127,10 +127,10 @@ def _each(group: Group, rows: _Found, many: int) -> list[Value]:
 
 def _hosts(groups: Sequence[Group]) -> Iterator[Table]:
     """A table a host."""
-    found = [(g, key, rows) for g in groups for key, rows in _table(g, "steps", ("host", "phase", "step", "command")).items()]
-    for number, host in enumerate(dict.fromkeys(key[0] for _, key, _ in found)):
+    entries = [(g, key, rows) for g in groups for key, rows in _table(g, "steps", ("host", "phase", "step", "command")).items()]
+    for number, host in enumerate(dict.fromkeys(key[0] for _, key, _ in entries)):
         cells = [
-            Row(g.label, (*key[1:], _ends(rows), _median(rows, "duration_s"), _outputs(rows))) for g, key, rows in found if key[0] == host
+            Row(g.label, (*key[1:], _ends(rows), _median(rows, "duration_s"), _outputs(rows))) for g, key, rows in entries if key[0] == host
         ]
         yield Table(f"steps-{number + 1}", f"{host}: each step, and how it ended", _STEP, tuple(cells))
 
@@ -147,17 +147,17 @@ def _outputs(rows: _Found) -> str:
 
 
 def _starts(group: Group) -> list[Row]:
-    found = _table(group, "starts", ("host", "phase"))
-    return [Row(group.label, (*key, *(_median(rows, c.figure) for c in _STARTS if c.figure))) for key, rows in found.items()]
+    rows_by_key = _table(group, "starts", ("host", "phase"))
+    return [Row(group.label, (*key, *(_median(rows, c.figure) for c in _STARTS if c.figure))) for key, rows in rows_by_key.items()]
 
 
 def _table(group: Group, name: str, keys: Sequence[str]) -> dict[_Key, _Found]:
     """Rows of all trials that name the same thing."""
-    found: dict[_Key, _Found] = {}
+    rows_by_key: dict[_Key, _Found] = {}
     for record in group.records:
         for row in record.tables.get(name, ()):
-            found.setdefault(tuple(str(row.get(key, "")) for key in keys), []).append((record, row))
-    return found
+            rows_by_key.setdefault(tuple(str(row.get(key, "")) for key in keys), []).append((record, row))
+    return rows_by_key
 
 
 def _ends(rows: _Found) -> str:

@@ -65,10 +65,10 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
     for (_, links, mix), same in groupby(groups, key=_place):
-        held = [g for g in same if g.measured]
-        several = len({g.label for g in held}) > 1
-        for slug, figure, words in _PLOTS if held else ():
-            lines = tuple(Line(f"{g.label}, {_block(g)}" if several else _block(g), _points(g, figure)) for g in held)
+        usable = [g for g in same if g.measured]
+        several = len({g.label for g in usable}) > 1
+        for slug, figure, words in _PLOTS if usable else ():
+            lines = tuple(Line(f"{g.label}, {_block(g)}" if several else _block(g), _points(g, figure)) for g in usable)
             yield Curve(
                 slug=f"storage-limit-{slug}-{links}-{mix}".replace(" ", "-").replace("%", "percent"),
                 title=f"{words[0].upper()}{words[1:]} over depth: {mix}, {links}",
@@ -85,21 +85,21 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
 
 def _points(group: Group, figure: str) -> tuple[tuple[float, float], ...]:
     """The median of the repeats at each depth."""
-    found = defaultdict(list)
+    values_by_depth = defaultdict(list)
     for row in (row for r in group.measured for row in r.tables.get("depths", ())):
         if isinstance(value := row.get(figure), int | float) and isinstance(depth := row.get("depth"), int | float):
-            found[float(depth)].append(float(value))
-    return tuple((depth, median(values)) for depth, values in sorted(found.items()))
+            values_by_depth[float(depth)].append(float(value))
+    return tuple((depth, median(values)) for depth, values in sorted(values_by_depth.items()))
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
     """Modes against one another, at the first place and block size that several have, and how often so at the others."""
-    found = []
+    headlines = []
     for (place, block), same in groupby(groups, key=lambda g: (_place(g), _block(g))):
         cells = {g.label: g for g in same}
         named = [(label, value_of(cells[label], place[1], "peak/iops", book)) for label in labels if label in cells]
-        found.append(compared(f"{place[2]}, {block}, {place[1]}", named, "peak/iops", book))
-    return first_of([h for h in found if h is not None])
+        headlines.append(compared(f"{place[2]}, {block}, {place[1]}", named, "peak/iops", book))
+    return first_of([h for h in headlines if h is not None])
 
 
 def _place(group: Group) -> tuple[int, str, str]:

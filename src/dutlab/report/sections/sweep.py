@@ -174,9 +174,9 @@ def _sizes(groups: Sequence[Group]) -> list[str]:
 def _headline(links: tuple[str, ...], every: Table, book: NoteBook) -> tuple[Headline, ...]:
     """Headline on received frames per second, at the first size that two modes have, and how often so at the others."""
     at = _place(every, RATE)
-    found = []
+    headlines = []
     for size in dict.fromkeys(row.size for row in every.rows):
         named = [(row.label, cell) for row in every.rows if row.size == size and isinstance(cell := row.cells[at], Figure | Missing)]
         what = f"{size}-byte frames" if size.isdigit() else size
-        found.append(compared(f"{SWEEP}, {what} through {link_words(links, joined(links))}", named, RATE, book))
-    return first_of([h for h in found if h is not None], "sizes")
+        headlines.append(compared(f"{SWEEP}, {what} through {link_words(links, joined(links))}", named, RATE, book))
+    return first_of([h for h in headlines if h is not None], "sizes")

@@ -91,7 +91,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead=f"Figures reported by the tool: {asked_of_all([g.cell for g in groups])}.",
         tables=tuple(table.table(book) for table in tables),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
-        headlines=tuple(found for table in tables if table.direction or len(tables) == 1 for found in table.headlines(book)),
+        headlines=tuple(headline for table in tables if table.direction or len(tables) == 1 for headline in table.headlines(book)),
     )
 
 
@@ -103,16 +103,16 @@ def _settings(group: Group) -> list[tuple[str, int, float | str]]:
 
 def _places(group: Group) -> list[str]:
     """Return the places with figures: all that were driven together, then each."""
-    found = sums_first(place for r in group.measured for place in r.figures)
-    return list(dict.fromkeys((group.main[1], *group.cell.links, *found)))
+    places = sums_first(place for r in group.measured for place in r.figures)
+    return list(dict.fromkeys((group.main[1], *group.cell.links, *places)))
 
 
 def _is_shown(place: str, group: Group) -> bool:
     """Return whether a place has a row: single drives of an array have no figures, so no row; one drive without figure keeps its row."""
-    found = {place for r in group.measured for place in r.figures}
+    places = {place for r in group.measured for place in r.figures}
     if place in group.cell.links:
-        return not group.measured or not found.isdisjoint(group.cell.links)
-    return place in found
+        return not group.measured or not places.isdisjoint(group.cell.links)
+    return place in places
 
 
 def _has(group: Group, figures: Sequence[str]) -> bool:

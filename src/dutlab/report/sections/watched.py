@@ -53,16 +53,16 @@ def sample_means(read: ReadRun) -> SampleMeans:
 
 def core_means(means: SampleMeans) -> CoreMeans:
     """Load of each core in each trial."""
-    found: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    loads: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     cores = {w: ((w.where, of_core[0]), _AS.get(of_core[1])) for w in _names(means) if (of_core := core_of(w.name)) is not None}
     for trial, of in means.items():
         for watched, mean in of.items():
             if (known := cores.get(watched)) is not None:
                 place, kind = known
-                shares = found[trial][place]
+                shares = loads[trial][place]
                 if kind:
                     shares[kind] = shares.get(kind, 0.0) + mean
-    return found
+    return loads
 
 
 def _names(means: SampleMeans) -> dict[WatchedKey, None]:
@@ -98,10 +98,10 @@ def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Cu
     """A sample over the time of its trials, a line a mode: a curve a workload, sensor and place."""
     of_file = _files(run, groups)
     group_of = {r.trial: g for g in groups for r in g.measured}
-    found: dict[tuple[str, ...], dict[str, _Seconds]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    samples: dict[tuple[str, ...], dict[str, _Seconds]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for file, where, sensor, unit, second, value in query_samples([path for _, path in of_file], _OVER_TIME, wanted=name):
         group = group_of[of_file[file][0]]
-        found[group.cell.workload, sensor, where, unit][group.label][second].append(value)
+        samples[group.cell.workload, sensor, where, unit][group.label][second].append(value)
     return [
         Curve(
             slug=f"sample-{name}-{workload}-{sensor}-{where}",
@@ -113,18 +113,18 @@ def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Cu
             lines=tuple(Line(label, tuple((t, median(of[t])) for t in sorted(of))) for label, of in of_label.items()),
             y_unit=_unit(WatchedKey(sensor, where, name, unit)),
         )
-        for (workload, sensor, where, unit), of_label in found.items()
+        for (workload, sensor, where, unit), of_label in samples.items()
     ]
 
 
 def sums_over_time(run: RunFolder, trials: Sequence[int], name: str) -> dict[int, tuple[tuple[float, float], ...]]:
     """Trial → (second, a sample of that name added up over all places), in order; without seconds that some place did not tell."""
     of_file = [(trial, path) for trial in trials if (path := run.samples_path(trial))]
-    found: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
+    points_by_trial: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
     for file, *point in query_samples([path for _, path in of_file], _SUMS, wanted=name):
-        found[of_file[file][0]].append((point[0], point[1], point[2]))
-    most = {trial: max(places for *_, places in points) for trial, points in found.items()}
-    return {trial: tuple((second, value) for second, value, n in points if n == most[trial]) for trial, points in found.items()}
+        points_by_trial[of_file[file][0]].append((point[0], point[1], point[2]))
+    most = {trial: max(places for *_, places in points) for trial, points in points_by_trial.items()}
+    return {trial: tuple((second, value) for second, value, n in points if n == most[trial]) for trial, points in points_by_trial.items()}
 
 
 def _unit(watched: WatchedKey) -> Unit | None:
@@ -143,16 +143,16 @@ def _files(run: RunFolder, groups: Sequence[Group]) -> list[tuple[int, Path]]:
 
 def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str], dut: str) -> tuple[Cpu, ...]:
     """Load of each core by workload and mode: those of the host `dut`, or of every host where nothing was watched there."""
-    found: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(list))
+    loads: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(list))
     for group in groups:
         for record in group.measured:
             for (host, core), shares in means.get(record.trial, {}).items():
-                found[group.cell.workload, host][group.label, core].append(shares)
-    hosts = {host for _, host in found}
+                loads[group.cell.workload, host][group.label, core].append(shares)
+    hosts = {host for _, host in loads}
     shown = [dut] if dut in hosts else sorted(hosts)
     return tuple(
-        Cpu(workload=workload, host=host, rows=_rows(found[workload, host], labels))
-        for workload, host in sorted(k for k in found if k[1] in shown)
+        Cpu(workload=workload, host=host, rows=_rows(loads[workload, host], labels))
+        for workload, host in sorted(k for k in loads if k[1] in shown)
     )
 
 
@@ -167,7 +167,7 @@ def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
 
 def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...]:
     """Counters that grew in any trial, by mode: the median over trials of their growth."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    growths: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     trials = Counter[tuple[str, str]]()
     for group in groups:
         for record in group.measured:
@@ -175,10 +175,10 @@ def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...
                 trials[host, group.label] += 1
                 for counter, growth in of_host.items():
                     if growth:
-                        found[host, counter][group.label].append(growth)
+                        growths[host, counter][group.label].append(growth)
     rows = [
         Row("", (host, counter, *(_growth(of[label], trials[host, label]) if trials[host, label] else "" for label in labels)))
-        for (host, counter), of in sorted(found.items())
+        for (host, counter), of in sorted(growths.items())
     ]
     columns = (Column("host"), Column("counter"), *(Column(label, unit=COUNT) for label in labels))
     title = f"{plural(len(rows), 'counter')} that grew over a trial, median over all trials of a mode"
@@ -192,18 +192,18 @@ def _growth(grown: Sequence[float], trials: int) -> float:
 
 def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
     """Return the losses that counters can place: their share of the frames sent, by cell and link, the median over trials."""
-    found: list[tuple[Group, str, dict[str, float]]] = []
+    entries: list[tuple[Group, str, dict[str, float]]] = []
     for group in groups:
         for link in group.cell.links:
             flows = [f for r in group.measured for f in r.flows if f.link == link and f.sent_frames and f.places]
             places = dict.fromkeys(place for f in flows for place in f.places)
             shares = {place: median([100 * f.places.get(place, 0) / f.sent_frames for f in flows]) for place in places}
             if any(shares.values()):
-                found.append((group, link, shares))
-    lossy = [place for place in dict.fromkeys(p for _, _, of in found for p in of) if any(of.get(place) for _, _, of in found)]
+                entries.append((group, link, shares))
+    lossy = [place for place in dict.fromkeys(p for _, _, of in entries for p in of) if any(of.get(place) for _, _, of in entries)]
     rows = [
         Row(group.label, (f"{_frames_words(group)}link {link}", *(of.get(place, "") for place in lossy)), link=link)
-        for group, link, of in found
+        for group, link, of in entries
     ]
     columns = (Column("what"), *(Column(place, unit=_SHARE) for place in lossy))
     return (Table("lost", "Lost, % of the frames sent", columns, tuple(rows)),) if rows else ()
@@ -217,14 +217,14 @@ def _frames_words(group: Group) -> str:
 
 def checks(groups: Sequence[Group]) -> tuple[CheckLine, ...]:
     """Each thing that verify looks at, with how often it held; the words are those of the last time, or of a failure."""
-    found: dict[tuple[str, str, bool], list[tuple[bool, str]]] = defaultdict(list)
+    outcomes_by_check: dict[tuple[str, str, bool], list[tuple[bool, str]]] = defaultdict(list)
     for group in groups:
         for record in group.records:
             for check in record.checks:
-                what, passed, said = str(check.get("what", "")), bool(check.get("passed")), str(check.get("found", ""))
-                found[group.cell.mode, what, bool(check.get("by_ping"))].append((passed, said))
+                what, passed, words = str(check.get("what", "")), bool(check.get("passed")), str(check.get("found", ""))
+                outcomes_by_check[group.cell.mode, what, bool(check.get("by_ping"))].append((passed, words))
     out = []
-    for (mode, what, by_ping), seen in found.items():
-        said = next((said for passed, said in seen if not passed), seen[-1][1])
-        out.append(CheckLine(mode, what, sum(passed for passed, _ in seen), len(seen), said, by_ping))
+    for (mode, what, by_ping), outcomes in outcomes_by_check.items():
+        words = next((words for passed, words in outcomes if not passed), outcomes[-1][1])
+        out.append(CheckLine(mode, what, sum(passed for passed, _ in outcomes), len(outcomes), words, by_ping))
     return tuple(out)

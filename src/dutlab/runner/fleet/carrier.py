@@ -45,8 +45,8 @@ def cost_since(folder: CampaignFolder, planned: PlannedRun, handed_s: float) -> 
 async def begin_place(folder: CampaignFolder, planned: PlannedRun) -> asyncio.subprocess.Process:
     """A process that outlives this one, whatever kills it: what it has begun, it finishes."""
     folder.lock_of(planned)
-    with opened_to_append(folder.said_by(planned)) as said:
+    with opened_to_append(folder.said_by(planned)) as log:
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "dutlab", "campaign", "place", str(folder.path), str(planned.number),
-            stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip

@@ -109,8 +109,8 @@ class DaskCarrier:
         """Noted as a try, as one of a testbed that cannot be reached."""
         now = datetime.now().astimezone()
         self.folder.lock_of(planned)
-        with opened_to_append(self.folder.said_by(planned)) as said:
-            said.write(f"{why}\n".encode())
+        with opened_to_append(self.folder.said_by(planned)) as log:
+            log.write(f"{why}\n".encode())
         self.folder.tried(planned, now, now, TestbedError.exit_status, "worker")
         return TestbedError.exit_status
 
@@ -130,11 +130,11 @@ class DaskCarrier:
             return False
         is_there = False
         for address, worker in found["workers"].items():
-            for told in filter(None, map(offered, worker["resources"])):
-                is_there |= told == (testbed, self.version)
-                if told[0] == testbed and told[1] != self.version:
+            for offer in filter(None, map(offered, worker["resources"])):
+                is_there |= offer == (testbed, self.version)
+                if offer[0] == testbed and offer[1] != self.version:
                     self._say_once(
-                        f"worker {worker.get('name', address)} refused for {testbed}: it has dutlab {told[1]}, and this is {self.version}"
+                        f"worker {worker.get('name', address)} refused for {testbed}: it has dutlab {offer[1]}, and this is {self.version}"
                     )
         return is_there
 

@@ -63,22 +63,22 @@ class _SqlLeases(ABC):
         return str(self._all("SELECT id FROM dutlab_store", {})[0][0])
 
     def take(self, testbed: str, holder: str, for_s: float) -> BedLease | None:
-        found = self._all(
+        rows = self._all(
             "INSERT INTO dutlab_lease (testbed, token, holder, boot, ends_s) VALUES ({testbed}, 1, {holder}, {boot}, {now} + {for_s}) "
             "ON CONFLICT (testbed) DO UPDATE SET token = dutlab_lease.token + 1, holder = excluded.holder, boot = excluded.boot, "
             "ends_s = excluded.ends_s WHERE dutlab_lease.holder IS NULL OR dutlab_lease.holder = excluded.holder "
             "OR dutlab_lease.boot <> excluded.boot OR dutlab_lease.ends_s <= {now} RETURNING token",
             {"testbed": testbed, "holder": holder, "for_s": for_s},
         )
-        return BedLease(testbed, int(found[0][0]), holder) if found else None
+        return BedLease(testbed, int(rows[0][0]), holder) if rows else None
 
     def renew(self, lease: BedLease, for_s: float) -> bool:
-        told = {**asdict(lease), "for_s": for_s}
+        parameters = {**asdict(lease), "for_s": for_s}
         return bool(
             self._all(
                 "UPDATE dutlab_lease SET ends_s = {now} + {for_s} "
                 "WHERE testbed = {testbed} AND token = {token} AND holder = {holder} AND boot = {boot} AND ends_s > {now} RETURNING token",
-                told,
+                parameters,
             )
         )
 
@@ -108,9 +108,9 @@ class SqliteLeases(_SqlLeases):
     database: SqliteDatabase
 
     def _all(self, statement: str, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        told = {**values, "boot": _boot(), "now": time.clock_gettime(time.CLOCK_BOOTTIME)}
+        parameters = {**values, "boot": _boot(), "now": time.clock_gettime(time.CLOCK_BOOTTIME)}
         with self.database.connected() as db:
-            return db.execute(statement.format(**{name: f":{name}" for name in told}), told).fetchall()
+            return db.execute(statement.format(**{name: f":{name}" for name in parameters}), parameters).fetchall()
 
 
 @dataclass
@@ -120,10 +120,10 @@ class PostgresLeases(_SqlLeases):
     database: PostgresDatabase
 
     def _all(self, statement: str, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        told = {**values, "boot": ""}
-        names = {name: f"%({name})s" for name in told} | {"now": "extract(epoch FROM clock_timestamp())::double precision"}
+        parameters = {**values, "boot": ""}
+        names = {name: f"%({name})s" for name in parameters} | {"now": "extract(epoch FROM clock_timestamp())::double precision"}
         with self.database.connected() as db:
-            return list(db.execute(statement.format(**names), told).fetchall())
+            return list(db.execute(statement.format(**names), parameters).fetchall())
 
 
 def lease_store() -> LeaseStore:

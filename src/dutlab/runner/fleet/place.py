@@ -177,8 +177,8 @@ class PlaceWork:
         from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- a quarter of a second, and the run waits before it begins
 
         if (why := await asyncio.to_thread(RunKeeping(self.folder, self.store.database).keep, self.planned)) is not None:
-            with opened_to_append(self.folder.said_by(self.planned)) as said:
-                said.write(f"{why}\n".encode())
+            with opened_to_append(self.folder.said_by(self.planned)) as log:
+                log.write(f"{why}\n".encode())
 
     async def _run(self, lock: int, lease: BedLease, fence: Fence) -> int:
         own = self.folder.own_runs(self.planned)
@@ -187,10 +187,10 @@ class PlaceWork:
         argv = ["resume", str(cut), "--trust"] if cut else ["run", *self.planned.arguments, "--runs", str(own), "--unattended"]
         tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
         began, began_s = self.clock(), on_this_clock()
-        with opened_to_append(self.folder.said_by(self.planned)) as said:
+        with opened_to_append(self.folder.said_by(self.planned)) as log:
             process = await asyncio.create_subprocess_exec(
                 *tie, sys.executable, "-m", "dutlab", *argv, "--yes",
-                stdin=asyncio.subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, pass_fds=(lock,),
+                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,),
                 env={**os.environ, **fence.environment},
             )  # fmt: skip
             keeping = asyncio.ensure_future(self._keep(lease, process))
@@ -273,10 +273,10 @@ async def ended_in_order(process: asyncio.subprocess.Process) -> int:
 def this_machine() -> str:
     """Return an identity that survives boots and that no other machine has: a hash of machine-id(5), which must not be published."""
     try:
-        told = Path("/etc/machine-id").read_bytes().strip()
+        identity = Path("/etc/machine-id").read_bytes().strip()
     except OSError:
-        told = b""
-    return hashlib.sha256(b"dutlab " + (told or platform.node().encode())).hexdigest()[:16]
+        identity = b""
+    return hashlib.sha256(b"dutlab " + (identity or platform.node().encode())).hexdigest()[:16]
 
 
 def _tell(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -81,7 +81,7 @@ def _new_certificate() -> bytes:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dutlab on loopback")])
-    made = (
+    certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(datetime(2000, 1, 1, tzinfo=UTC))
         .not_valid_after(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))  # RFC 5280, 4.1.2.5: no expiration date
@@ -89,4 +89,4 @@ def _new_certificate() -> bytes:
         .sign(key, hashes.SHA256())
     )
     secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return secret + made.public_bytes(serialization.Encoding.PEM)
+    return secret + certificate.public_bytes(serialization.Encoding.PEM)

@@ -99,6 +99,6 @@ AnySetting = Annotated[SerializeAsAny[Setting], BeforeValidator(_setting)]
 def settings_schema() -> dict[str, Any]:
     """JSON Schemas of every setting by name, and under `Setting` the choice among them."""
     models: list[type[Setting]] = [*(model_of(kind).setting for kind in settable()), ImportedSetting]
-    refs, found = models_json_schema([(model, "serialization") for model in models])
-    definitions: dict[str, Any] = found["$defs"]
+    refs, schema = models_json_schema([(model, "serialization") for model in models])
+    definitions: dict[str, Any] = schema["$defs"]
     return {**definitions, "Setting": {"oneOf": list(refs.values()), "discriminator": {"propertyName": "kind"}}}

@@ -135,7 +135,7 @@ def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
         return
     if not raw:
         yield fault(("links",), "empty; write sets of links, as in [[a], [b], [a, b]]", FaultKind.MISSING)
-    seen: list[set[str]] = []
+    known: list[set[str]] = []
     for i, links in enumerate(raw):
         if not isinstance(links, list | tuple) or not all(isinstance(name, str) for name in links):
             continue
@@ -143,6 +143,6 @@ def _link_set_faults(raw: object) -> Iterator[InitErrorDetails]:
             yield fault(("links", i), "empty; a trial needs a link", FaultKind.MISSING)
         if len(set(links)) < len(links):
             yield fault(("links", i), "duplicate link in one set", FaultKind.DUPLICATE)
-        elif set(links) in seen:
+        elif set(links) in known:
             yield fault(("links", i), f"duplicate {joined(links)}; `repeats` repeats trials", FaultKind.DUPLICATE)
-        seen.append(set(links))
+        known.append(set(links))

@@ -141,13 +141,13 @@ def params_of_options(options: Mapping[str, str]) -> dict[str, str | int]:
 def params_of(options: Mapping[str, str]) -> Params:
     """Return parameters from a report's job options: those of the cell that it was measured in, if dutlab had it written."""
     is_ours = options.get("allow_mounted_write") == HOW["allow_mounted_write"]
-    kept = {
+    rest = {
         name: text
         for name, text in options.items()
         if name not in PASSED_OVER and HOW.get(name) != text and not (name == "size" and is_ours) and not _PLACE_OR_LOG.fullmatch(name)
     }
     times = {key: seconds_of(options[name]) for name, key in (("ramp_time", "ramp_s"), ("runtime", "duration_s")) if name in options}
-    return {**params_of_options(kept), "ramp_s": 0.0, **times}
+    return {**params_of_options(rest), "ramp_s": 0.0, **times}
 
 
 class FioWorkload(DriveWorkload):
@@ -187,8 +187,8 @@ class FioWorkload(DriveWorkload):
 
     def what_writes(self) -> Loc | None:
         """The way to read or write."""
-        given = self.options.get("rw", ("",))
-        return ("options", "rw") if any(writes({"rw": rw} if rw else {}, self.job) for rw in given) else None
+        values = self.options.get("rw", ("",))
+        return ("options", "rw") if any(writes({"rw": rw} if rw else {}, self.job) for rw in values) else None
 
 
 def access_options(reads: int, *, random: bool) -> dict[str, str]:
@@ -207,10 +207,10 @@ def writes(options: Mapping[str, str], job: str = "") -> bool:
 
 def faults_of_options(options: Mapping[str, Sequence[str]]) -> Iterator[InitErrorDetails]:
     """Yield faults of options and of the levels of each."""
-    for name, given in options.items():
-        yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in given for w in _option_faults(name, level)))
-        if len(set(given)) < len(given) or not given:
-            what, kind = ("a value is written twice", FaultKind.DUPLICATE) if given else ("empty; write a value", FaultKind.MISSING)
+    for name, values in options.items():
+        yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in values for w in _option_faults(name, level)))
+        if len(set(values)) < len(values) or not values:
+            what, kind = ("a value is written twice", FaultKind.DUPLICATE) if values else ("empty; write a value", FaultKind.MISSING)
             yield fault(("options", name), what, kind)
 
 
@@ -238,13 +238,13 @@ def _job_faults(job: str, made: FioWorkload) -> Iterator[str]:
     if not job:
         return
     try:
-        found = sections(job)
+        jobs = sections(job)
     except ValueError as error:
         yield f"is not a job file of fio: {error}"
         return
-    if not found or len(found) > MOST_JOBS:
-        yield f"has {len(found)} jobs; 1 to {MOST_JOBS} are taken"
-    for name, of in found.items():
+    if not jobs or len(jobs) > MOST_JOBS:
+        yield f"has {len(jobs)} jobs; 1 to {MOST_JOBS} are taken"
+    for name, of in jobs.items():
         for key, value in of.items():
             if key not in PASSED_OVER | ORDER | {"startdelay"}:
                 yield from (f"[{name}] {key}: {what}" for what in _option_faults(key, value))

@@ -69,16 +69,16 @@ def results(job: str) -> dict[str, tuple[str, ...]]:
     does not ask for `group_reporting` has its own result too.
     """
     of_sections, of_stages = sections(job), stages(job)
-    found: dict[str, tuple[str, ...]] = {}
+    jobs_by_result: dict[str, tuple[str, ...]] = {}
     for number, names in enumerate(of_stages, 1):
         if len(of_stages) == 1:
-            found[""] = names
+            jobs_by_result[""] = names
         elif len(names) > 1:
-            found[f"stage_{number}"] = names
+            jobs_by_result[f"stage_{number}"] = names
         alone = len(of_stages) > 1 and len(names) == 1
         several = len(names) > 1
-        found |= {in_figures(name): (name,) for name in names if alone or (several and not is_set(of_sections[name], GROUPED))}
-    return found
+        jobs_by_result |= {in_figures(name): (name,) for name in names if alone or (several and not is_set(of_sections[name], GROUPED))}
+    return jobs_by_result
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
@@ -88,8 +88,8 @@ def is_set(options: Mapping[str, str], name: str) -> bool:
 
 def seconds_of(text: str) -> float | str:
     """`500ms`, `2m`, `30`: fio's own unit is the second. What is none of these is kept as it is."""
-    found = _FIO_TIME.fullmatch(text)
-    seconds = float(found[1]) * _FIO_TIMES[found[2]] if found else math.inf
+    match = _FIO_TIME.fullmatch(text)
+    seconds = float(match[1]) * _FIO_TIMES[match[2]] if match else math.inf
     return seconds if math.isfinite(seconds) else text
 
 
@@ -104,15 +104,15 @@ def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]
         yield f"has a job that figures would call {taken[0]!r}; rename it"
     if alike := sorted({name for name in names if names.count(name) > 1}):
         yield f"has several jobs that figures call {', '.join(alike)}"
-    wanted, given = {"duration": duration_s, "ramp": ramp_s}, dict[tuple[str, str], list[str]]()
+    wanted, jobs_by_option = {"duration": duration_s, "ramp": ramp_s}, dict[tuple[str, str], list[str]]()
     for name, of in sections(job).items():
         for option, key in TIMES.items():
             if option in of and seconds_of(of[option]) != wanted[key]:
-                given.setdefault((option, of[option]), []).append(name)
+                jobs_by_option.setdefault((option, of[option]), []).append(name)
         if "startdelay" in of:
             yield f"[{name}] startdelay: jobs that begin at different times have no common result; separate them with stonewall"
 
-    for (option, value), of_jobs in given.items():
+    for (option, value), of_jobs in jobs_by_option.items():
         key, where = TIMES[option], "every job" if len(of_jobs) == len(names) else f"[{'], ['.join(of_jobs)}]"
         asked = value if value[-1:].isalpha() else f"{value}s"
         yield f"{where}: {option}={value}, but dutlab runs jobs as `{key}` says, {wanted[key]:g} s; write `{key}: {asked}` next to `job`"
@@ -120,10 +120,10 @@ def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]
 
 def not_taken(job: str) -> str:
     """Options of the file that dutlab sets itself, with their values; empty where there are none."""
-    found = dict.fromkeys(
+    options = dict.fromkeys(
         f"{name}={value}"
         for of in sections(job).values()
         for name, value in of.items()
         if name in ("filename", "size", "name", "new_group", "per_job_logs") or (name == "time_based" and value == "0")
     )
-    return f"not taken from the job file, since dutlab sets it: {', '.join(found)}" if found else ""
+    return f"not taken from the job file, since dutlab sets it: {', '.join(options)}" if options else ""

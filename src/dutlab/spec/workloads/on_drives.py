@@ -71,8 +71,8 @@ class DriveSetting(Setting):
 
 def options_of(setting: Setting) -> Mapping[str, str]:
     """Fio's options that all jobs of a setting have, as `rw` and `bs`; none of a setting that has other jobs."""
-    found: Mapping[str, str] = getattr(setting, "options", {})
-    return found
+    options: Mapping[str, str] = getattr(setting, "options", {})
+    return options
 
 
 class DriveWorkload(WorkloadModel):

@@ -137,12 +137,12 @@ class PtsWorkload(DriveWorkload):
         if self.saturation_passes and (self.jobs > 1 or timed):
             what = "write `saturation` or `saturation_passes`, not both" if timed else "each of several jobs would write so much"
             yield fault(("saturation_passes",), what)
-        for name, given in (("tests", self.tests), ("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
-            if given is not None and (not given or len(set(given)) < len(given)):
+        for name, values in (("tests", self.tests), ("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
+            if values is not None and (not values or len(set(values)) < len(values)):
                 yield fault(
                     (name,),
-                    "a value is written twice" if given else "empty; write a value",
-                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
+                    "a value is written twice" if values else "empty; write a value",
+                    FaultKind.DUPLICATE if values else FaultKind.MISSING,
                 )
         for size in self.block_sizes or ():
             try:

@@ -233,13 +233,13 @@ class Rfc2544Workload(FrameWorkload):
         """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""
         yield from super().incompatibilities(bounds)
         if Modifier.BROADCAST in self.modifiers and (sixes := [name for name in self.driven(bounds) if bounds[name].ipv6]):
-            said = (
+            reason = (
                 f"link {sixes[0]} has IPv6 addresses, and IPv6 has no broadcast (RFC 5180 section 6); measure it without broadcast frames"
             )
-            yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
+            yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), reason
         if Modifier.BROADCAST in self.modifiers and (open_ones := [name for name in self.driven(bounds) if not bounds[name].isolated]):
-            said = f"broadcast frames reach all that is on link {open_ones[0]}: set `isolated: true` for it if nothing else is"
-            yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), said
+            reason = f"broadcast frames reach all that is on link {open_ones[0]}: set `isolated: true` for it if nothing else is"
+            yield ("modifiers", self.modifiers.index(Modifier.BROADCAST)), reason
         if max(self.networks) > 1 and (bridged := [name for name in self.driven(bounds) if bounds[name].is_transparent]):
             yield ("networks",), f"more networks than one take routes, and link {bridged[0]} goes through none that routes"
         for i, headers in enumerate(self.extension_headers):

@@ -175,8 +175,8 @@ class Setting(BaseModel):
     @cache
     def words_of_fields(cls) -> Mapping[str, Words]:
         """Name → how it is said."""
-        found = {name: mark for name, of in cls.model_fields.items() for mark in of.metadata if isinstance(mark, Words)}
-        return {**found, **cls.also}
+        words = {name: mark for name, of in cls.model_fields.items() for mark in of.metadata if isinstance(mark, Words)}
+        return {**words, **cls.also}
 
     @property
     def words(self) -> Mapping[str, Words]:
@@ -195,10 +195,10 @@ class Setting(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy as pydantic does, but without the cached words of the original."""
-        made = super().model_copy(update=update, deep=deep)
+        copy = super().model_copy(update=update, deep=deep)
         for name in ("params", "identity"):
-            made.__dict__.pop(name, None)
-        return made
+            copy.__dict__.pop(name, None)
+        return copy
 
 
 def _in_format(text: str) -> str:

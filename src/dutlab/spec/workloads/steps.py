@@ -55,8 +55,8 @@ class Step(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check that it is one of the two kinds."""
-        given = [key for key in ("run", "spawn") if data.get(key) is not None]
-        if len(given) != 1:
+        kinds = [key for key in ("run", "spawn") if data.get(key) is not None]
+        if len(kinds) != 1:
             yield fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)
         if made is not None and made.spawn is not None and made.timeout is not None:
             yield fault(("timeout",), "a spawned command is ended with its trial; only `run` has a time-out", FaultKind.CONFLICT)

@@ -97,12 +97,12 @@ class StorageLimitWorkload(DriveWorkload):
         yield from super().own_faults()
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
-        for name, given in (("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
-            if not given or len(set(given)) < len(given):
+        for name, values in (("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
+            if not values or len(set(values)) < len(values):
                 yield fault(
                     (name,),
-                    "a value is written twice" if given else "empty; write a value",
-                    FaultKind.DUPLICATE if given else FaultKind.MISSING,
+                    "a value is written twice" if values else "empty; write a value",
+                    FaultKind.DUPLICATE if values else FaultKind.MISSING,
                 )
         for size in self.block_sizes:
             try:

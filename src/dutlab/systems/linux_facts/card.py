@@ -34,10 +34,10 @@ def questions(name: str, root: str) -> Iterator[Question]:
 def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
     """Into `interfaces/NAME`."""
     at = f"interfaces/{name}"
-    said, why = answers.said("ip", "-d", "-j", "link", "show", "dev", name)
-    link = first_of_json(said)
+    output, why = answers.said("ip", "-d", "-j", "link", "show", "dev", name)
+    link = first_of_json(output)
     for key, field in (("mtu", "mtu"), ("mac", "address"), ("rx_queues", "num_rx_queues"), ("tx_queues", "num_tx_queues")):
-        facts.put(f"{at}/{key}", link.get(field), why if not said else "not in the output of ip")
+        facts.put(f"{at}/{key}", link.get(field), why if not output else "not in the output of ip")
     virtual = link.get("linkinfo", {}).get("info_kind")
     facts.put(f"{at}/kind", (virtual or "physical") if link else None, why)
     for file, key in _FILES.items():
@@ -51,27 +51,27 @@ def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
 
 
 def _of_driver(facts: FactTree, answers: Answers, name: str, at: str) -> None:
-    said, why = answers.said("ethtool", "-i", name)
-    told = colon_pairs(said or "")
+    output, why = answers.said("ethtool", "-i", name)
+    pairs = colon_pairs(output or "")
     for key, field in (("driver", "driver"), ("driver_version", "version"), ("firmware", "firmware-version"), ("bus", "bus-info")):
-        facts.put(f"{at}/{key}", told.get(field) or None, "the driver does not tell" if said else why)
-    said, why = answers.said("ethtool", "--json", "-k", name)
-    features = {k: v["active"] for k, v in first_of_json(said).items() if isinstance(v, dict) and "active" in v}
-    facts.put(f"{at}/offloads", features or None, "this ethtool prints no JSON" if said else why)
-    free = [k for k, v in first_of_json(said).items() if isinstance(v, dict) and v.get("active") is False and v.get("fixed") is False]
-    facts.put(f"{at}/offloads_off_by_choice", free if features else None, "this ethtool prints no JSON" if said else why)
+        facts.put(f"{at}/{key}", pairs.get(field) or None, "the driver does not tell" if output else why)
+    output, why = answers.said("ethtool", "--json", "-k", name)
+    features = {k: v["active"] for k, v in first_of_json(output).items() if isinstance(v, dict) and "active" in v}
+    facts.put(f"{at}/offloads", features or None, "this ethtool prints no JSON" if output else why)
+    free = [k for k, v in first_of_json(output).items() if isinstance(v, dict) and v.get("active") is False and v.get("fixed") is False]
+    facts.put(f"{at}/offloads_off_by_choice", free if features else None, "this ethtool prints no JSON" if output else why)
     for key, option, reader in (
         ("rings", "-g", ring_sizes), ("channels", "-l", ring_sizes), ("coalescing", "-c", coalescing), ("pause_frames", "-a", pause_frames),
     ):  # fmt: skip
-        said, why = answers.said("ethtool", option, name)
-        facts.put(f"{at}/{key}", (reader(said) or None) if said else None, "the driver has none to set" if said else why)
-    said, why = answers.said("optic", name)
-    optic = optic_of(said) if said else None
-    facts.put(f"{at}/optic", optic.to_json() if optic else None, "no module" if said else why)
+        output, why = answers.said("ethtool", option, name)
+        facts.put(f"{at}/{key}", (reader(output) or None) if output else None, "the driver has none to set" if output else why)
+    output, why = answers.said("optic", name)
+    optic = optic_of(output) if output else None
+    facts.put(f"{at}/optic", optic.to_json() if optic else None, "no module" if output else why)
 
 
 def _of_slot(facts: FactTree, answers: Answers, name: str, at: str, root: str) -> None:
-    said, why = answers.said("pcie", root, name)
-    facts.put(f"{at}/pcie", [step.to_json() for step in pcie_path(said)] if said else None, why)
-    said, why = answers.said("irqs", root, name)
-    facts.put(f"{at}/irqs", irq_cores(said) if said else None, why)
+    output, why = answers.said("pcie", root, name)
+    facts.put(f"{at}/pcie", [step.to_json() for step in pcie_path(output)] if output else None, why)
+    output, why = answers.said("irqs", root, name)
+    facts.put(f"{at}/irqs", irq_cores(output) if output else None, why)

@@ -45,54 +45,56 @@ def questions(root: str) -> Iterator[Question]:
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
     """Into `drives/NAME`, by the names of the kernel."""
-    said, why = answers.said("drives", root)
-    if said is None:
+    output, why = answers.said("drives", root)
+    if output is None:
         facts.put("drives", None, why)
         return
     worn, why_not = answers.of("smart", root)
     health = dict(_blocks("smart", worn or ""))
-    for name, text in _blocks("drive", said):
-        told = drive_facts(text)
+    for name, text in _blocks("drive", output):
+        properties = drive_facts(text)
         if name in health:
-            found = health_of(health[name])
-            told = {**found, **told}
-            why_not = _SAYS_NONE if found else (health[name].strip().splitlines() or [why_not])[-1]
-        for key, value in told.items():
+            figures = health_of(health[name])
+            properties = {**figures, **properties}
+            why_not = _SAYS_NONE if figures else (health[name].strip().splitlines() or [why_not])[-1]
+        for key, value in properties.items():
             facts.put(f"drives/{name}/{key}", value)
         for key in ("temperature_c", "percent_used"):
-            if key not in told:
+            if key not in properties:
                 facts.put(f"drives/{name}/{key}", None, why_not if name in health else "this kind of drive does not tell")
 
 
 def drive_facts(text: str) -> dict[str, Any]:
     """Parse the files of one drive: lines `file contents`, then the way to the processor as `pcie_path` reads it."""
     own, _, way = text.partition("\ndevice ")
-    told = {key: value.strip() for key, _, value in (line.partition(" ") for line in own.splitlines()) if value.strip()}
-    found: dict[str, Any] = {name: int(told[file]) for file, name in _NUMBERS.items() if re.fullmatch(r"\d+", told.get(file, ""))}
-    found |= {name: told[file] for file, name in _TEXTS.items() if file in told}
-    if "model" not in found:
-        found.pop("vendor", None)  # of a virtual drive it is a number of the PCI bus
-    found |= {"size_bytes": int(told["size"]) * _SECTOR} if told.get("size", "").isdecimal() else {}
-    found |= {"rotational": told["queue/rotational"] == "1"} if "queue/rotational" in told else {}
-    found |= {"scheduler": chosen(told["queue/scheduler"]) or told["queue/scheduler"]} if "queue/scheduler" in told else {}
-    heat = _celsius(int(told["temperature"]) / 1000) if re.fullmatch(r"-?\d{1,9}", told.get("temperature", "")) else None
-    found |= {} if heat is None else {"temperature_c": heat}
+    contents = {key: value.strip() for key, _, value in (line.partition(" ") for line in own.splitlines()) if value.strip()}
+    properties: dict[str, Any] = {
+        name: int(contents[file]) for file, name in _NUMBERS.items() if re.fullmatch(r"\d+", contents.get(file, ""))
+    }
+    properties |= {name: contents[file] for file, name in _TEXTS.items() if file in contents}
+    if "model" not in properties:
+        properties.pop("vendor", None)  # of a virtual drive it is a number of the PCI bus
+    properties |= {"size_bytes": int(contents["size"]) * _SECTOR} if contents.get("size", "").isdecimal() else {}
+    properties |= {"rotational": contents["queue/rotational"] == "1"} if "queue/rotational" in contents else {}
+    properties |= {"scheduler": chosen(contents["queue/scheduler"]) or contents["queue/scheduler"]} if "queue/scheduler" in contents else {}
+    heat = _celsius(int(contents["temperature"]) / 1000) if re.fullmatch(r"-?\d{1,9}", contents.get("temperature", "")) else None
+    properties |= {} if heat is None else {"temperature_c": heat}
     if way and (steps := pcie_path(f"device {way}")):
-        found["pcie"] = [step.to_json() for step in steps]
-    return found
+        properties["pcie"] = [step.to_json() for step in steps]
+    return properties
 
 
 def health_of(text: str) -> dict[str, Any]:
     """Return what `nvme smart-log -o json` and `smartctl --json` name alike; empty where it is neither."""
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         return {}
-    found: dict[str, Any] = {name: value for name, read in _HEALTH.items() if (value := _first(told, read)) is not None}
-    found |= {name: str(told[key]) for key, name in _IDENTITY.items() if told.get(key)}
-    return found
+    figures: dict[str, Any] = {name: value for name, read in _HEALTH.items() if (value := _first(document, read)) is not None}
+    figures |= {name: str(document[key]) for key, name in _IDENTITY.items() if document.get(key)}
+    return figures
 
 
 _IDENTITY = {"model_name": "model", "serial_number": "serial", "firmware_version": "firmware"}
@@ -129,8 +131,8 @@ def _first(told: Mapping[str, Any], read: _Read) -> float | None:
         value: Any = told
         for key in path.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and (found := meaning(value)) is not None:
-            return found
+        if isinstance(value, int | float) and not isinstance(value, bool) and (result := meaning(value)) is not None:
+            return result
     return None
 
 

@@ -20,8 +20,8 @@ def questions(root: str) -> Iterator[Question]:
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
     """Into `firewall`."""
-    said, why = answers.said(*_LIST)
-    facts.put("firewall/hooked_chains", hooked_chains(said) if said else None, why)
+    output, why = answers.said(*_LIST)
+    facts.put("firewall/hooked_chains", hooked_chains(output) if output else None, why)
     tables, why = answers.of("slurp", f"{root}/proc/net/ip_tables_names")
     facts.put("firewall/legacy_tables", tables.split() if tables is not None else None, why)
     tracked, why = answers.of("slurp", f"{root}/proc/sys/net/netfilter/nf_conntrack_count")

@@ -110,38 +110,38 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
         facts.put(path, *answers.said("uname", option))
     _files(facts, answers, root)
     _lscpu(facts, answers)
-    said, why = answers.said("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
-    facts.put("cpu.idle_exit_latency_us", idle_exit_latency(said) if said else None, why)
-    said, why = answers.said("every", root + _SIBLINGS[0], _SIBLINGS[1])
-    facts.put("cpu.siblings", said.split() if said else None, why)
-    said, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
-    facts.put("mitigations", dict(line.split(":", 1) for line in said.splitlines() if ":" in line) if said else None, why)
-    said, why = answers.said(*_loaded(root))
-    facts.put("modules.loaded", sorted(said.split()) if said else None, why)
-    said, why = answers.said("lines", root + _MODULES[0], _MODULES[1])
-    versions = (line.partition("/version:")[::2] for line in (said or "").splitlines())
+    output, why = answers.said("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
+    facts.put("cpu.idle_exit_latency_us", idle_exit_latency(output) if output else None, why)
+    output, why = answers.said("every", root + _SIBLINGS[0], _SIBLINGS[1])
+    facts.put("cpu.siblings", output.split() if output else None, why)
+    output, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
+    facts.put("mitigations", dict(line.split(":", 1) for line in output.splitlines() if ":" in line) if output else None, why)
+    output, why = answers.said(*_loaded(root))
+    facts.put("modules.loaded", sorted(output.split()) if output else None, why)
+    output, why = answers.said("lines", root + _MODULES[0], _MODULES[1])
+    versions = (line.partition("/version:")[::2] for line in (output or "").splitlines())
     facts.put("modules.versions", {name: version for name, version in versions if version} or None, why)
-    said, why = answers.said(*_DIMMS)
-    facts.put("dimms", (dimms(said) or None) if said else None, "none is listed" if said else why)
-    said, _ = answers.said(*_VIRTUAL)
+    output, why = answers.said(*_DIMMS)
+    facts.put("dimms", (dimms(output) or None) if output else None, "none is listed" if output else why)
+    output, _ = answers.said(*_VIRTUAL)
     counted, _ = answers.said(*_hypervisor(root))
-    told = said or {None: None, "0": "none"}.get(counted, "of unknown kind")
-    facts.put("virtual", told, "neither systemd-detect-virt nor /proc/cpuinfo has it")
+    hypervisor = output or {None: None, "0": "none"}.get(counted, "of unknown kind")
+    facts.put("virtual", hypervisor, "neither systemd-detect-virt nor /proc/cpuinfo has it")
     for name in _SYSCTLS:
         text, why = answers.of("slurp", _sysctl_file(name, root))
         if name == _BUCKETS and text is None:
             text, why = answers.of("slurp", root + _HASH_SIZE)
         facts.put(f"sysctls/{name}", " ".join(text.split()) if text is not None else None, why)
     for name, argv in _VERSIONS.items():
-        said, why = answers.said(*argv)
-        facts.put(f"versions.{name}", said.splitlines()[0] if said else None, why)
+        output, why = answers.said(*argv)
+        facts.put(f"versions.{name}", output.splitlines()[0] if output else None, why)
 
 
 def idle_exit_latency(lines: str) -> int | None:
     """Microseconds that a core needs at most to wake, from states that are not disabled (Documentation/admin-guide/pm/cpuidle)."""
-    told = dict(line.partition(":")[::2] for line in lines.splitlines())
-    states = {name.partition("/")[0] for name in told}
-    enabled = [told.get(f"{state}/latency", "") for state in states if told.get(f"{state}/disable", "0") == "0"]
+    contents = dict(line.partition(":")[::2] for line in lines.splitlines())
+    states = {name.partition("/")[0] for name in contents}
+    enabled = [contents.get(f"{state}/latency", "") for state in states if contents.get(f"{state}/disable", "0") == "0"]
     return max((int(latency) for latency in enabled if latency.isdigit()), default=None)
 
 
@@ -164,16 +164,16 @@ def _files(facts: FactTree, answers: Answers, root: str) -> None:
             value = int(text) if text.isdigit() else None
         facts.put(path, value, why)
     for path, (folder, pattern) in _OF_EVERY_CORE.items():
-        said, why = answers.said("every", root + folder, pattern)
-        facts.put(path, ", ".join(said.splitlines()) if said else None, why)
+        output, why = answers.said("every", root + folder, pattern)
+        facts.put(path, ", ".join(output.splitlines()) if output else None, why)
 
 
 def _lscpu(facts: FactTree, answers: Answers) -> None:
-    said, why = answers.said("lscpu", "-J")
-    fields = lscpu_fields(said) if said else {}
+    output, why = answers.said("lscpu", "-J")
+    fields = lscpu_fields(output) if output else {}
     for path, field in _LSCPU.items():
         text = next((v for k, v in fields.items() if k.rstrip(":").removesuffix(" cache") == field), None)
-        facts.put(path, int(text) if text and text.isdigit() else text, "not in the output of lscpu" if said else why)
+        facts.put(path, int(text) if text and text.isdigit() else text, "not in the output of lscpu" if output else why)
 
 
 def _sysctl_file(name: str, root: str) -> str:

@@ -17,11 +17,11 @@ def os_name(os_release: str) -> str | None:
 def lscpu_fields(text: str) -> dict[str, str]:
     """Field → value, of `lscpu -J` whether its entries are nested (util-linux since 2.37) or not."""
     try:
-        found: dict[str, str] = {}
-        _gather(json.loads(text)["lscpu"], found)
+        fields: dict[str, str] = {}
+        _gather(json.loads(text)["lscpu"], fields)
     except (ValueError, KeyError, TypeError):
         return {}
-    return found
+    return fields
 
 
 def colon_pairs(text: str) -> dict[str, str]:
@@ -62,13 +62,13 @@ def chosen(text: str) -> str | None:
 
 def coalescing(text: str) -> dict[str, int | bool]:
     """`ethtool -c`: how long and how many frames a card waits before it interrupts; what the driver cannot set is left out."""
-    found: dict[str, int | bool] = {}
+    settings: dict[str, int | bool] = {}
     if m := re.search(r"^Adaptive RX: (on|off|n/a)\s+TX: (on|off|n/a)", text, re.MULTILINE):
-        found |= {f"adaptive_{way}": state == "on" for way, state in zip(("rx", "tx"), m.groups(), strict=True) if state != "n/a"}
+        settings |= {f"adaptive_{way}": state == "on" for way, state in zip(("rx", "tx"), m.groups(), strict=True) if state != "n/a"}
     for key, value in colon_pairs(text).items():
         if re.fullmatch(r"[rt]x-(usecs|frames)", key) and value.isdigit():
-            found[key.replace("-", "_")] = int(value)
-    return found
+            settings[key.replace("-", "_")] = int(value)
+    return settings
 
 
 def pause_frames(text: str) -> dict[str, bool]:
@@ -105,18 +105,18 @@ def command_line(text: str) -> str:
 
 def dimms(text: str) -> list[dict[str, str | int]]:
     """`dmidecode --type 17`: the memory devices that are there; speeds in megatransfers a second, sizes in bytes (DSP0134, 7.18)."""
-    found: list[dict[str, str | int]] = []
+    devices: list[dict[str, str | int]] = []
     for block in re.split(r"^Memory Device$", text, flags=re.MULTILINE)[1:]:
-        told = colon_pairs(block)
-        size = re.fullmatch(r"(\d+) ([kMGT])i?B", told.get("Size", ""))
+        pairs = colon_pairs(block)
+        size = re.fullmatch(r"(\d+) ([kMGT])i?B", pairs.get("Size", ""))
         if size is None:
             continue
-        kept: dict[str, str | int] = {"size_bytes": int(size[1]) << 10 * ("kMGT".index(size[2]) + 1)}
+        device: dict[str, str | int] = {"size_bytes": int(size[1]) << 10 * ("kMGT".index(size[2]) + 1)}
         for key, field in (("place", "Locator"), ("bank", "Bank Locator"), ("type", "Type"), ("part", "Part Number")):
-            if (value := told.get(field, "")) not in ("", "Unknown", "Not Specified"):
-                kept[key] = value
+            if (value := pairs.get(field, "")) not in ("", "Unknown", "Not Specified"):
+                device[key] = value
         for key, fields in (("mts", ("Speed",)), ("mts_now", ("Configured Memory Speed", "Configured Clock Speed"))):
-            if speed := next((m for field in fields if (m := re.match(r"(\d+) (MT/s|MHz)", told.get(field, "")))), None):
-                kept[key] = int(speed[1])
-        found.append(kept)
-    return found
+            if speed := next((m for field in fields if (m := re.match(r"(\d+) (MT/s|MHz)", pairs.get(field, "")))), None):
+                device[key] = int(speed[1])
+        devices.append(device)
+    return devices

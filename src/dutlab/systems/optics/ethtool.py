@@ -58,13 +58,13 @@ def of_ethtool(text: str) -> Optic | None:
     """Parse `ethtool -m` or `ethtool --json -m`, of SFP, QSFP and CMIS modules. None where it shows no module."""
     if text.lstrip().startswith("["):
         return _of_json(text)
-    told: dict[str, str] = {}
+    value_by_label: dict[str, str] = {}
     types: list[str] = []
     values: dict[str, dict[int, float]] = {}
     limits: dict[str, dict[str, float]] = {}
     for m in _LINE.finditer(text):
         label, value = m["label"], m["value"]
-        told.setdefault(label, value)
+        value_by_label.setdefault(label, value)
         if label == "Transceiver type":
             types.append(value)
         number = _number(value)
@@ -74,20 +74,20 @@ def of_ethtool(text: str) -> Optic | None:
         elif (quantity := _LABELS.get(_LANE.sub("", label))) and number is not None:
             lane = int(match[1]) - 1 if (match := _LANE.search(label)) else 0
             values.setdefault(quantity, {})[lane] = number
-    if "Identifier" not in told:
+    if "Identifier" not in value_by_label:
         return None
     return _there(Optic(
-        form=_form(_code(told["Identifier"]), _bracketed(told["Identifier"])),
+        form=_form(_code(value_by_label["Identifier"]), _bracketed(value_by_label["Identifier"])),
         kind=_kind(types),
-        connector=_bracketed(told.get("Connector", "")),
-        vendor=told.get("Vendor name", ""),
-        part=told.get("Vendor PN", ""),
-        serial=told.get("Vendor SN", ""),
-        made=made_on(told.get("Date code", "")),
-        wavelength_nm=_number(told.get("Laser wavelength", "")) or None,
+        connector=_bracketed(value_by_label.get("Connector", "")),
+        vendor=value_by_label.get("Vendor name", ""),
+        part=value_by_label.get("Vendor PN", ""),
+        serial=value_by_label.get("Vendor SN", ""),
+        made=made_on(value_by_label.get("Date code", "")),
+        wavelength_nm=_number(value_by_label.get("Laser wavelength", "")) or None,
         values={q: tuple(by_lane[lane] for lane in sorted(by_lane)) for q, by_lane in values.items()},
         limits=limits,
-    ), _code(told.get("Module State", "")))  # fmt: skip
+    ), _code(value_by_label.get("Module State", "")))  # fmt: skip
 
 
 def _of_json(text: str) -> Optic | None:
@@ -96,8 +96,8 @@ def _of_json(text: str) -> Optic | None:
     except ValueError:
         return None
     pairs: Pairs = [pair for pair in (modules[0] if modules and isinstance(modules[0], list) else []) if isinstance(pair, tuple)]
-    told = {k: v for k, v in reversed(pairs) if isinstance(v, str | int | float)}
-    if "identifier" not in told:
+    value_by_key = {k: v for k, v in reversed(pairs) if isinstance(v, str | int | float)}
+    if "identifier" not in value_by_key:
         return None
     values: dict[str, tuple[float, ...]] = {}
     limits: dict[str, dict[str, float]] = {}
@@ -107,18 +107,18 @@ def _of_json(text: str) -> Optic | None:
             continue
         if measured := _numbers(value):
             values[quantity] = (*values.get(quantity, ()), *measured)  # each bank of a CMIS module has the key again
-        elif isinstance(value, list) and (found := _limits(value)):
-            limits[quantity] = found
-    state, code = told.get("module_state"), told["identifier"]
+        elif isinstance(value, list) and (thresholds := _limits(value)):
+            limits[quantity] = thresholds
+    state, code = value_by_key.get("module_state"), value_by_key["identifier"]
     return _there(Optic(
-        form=_form(code if isinstance(code, int) else None, str(told.get("identifier_description", ""))),
+        form=_form(code if isinstance(code, int) else None, str(value_by_key.get("identifier_description", ""))),
         kind=_kind([str(v) for k, v in pairs if k == "transceiver_type"]),
-        connector=str(told.get("connector_description", "")),
-        vendor=str(told.get("vendor_name", "")).strip(),
-        part=str(told.get("vendor_pn", "")).strip(),
-        serial=str(told.get("vendor_sn", "")).strip(),
-        made=made_on(str(told.get("date_code", ""))),
-        wavelength_nm=next(iter(_numbers(told.get("laser_wavelength"))), 0.0) or None,
+        connector=str(value_by_key.get("connector_description", "")),
+        vendor=str(value_by_key.get("vendor_name", "")).strip(),
+        part=str(value_by_key.get("vendor_pn", "")).strip(),
+        serial=str(value_by_key.get("vendor_sn", "")).strip(),
+        made=made_on(str(value_by_key.get("date_code", ""))),
+        wavelength_nm=next(iter(_numbers(value_by_key.get("laser_wavelength"))), 0.0) or None,
         values=values,
         limits=limits,
     ), state if isinstance(state, int) else None)  # fmt: skip
@@ -166,8 +166,8 @@ def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON hol
 
 
 def _limits(pairs: Pairs) -> dict[str, float]:
-    found = {str(p[0]).removesuffix("_threshold"): p[1] for p in pairs if isinstance(p, tuple)}
-    return {k: float(v) for k, v in found.items() if k in LIMITS and _is_number(v)}
+    thresholds = {str(p[0]).removesuffix("_threshold"): p[1] for p in pairs if isinstance(p, tuple)}
+    return {k: float(v) for k, v in thresholds.items() if k in LIMITS and _is_number(v)}
 
 
 def _is_number(value: Any) -> bool:  # noqa: ANN401 whatever JSON holds
@@ -188,8 +188,8 @@ def _code(text: str) -> int | None:
 
 def _kind(types: Sequence[str]) -> str:
     """Return the Ethernet type (modules also name Fibre Channel types); else the kind of cable."""
-    of_ethernet = (m[1] for pattern in _ETHERNET for said in types if (m := pattern.match(said)) and "unknown" not in m[1])
-    return next(chain(of_ethernet, (said for said in types if said in _CABLES)), "")
+    of_ethernet = (m[1] for pattern in _ETHERNET for name in types if (m := pattern.match(name)) and "unknown" not in m[1])
+    return next(chain(of_ethernet, (name for name in types if name in _CABLES)), "")
 
 
 def _number(text: str) -> float | None:

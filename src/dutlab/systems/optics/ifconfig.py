@@ -44,10 +44,10 @@ def of_freebsd(text: str) -> Optic | None:
     if module := _MODULE.search(text):
         values = {"temperature_c": (float(module["temperature"]),), "voltage_v": (float(module["voltage"]),)}
     for m in _LANE.finditer(text):
-        said = re.match(r"(?P<ma>\d+\.\d+) mA", m["tx"]) if m["bias"] else re.search(r"\((?P<dbm>-?inf|-?\d+\.\d+) dBm\)", m["tx"])
+        reading = re.match(r"(?P<ma>\d+\.\d+) mA", m["tx"]) if m["bias"] else re.search(r"\((?P<dbm>-?inf|-?\d+\.\d+) dBm\)", m["tx"])
         values["rx_power_mw"] = (*values.get("rx_power_mw", ()), _from_dbm(m["rx"]))
-        if said:
-            name, value = ("tx_bias_ma", float(said["ma"])) if m["bias"] else ("tx_power_mw", _from_dbm(said["dbm"]))
+        if reading:
+            name, value = ("tx_bias_ma", float(reading["ma"])) if m["bias"] else ("tx_power_mw", _from_dbm(reading["dbm"]))
             values[name] = (*values.get(name, ()), value)
     return Optic(
         form=plugged["form"],

@@ -70,20 +70,20 @@ class Optic:
 
         Limits that are all 0 are those of a module that has none.
         """
-        found = []
+        results = []
         for quantity, lanes in self.values.items():
             limits = self.limits.get(quantity, {})
             if not any(limits.values()):
                 if quantity == _RECEIVED:
-                    found += [OpticFinding(quantity, lane, value, DARK, 0.0) for lane, value in enumerate(lanes, 1) if not value]
+                    results += [OpticFinding(quantity, lane, value, DARK, 0.0) for lane, value in enumerate(lanes, 1) if not value]
                 continue
             for lane, value in enumerate(lanes, 1):
                 for limit in LIMITS:  # alarms come first
                     threshold = limits.get(limit)
                     if threshold is not None and (value > threshold if limit.startswith("high") else value < threshold):
-                        found.append(OpticFinding(quantity, lane, value, limit, threshold))
+                        results.append(OpticFinding(quantity, lane, value, limit, threshold))
                         break
-        return found
+        return results
 
     @property
     def is_copper(self) -> bool:

@@ -109,14 +109,14 @@ class Agent:
 
     async def offset(self) -> Offset:
         """Return how far its CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
-        found = []
+        offsets = []
         for _ in range(EXCHANGES):
             asked_ns = time.monotonic_ns()
-            said = await self.ask("clock", Clock)
+            reply = await self.ask("clock", Clock)
             heard_ns = time.monotonic_ns()
-            received_ns, replied_ns = said.received_monotonic_ns, said.replied_monotonic_ns
-            found.append(exchange(asked_ns=asked_ns, received_ns=received_ns, replied_ns=replied_ns, heard_ns=heard_ns))
-        return min(found, key=lambda offset: offset.error_ns)
+            received_ns, replied_ns = reply.received_monotonic_ns, reply.replied_monotonic_ns
+            offsets.append(exchange(asked_ns=asked_ns, received_ns=received_ns, replied_ns=replied_ns, heard_ns=heard_ns))
+        return min(offsets, key=lambda offset: offset.error_ns)
 
     async def _send(self, line: bytes) -> None:
         try:
@@ -147,8 +147,8 @@ class Agent:
                 self._lines.append(line)
                 self._hear(line)
             done = await self._process.end()
-            said = reason_in(done.errors)
-            why = self._failed(f"ended with status {done.status} while it was needed{': ' + said if said else ''}")
+            reason = reason_in(done.errors)
+            why = self._failed(f"ended with status {done.status} while it was needed{': ' + reason if reason else ''}")
         except _NoReplyError as e:
             why = self._failed(f"printed something that is not a reply: {str(e)[:120]!r}")
         except MisfitError as e:
@@ -194,8 +194,8 @@ def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str,
 
 def to_settle(sent: SentStream) -> dict[str, int]:
     """Return what a receiver must know of a stream, as the protocol's StreamSent: refused frames may use numbers up, several CPUs send."""
-    told = {"stream": sent.stream, "frames": sent.sent, "unordered": sent.unordered}
-    return told if sent.numbered is None else told | {"numbered": sent.numbered}
+    arguments = {"stream": sent.stream, "frames": sent.sent, "unordered": sent.unordered}
+    return arguments if sent.numbered is None else arguments | {"numbered": sent.numbered}
 
 
 def sound(said: A, host: str) -> A:

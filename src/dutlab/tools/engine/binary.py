@@ -91,8 +91,10 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
     async with folder or held_folder(host) as place:
         path = f"{place}/{TOOL}"
         await host.put(engine.data, path, mode=_EXECUTABLE)
-        if (found := await _hash(host, path)) != digest:
-            raise ToolMissing(f"{path} arrived with SHA-256 {found}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk")
+        if (copy_digest := await _hash(host, path)) != digest:
+            raise ToolMissing(
+                f"{path} arrived with SHA-256 {copy_digest}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk"
+            )
         await _insist_that_it_runs(host, path)
         yield path
 
@@ -114,10 +116,10 @@ async def _hash(host: Host, path: str) -> str:
 
 
 async def _insist_on_same_system(host: Host) -> None:
-    found = (await host.run(["uname", "-sm"])).text.strip()
-    if found != (ours := f"{platform.system()} {platform.machine()}"):
-        remedy = f"measure with iperf3 there, or put an engine built for {found} on its PATH"
-        raise ToolMissing(f"the engine is built for {ours}, this host is {found}", tool=TOOL, host=host.name, remedy=remedy)
+    theirs = (await host.run(["uname", "-sm"])).text.strip()
+    if theirs != (ours := f"{platform.system()} {platform.machine()}"):
+        remedy = f"measure with iperf3 there, or put an engine built for {theirs} on its PATH"
+        raise ToolMissing(f"the engine is built for {ours}, this host is {theirs}", tool=TOOL, host=host.name, remedy=remedy)
 
 
 async def _insist_that_it_runs(host: Host, path: str) -> None:

@@ -82,9 +82,9 @@ class EngineConnections:
         async with AsyncExitStack() as ended:
             servers = [await _server(sink, _ports(n), load, ended) for n in range(several if load.to is None else 1)]
             clients = await together(_client(source, *target, share) for target, share in zip(targets, shares, strict=True))
-            seen = [await _asked(server, sink.host) for server in servers]
-        raw = json.dumps({"clients": [asdict(client) for client in clients], "servers": [asdict(server) for server in seen]})
-        return _report(clients, seen, through_proxy=load.to is not None, raw=f"{raw}\n".encode())
+            server_counts = [await _asked(server, sink.host) for server in servers]
+        raw = json.dumps({"clients": [asdict(client) for client in clients], "servers": [asdict(server) for server in server_counts]})
+        return _report(clients, server_counts, through_proxy=load.to is not None, raw=f"{raw}\n".encode())
 
     def _end(self, name: str, *addresses: str) -> _End:
         host = self._hosts[name]
@@ -92,8 +92,8 @@ class EngineConnections:
 
     @staticmethod
     async def _most_each(*hosts: Host) -> int:
-        said = [(await host.run(["sh", "-c", "ulimit -Hn"])).text.strip() for host in hosts]
-        return max(1, min([MOST_EACH, *(int(limit) - _SPARE_FILES for limit in said if limit.isdecimal())]))
+        limits = [(await host.run(["sh", "-c", "ulimit -Hn"])).text.strip() for host in hosts]
+        return max(1, min([MOST_EACH, *(int(limit) - _SPARE_FILES for limit in limits if limit.isdecimal())]))
 
 
 def _share(load: ConnectionLoad, nth: int, several: int) -> ConnectionLoad:
@@ -105,8 +105,8 @@ async def _server(sink: _End, ports: str, load: ConnectionLoad, ended: AsyncExit
     argv = [*sink.engine, "tcp-server", sink.address, "--ports", ports, "--connections", str(load.count)]
     server = await sink.host.spawn([*argv, *_tls(load.server_tls, resumes=load.resumes)])
     ended.push_async_callback(server.end)
-    said = await server.readline()
-    _read(TcpServerReady, said, sink.host, f"the server does not listen on {sink.address} ports {ports}", "end what holds the ports")
+    line = await server.readline()
+    _read(TcpServerReady, line, sink.host, f"the server does not listen on {sink.address} ports {ports}", "end what holds the ports")
     return server
 
 
@@ -139,11 +139,11 @@ async def _asked(server: Process, host: Host) -> TcpServerSeen:
 def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = "", *, complaint: str = "") -> T:
     """Read the output of an end. Raises ToolFailed with `otherwise` where it is of another kind."""
     try:
-        said = json.loads(line)
-        if isinstance(said, dict) and "error" in said:
-            complaint = read(TcpFailed, said).error
+        document = json.loads(line)
+        if isinstance(document, dict) and "error" in document:
+            complaint = read(TcpFailed, document).error
         else:
-            return read(kind, said)
+            return read(kind, document)
     except MisfitError as e:
         complaint = f"what it said does not fit: {e}"
     except ValueError:
@@ -164,8 +164,8 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
     def served(name: str) -> int:
         return sum(getattr(server.served, name) for server in servers)
 
-    seen = total("refused") + total("reset")
-    by_sink = 0 if through_proxy else min(seen, risen(servers, "OutRsts"))
+    resets = total("refused") + total("reset")
+    by_sink = 0 if through_proxy else min(resets, risen(servers, "OutRsts"))
     return ConnectionReport(
         asked=total("asked"),
         begun=total("begun"),
@@ -182,7 +182,7 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
         first_byte=_times([c.first_byte for c in of]),
         response=_times([c.response for c in of]),
         reset_by_sink=by_sink,
-        reset_by_path=seen - by_sink,
+        reset_by_path=resets - by_sink,
         retransmits=risen(clients, "RetransSegs") + risen(servers, "RetransSegs"),
         overflows=risen(servers, "ListenOverflows"),
         system_refused="; ".join(dict.fromkeys(c.refused_by_system for c in of if c.refused_by_system)),

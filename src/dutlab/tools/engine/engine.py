@@ -135,8 +135,8 @@ class Engine:
         hosts = _hosts_of(directions)
         for host in hosts:
             if host not in self._which_clock:
-                said = await self._hosts[host].run(["sh", "-c", _WHICH_CLOCK], check=False)
-                self._which_clock[host] = said.stdout if said.status == 0 else host.encode()
+                done = await self._hosts[host].run(["sh", "-c", _WHICH_CLOCK], check=False)
+                self._which_clock[host] = done.stdout if done.status == 0 else host.encode()
         which = {host: self._which_clock[host] for host in hosts}
         readers = {clock: host for host, clock in which.items()}
         if len(readers) == 1:
@@ -217,7 +217,7 @@ class Engine:
                         backend: Backend = "af_packet" if port in learning else self._backend
                         wanted[role, port] = self._open_arguments(role, port, i, backend, isolated=port not in guarded)
             opened = await self._asked("open", Opened, wanted)
-            yield [f"{port}: {note}" for (_, port), said in opened.items() for note in (said.backend, *said.notes)]
+            yield [f"{port}: {note}" for (_, port), reply in opened.items() for note in (reply.backend, *reply.notes)]
             await self._asked("close", Done, {of: {"port": str(of[1])} for of in opened})
         except BaseException:
             await to_its_end(self.close())
@@ -232,10 +232,10 @@ class Engine:
 
         asked = [asyncio.ensure_future(of_host(host)) for host in dict.fromkeys(host for host, _ in wanted)]
         try:
-            said = {of: reply for replies in await asyncio.gather(*asked) for of, reply in replies.items()}
+            reply_by_port = {of: reply for replies in await asyncio.gather(*asked) for of, reply in replies.items()}
         finally:
             await cancelled(*asked)
-        return {of: said[of] for of in wanted}
+        return {of: reply_by_port[of] for of in wanted}
 
     def _open_arguments(self, role: str, port: Port, nth: int, backend: Backend, *, isolated: bool) -> dict[str, Any]:
         networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
@@ -278,7 +278,9 @@ class Engine:
             readings=readings,
             lost_by=lost_by,
             learned={h.direction.name: h.learned for h in heard if h.learned is not None},
-            outages={h.flow.link: found for h, watch in zip(heard, watches, strict=True) if (found := self._outage(h, watch)) is not None},
+            outages={
+                h.flow.link: outage for h, watch in zip(heard, watches, strict=True) if (outage := self._outage(h, watch)) is not None
+            },
             began_s=min((self._wall(h.direction.sender)(h.first_ns) for h in heard if h.first_ns is not None), default=None),
             stopped_early_s=Seconds(max(stopped)) if (stopped := [h.stopped_s for h in heard if h.stopped_s is not None]) else None,
         )

@@ -49,13 +49,13 @@ def lost_numbers(looks: Sequence[Look], *, sent: int, lost: int, pps: float) -> 
     """
     if lost <= 0:
         return None
-    seen = [Look(0, 0, 0), *looks, Look(0, sent, sent - lost)]  # the ends have no instant
-    some = _since(seen, 1)
-    begins = _between(seen, some, pps, skipped=0)
-    every = _since(seen, lost)
-    if every == len(seen) - 1:
+    all_looks = [Look(0, 0, 0), *looks, Look(0, sent, sent - lost)]  # the ends have no instant
+    some = _since(all_looks, 1)
+    begins = _between(all_looks, some, pps, skipped=0)
+    every = _since(all_looks, lost)
+    if every == len(all_looks) - 1:
         return LostNumbers(begins, None)
-    return LostNumbers(begins, _between(seen, every, pps, skipped=seen[every].missing - seen[every - 1].missing))
+    return LostNumbers(begins, _between(all_looks, every, pps, skipped=all_looks[every].missing - all_looks[every - 1].missing))
 
 
 def _since(looks: Sequence[Look], missing: int) -> int:

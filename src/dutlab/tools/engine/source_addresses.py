@@ -62,8 +62,8 @@ class SourceAddresses:
 
 async def _seen(host: Host, interface: str, version: str, block: str) -> set[str]:
     """The addresses of a block that a port has."""
-    said = (await host.run(["ip", "-json", version, "address", "show", "dev", interface, "to", block])).text
+    output = (await host.run(["ip", "-json", version, "address", "show", "dev", interface, "to", block])).text
     try:
-        return {of["local"] for port in json.loads(said or "[]") for of in port.get("addr_info", ()) if of}
+        return {of["local"] for port in json.loads(output or "[]") for of in port.get("addr_info", ()) if of}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise HostError(f"`ip -json address` said {said[:200]!r}", host=host.name, remedy="install iproute2 there") from error
+        raise HostError(f"`ip -json address` said {output[:200]!r}", host=host.name, remedy="install iproute2 there") from error

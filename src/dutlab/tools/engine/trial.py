@@ -110,8 +110,8 @@ class Part:
         patience = self.load.longest_s + TOGETHER_S + REPLY_S
         sending = _by_port((w.sends_on, w) for w in self.directions)
         waits = asyncio.gather(*(self.agents[port.host].ask("wait", Sent, port=str(port), timeout_s=patience) for port in sending))
-        said = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
-        sent = {port: sound(of, port.host) for port, of in zip(sending, said, strict=True)}
+        replies = await (self._watched(waits, watches, stop_after_lost, begun) if watches else waits)
+        sent = {port: sound(of, port.host) for port, of in zip(sending, replies, strict=True)}
         receiving = _by_port((w.receives_on, w) for w in self.directions)
         settled = await asyncio.gather(*(self._settle(port, of, sent) for port, of in receiving.items()))
         accounts = {account.direction.name: account for of_port in settled for account in of_port}
@@ -260,18 +260,18 @@ class Part:
 
 
 def _by_port(of: Iterable[tuple[Port, Direction]]) -> dict[Port, list[Direction]]:
-    found: dict[Port, list[Direction]] = {}
+    directions_by_port: dict[Port, list[Direction]] = {}
     for port, direction in of:
-        found.setdefault(port, []).append(direction)
-    return found
+        directions_by_port.setdefault(port, []).append(direction)
+    return directions_by_port
 
 
 def _by_host(ports: Iterable[Port]) -> dict[str, list[str]]:
     """Host → its ports among these, each once."""
-    found: dict[str, list[str]] = {}
+    ports_by_host: dict[str, list[str]] = {}
     for port in dict.fromkeys(ports):
-        found.setdefault(port.host, []).append(str(port))
-    return found
+        ports_by_host.setdefault(port.host, []).append(str(port))
+    return ports_by_host
 
 
 def watches_of(

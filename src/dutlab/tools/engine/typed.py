@@ -36,20 +36,20 @@ def read(kind: type[T], said: object) -> T:
 def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a class, or what typing makes
     origin, args = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
-        found = _record(cast("type", kind))
+        reader = _record(cast("type", kind))
     elif origin is tuple:
-        found = _list(_reader(args[0])) if args[-1] is ... else _list(*map(_reader, args))
+        reader = _list(_reader(args[0])) if args[-1] is ... else _list(*map(_reader, args))
     elif origin is Mapping:
-        found = _map(_reader(args[1]))
+        reader = _map(_reader(args[1]))
     elif origin is Literal:
-        found = _one_of(args, " or ".join(args), FaultKind.UNKNOWN_NAME)
+        reader = _one_of(args, " or ".join(args), FaultKind.UNKNOWN_NAME)
     elif origin is Annotated:
-        found = _one_of(args[1], f"a whole number from {args[1].start} to {args[1].stop - 1}", FaultKind.RANGE, _reader(args[0]))
+        reader = _one_of(args[1], f"a whole number from {args[1].start} to {args[1].stop - 1}", FaultKind.RANGE, _reader(args[0]))
     elif NoneType in args:
-        found = _or_none(_reader(args[0]))
+        reader = _or_none(_reader(args[0]))
     else:
-        found = _number if kind is float else _plain(kind)
-    return found
+        reader = _number if kind is float else _plain(kind)
+    return reader
 
 
 def _refuse(said: object, wanted: str, kind: FaultKind = FaultKind.TYPE) -> Any:  # noqa: ANN401 - never returns

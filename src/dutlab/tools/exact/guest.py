@@ -179,18 +179,18 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
     """In their order: of new flows first, which no frame before made known; each size with the rig and through the router."""
     sizes = [(int(size), weight) for size, weight in setting.frame_size.parts]
     whole = sum(weight for _, weight in sizes)
-    found = list[Pass]()
+    passes = list[Pass]()
     for n, (size, weight) in enumerate(sizes):
         each = max(1, round(setting.frames * weight / whole))
         if n == 0 and setting.flow_count >= FEWEST_NEW:
-            found += [Pass("first-rig", size, setting.flow_count, "g0"), Pass("first", size, setting.flow_count, "v0")]
+            passes += [Pass("first-rig", size, setting.flow_count, "g0"), Pass("first", size, setting.flow_count, "v0")]
         elif n == 0:
-            found.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES, setting.tunnels), "v0"))
-        found += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
+            passes.append(Pass("warm", size, max(setting.flow_count, PROOF_FRAMES, setting.tunnels), "v0"))
+        passes += [Pass("rig", size, each, "g0"), Pass("router", size, each, "v0")]
     if setting.profile:
         frames = max(_FEWEST_TRACED, _TRACED_FRAMES // (1 + setting.rules // _RULES_TRACED))
-        found += [Pass(name, size, frames, port) for size, _ in sizes for name, port in ((TRACED_RIG, "g0"), (TRACED, "v0"))]
-    return found
+        passes += [Pass(name, size, frames, port) for size, _ in sizes for name, port in ((TRACED_RIG, "g0"), (TRACED, "v0"))]
+    return passes
 
 
 # GRO is for frames of a port that cannot join them itself: veth_skb_is_eligible_for_gro() in drivers/net/veth.c.
@@ -310,12 +310,12 @@ def _modules(modules: Path, release: str) -> Entries:
     for path in paths:
         place = f"lib/modules/{release}/{_plain(path.relative_to(modules))}"
         entries |= folders_above(place) | {place: (DATA, unpacked(path))}
-    kept = {_plain(path.relative_to(modules)) for path in paths}
-    names = set(map(_module_name, kept))
+    files = {_plain(path.relative_to(modules)) for path in paths}
+    names = set(map(_module_name, files))
     depends = "".join(
         f"{_plain(path)}: {' '.join(map(_plain, on.split()))}\n"
         for path, _, on in (line.partition(":") for line in _lines(modules / "modules.dep"))
-        if _plain(path) in kept
+        if _plain(path) in files
     )
     alias = "".join(f"{line}\n" for line in _lines(modules / "modules.alias") if line.rpartition(" ")[2] in names)
     folder = f"lib/modules/{release}"

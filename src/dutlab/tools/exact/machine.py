@@ -83,10 +83,10 @@ class Machine:
     @property
     def digest(self) -> str:
         """Hash of everything in it."""
-        made = hashlib.sha256(json.dumps([self.argv, self.qemu]).encode())
-        made.update(self.kernel.read_bytes())
-        made.update(self.image)
-        return made.hexdigest()[:32]
+        hasher = hashlib.sha256(json.dumps([self.argv, self.qemu]).encode())
+        hasher.update(self.kernel.read_bytes())
+        hasher.update(self.image)
+        return hasher.hexdigest()[:32]
 
 
 class GuestEnded(Exception):
@@ -114,19 +114,19 @@ class Monitor:
         with contextlib.suppress(HostError):  # its answer, or the end, says more
             await self._process.write(json.dumps({"execute": execute, "arguments": arguments}).encode() + b"\n")
         while True:
-            said = await self._line()
-            if "return" in said:
-                return said["return"]
-            if "error" in said:
-                raise ToolFailed(f"{execute}: {said['error'].get('desc')}", tool=QEMU.name, host=self._process.host_name)
-            self._told.append(said)
+            message = await self._line()
+            if "return" in message:
+                return message["return"]
+            if "error" in message:
+                raise ToolFailed(f"{execute}: {message['error'].get('desc')}", tool=QEMU.name, host=self._process.host_name)
+            self._told.append(message)
 
     async def event(self, *names: str) -> dict[str, Any]:
         """The next of these. Raises GuestEnded, also of a guest that makes no progress."""
         while True:
             while self._told:
-                if (said := self._told.popleft()).get("event") in names:
-                    return said
+                if (message := self._told.popleft()).get("event") in names:
+                    return message
             try:
                 async with asyncio.timeout(_LOOK_S):
                     self._told.append(await self._line())
@@ -140,9 +140,9 @@ class Monitor:
 
     async def _is_dead(self) -> bool:
         """Return whether it waits for an interrupt that it does not take (EFLAGS: IF is bit 9). Raises GuestStuck if none comes."""
-        said = await self.command("info registers")
-        flags, is_halted = re.search(r"[ER]FL=([0-9a-f]+)", said), "HLT=1" in said
-        self._seen, self._alike = said, self._alike + 1 if said == self._seen else 0
+        registers = await self.command("info registers")
+        flags, is_halted = re.search(r"[ER]FL=([0-9a-f]+)", registers), "HLT=1" in registers
+        self._seen, self._alike = registers, self._alike + 1 if registers == self._seen else 0
         if is_halted and self._alike >= _ALIKE:  # virtual time jumps to the next timer, so there is none
             raise GuestStuck("the guest waits for an interrupt that does not come", tool=QEMU.name, host=self._process.host_name)
         return is_halted and flags is not None and not int(flags[1], 16) & 1 << 9
@@ -161,10 +161,10 @@ class Monitor:
         if not (line := await self._process.readline()):
             raise GuestEnded
         try:
-            said: dict[str, Any] = json.loads(line)
+            message: dict[str, Any] = json.loads(line)
         except ValueError:
             return {}
-        return said
+        return message
 
 
 async def version_of(host: Host) -> str:
@@ -198,9 +198,9 @@ def _is_there(state: Path) -> bool:
     for left in state.parent.glob(".*-*"):  # of a process that was killed
         if left.stat().st_mtime < time.time() - _LEFT_S:
             shutil.rmtree(left, ignore_errors=True)
-    if found := state.exists():
+    if is_there := state.exists():
         state.touch()
-    return found
+    return is_there
 
 
 def _keep(part: Path, state: Path) -> None:
@@ -231,15 +231,15 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes, p
             await monitor.ask("cont")
             with contextlib.suppress(GuestEnded):
                 while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
-                    said = _console(Path(place))
-                    if paused is None or not said.endswith(f"{MARK} {PAUSE}\n"):
-                        raise ended(host, said, is_booted=True)
-                    await paused(monitor, said)
+                    console = _console(Path(place))
+                    if paused is None or not console.endswith(f"{MARK} {PAUSE}\n"):
+                        raise ended(host, console, is_booted=True)
+                    await paused(monitor, console)
                     await monitor.ask("cont")
-        said = _console(Path(place))
-        if f"{MARK} done" not in said:
-            raise ended(host, said, is_spent=monitor.is_spent, is_booted=True)
-        return said
+        console = _console(Path(place))
+        if f"{MARK} done" not in console:
+            raise ended(host, console, is_spent=monitor.is_spent, is_booted=True)
+        return console
 
 
 @asynccontextmanager
@@ -326,22 +326,22 @@ def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False, i
     complaint = " ".join(qemu.split())
     match next((line.removeprefix("failed ") for line in ours if line.startswith("failed ")), ""):
         case "mode":
-            kind, said = GuestEnd.MODE, " / ".join(shortened(line.removeprefix("said ")) for line in ours if line.startswith("said "))
+            kind, detail = GuestEnd.MODE, " / ".join(shortened(line.removeprefix("said ")) for line in ours if line.startswith("said "))
         case "":
-            kind, said = GuestEnd.SOON, f"{tail} {complaint}".strip()
+            kind, detail = GuestEnd.SOON, f"{tail} {complaint}".strip()
             if is_spent:
-                kind, said = GuestEnd.LATE, f"QEMU has taken {CPU_LIMIT_S} s of processor time. {tail}".strip()
+                kind, detail = GuestEnd.LATE, f"QEMU has taken {CPU_LIMIT_S} s of processor time. {tail}".strip()
             elif "late" in ours:
-                kind, said = GuestEnd.LATE, tail
+                kind, detail = GuestEnd.LATE, tail
             elif "icount" in complaint or "tcg" in complaint:
-                kind, said = GuestEnd.NO_ICOUNT, complaint
+                kind, detail = GuestEnd.NO_ICOUNT, complaint
             elif complaint and not tail:
-                kind, said = GuestEnd.NO_START, complaint
+                kind, detail = GuestEnd.NO_START, complaint
             elif not ours and not is_booted:
-                kind, said = GuestEnd.NO_BOOT, tail or "its console is empty"
+                kind, detail = GuestEnd.NO_BOOT, tail or "its console is empty"
         case failed:
-            kind, said = GuestEnd.PART, failed
-    return GuestFailed(kind, said, host=host.name, raw={"console.txt": console.encode(), "qemu.txt": qemu.encode()})
+            kind, detail = GuestEnd.PART, failed
+    return GuestFailed(kind, detail, host=host.name, raw={"console.txt": console.encode(), "qemu.txt": qemu.encode()})
 
 
 def _console(place: Path) -> str:

@@ -70,11 +70,11 @@ def parse_console(text: str) -> tuple[list[PassResult], int, int]:
     distinct, tracked = _DISTINCT.search(text), _TRACKED.search(text)
     if not passes or len(passes) != len(counted) or distinct is None or tracked is None:
         raise ValueError("the console has not what a trial prints")
-    found = [
+    results = [
         PassResult(int(us) * _NS_OF_US, int(sent), int(errors), int(came), int(length), int(foreign))
         for (_, us, sent, errors), (came, length, foreign) in zip(passes, counted, strict=True)
     ]
-    return found, int(distinct[1]), int(tracked[1])
+    return results, int(distinct[1]), int(tracked[1])
 
 
 def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct: int) -> str:
@@ -129,14 +129,14 @@ def profiles_of(planned: Sequence[Pass], found: Sequence[PassProfile]) -> dict[s
 def function_costs(profiles: Mapping[str, PassProfile], figures: Mapping[str, float]) -> list[FunctionCost]:
     """The largest first, and what is left of the figures: together they are these."""
     whole, rig, none = profiles[WITH].functions, profiles[WITHOUT].functions, Count(0.0)
-    found = list[FunctionCost]()
+    costs = list[FunctionCost]()
     for name in whole.keys() | rig.keys():
         a, b = whole.get(name, none), rig.get(name, none)
-        found.append(FunctionCost(name, a.mean - b.mean, hypot(a.error, b.error), a.mean, b.mean))
-    found.sort(key=lambda of: (-of.own, of.name))
+        costs.append(FunctionCost(name, a.mean - b.mean, hypot(a.error, b.error), a.mean, b.mean))
+    costs.sort(key=lambda of: (-of.own, of.name))
     all_of_it, of_rig = (figures[f"exact_{word}_instructions_per_frame"] for word in ("whole", "rig"))
-    rest, rest_of_rig = all_of_it - sum(of.whole for of in found), of_rig - sum(of.rig for of in found)
-    return [*found, FunctionCost(REST, rest - rest_of_rig, 0.0, rest, rest_of_rig)]
+    rest, rest_of_rig = all_of_it - sum(of.whole for of in costs), of_rig - sum(of.rig for of in costs)
+    return [*costs, FunctionCost(REST, rest - rest_of_rig, 0.0, rest, rest_of_rig)]
 
 
 def folded(profile: PassProfile) -> bytes:
@@ -180,12 +180,12 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     console, log = await tried(partial(_traced, host, machine, state, script))
     raw = {"console.txt": console.encode(), "script.sh": script}
     try:
-        found, distinct, tracked = parse_console(console)
+        results, distinct, tracked = parse_console(console)
     except ValueError:
         raise ended(host, console) from None
-    if why := void_because(planned, found, distinct):
+    if why := void_because(planned, results, distinct):
         raise GuestFailed(GuestEnd.VOID, why, host=host.name, raw=raw)
-    figures, rows = figures_of(planned, found)
+    figures, rows = figures_of(planned, results)
     tables = {"passes": rows}
     if log.profiles and not log.why:
         profiles = profiles_of(planned, log.profiles)
@@ -231,9 +231,9 @@ def _image(modules: Path, release: str, words: GuestWords) -> bytes:
     """Made once a process: it is the same until something is installed. Raises LabError."""
     insist_on_modules(modules, release, words.modules)
     key = (modules, release, words.programs)
-    if (made := _IMAGES.get(key)) is None:
-        made = _IMAGES[key] = guest_image(modules, release, more=words.programs)
-    return made
+    if (image := _IMAGES.get(key)) is None:
+        image = _IMAGES[key] = guest_image(modules, release, more=words.programs)
+    return image
 
 
 def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
@@ -267,9 +267,9 @@ def again(kept: KeptTrial) -> Recomputed:
     """Worked out from the guest's console. Raises CannotRecompute."""
     planned = passes_of(kept.cell.setting_as(ExactSetting))
     try:
-        found, distinct, _ = parse_console(kept.raw["console.txt"].decode())
+        results, distinct, _ = parse_console(kept.raw["console.txt"].decode())
     except (KeyError, ValueError) as error:
         raise CannotRecompute(f"the guest's console: {error}") from error
-    if why := void_because(planned, found, distinct):
+    if why := void_because(planned, results, distinct):
         raise CannotRecompute(why)
-    return {kept.cell.link_label: figures_of(planned, found)[0]}
+    return {kept.cell.link_label: figures_of(planned, results)[0]}

@@ -51,9 +51,9 @@ class Symbols:
             if len(words) < 3 or words[1] not in "tTwW":  # noqa: PLR2004 -- address, kind, name
                 continue
             address, name = int(words[0], 16), _VARIANT.sub("", words[2])
-            found = (_MARK_OF_SECTION.fullmatch(name) is not None, len(name), name, ".cold" not in words[2])
-            if address not in best or found < best[address]:
-                best[address] = found
+            candidate = (_MARK_OF_SECTION.fullmatch(name) is not None, len(name), name, ".cold" not in words[2])
+            if address not in best or candidate < best[address]:
+                best[address] = candidate
         self._begins = sorted(best)
         self._functions = [best[of][2:] for of in self._begins]
 
@@ -77,9 +77,9 @@ class _Place:
         self.function, self.above, self.below = function, above, dict[str, _Place]()
 
     def calls(self, function: str) -> _Place:
-        if (found := self.below.get(function)) is None:
-            found = self.below[function] = _Place(function, self)
-        return found
+        if (place := self.below.get(function)) is None:
+            place = self.below[function] = _Place(function, self)
+        return place
 
     def goes_back_to(self, function: str) -> _Place:
         """To the nearest above; what was called before the log began has no place above it."""
@@ -159,8 +159,8 @@ class FrameLog:
         return PassProfile(n, {place.stack: count / n for place, count in self._stacks.items()}, counts)
 
     def _learn(self, address: bytes) -> tuple[str, bool]:
-        found = self._known[address] = self._symbols.at(int(address, 16))
-        return found
+        symbol = self._known[address] = self._symbols.at(int(address, 16))
+        return symbol
 
     def _end_frame(self) -> None:
         if self._begun and not self._disturbed:
@@ -230,18 +230,18 @@ class Tracer:
 async def tracer(folder: Path) -> AsyncIterator[Tracer]:
     """One for a guest; QEMU must have ended when this ends."""
     with TemporaryDirectory(prefix=".log-", dir=folder) as place:
-        made = Tracer(Path(place))
+        new_tracer = Tracer(Path(place))
         try:
-            yield made
+            yield new_tracer
         finally:
-            await made.end()
+            await new_tracer.end()
 
 
 async def _one_by_one(monitor: Monitor, switch: str) -> None:
     """Switch by the name of QEMU 8.1 and later, else by the one before. Raises ValueError."""
-    said = await monitor.command(f"one-insn-per-tb {switch}")
-    if said and (said := await monitor.command(f"singlestep {switch}")):
-        raise ValueError(f"QEMU cannot execute instructions one by one: {said}")
+    complaint = await monitor.command(f"one-insn-per-tb {switch}")
+    if complaint and (complaint := await monitor.command(f"singlestep {switch}")):
+        raise ValueError(f"QEMU cannot execute instructions one by one: {complaint}")
 
 
 def _read(pipe: Path, log: FrameLog) -> PassProfile:
@@ -271,8 +271,8 @@ def weighed(parts: Sequence[tuple[float, PassProfile]]) -> PassProfile:
     for share, of in parts:
         for stack, count in of.stacks.items():
             stacks[stack] += count * share / whole
-        for name, found in of.functions.items():
-            means[name] += found.mean * share / whole
-            variances[name] += (found.error * share / whole) ** 2
+        for name, cost in of.functions.items():
+            means[name] += cost.mean * share / whole
+            variances[name] += (cost.error * share / whole) ** 2
     counts = {name: Count(mean, sqrt(variances[name])) for name, mean in means.items()}
     return PassProfile(sum(of.frames for _, of in parts), stacks, counts)

@@ -43,8 +43,8 @@ def pts_again(kept: KeptTrial) -> Recomputed:
     with _readable():
         setting = kept.cell.setting_as(PtsSetting)
         rounds, state = pts.again(setting, kept.raw), kept.facts.get("state", "")
-        if (found := pts.state_of(setting, rounds)) != state:
-            raise ValueError(f"its rounds are {found}, and the record says {state}")
+        if (verdict := pts.state_of(setting, rounds)) != state:
+            raise ValueError(f"its rounds are {verdict}, and the record says {state}")
         return {kept.cell.link_label: pts.figures_of(setting, rounds)}
 
 

@@ -65,20 +65,25 @@ async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collecti
 
     Raises TestbedError with all that are not there, or are no drive; HostError.
     """
-    said = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text
-    devices = list(_flat(json.loads(said).get("blockdevices", [])))
-    found, faults = dict[str, FoundDrive](), list[str]()
+    output = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text
+    devices = list(_flat(json.loads(output).get("blockdevices", [])))
+    drive_by_name, faults = dict[str, FoundDrive](), list[str]()
     for name, spec in drives.items():
         try:
-            found[name] = await (
+            drive_by_name[name] = await (
                 _file(host, name, spec) if spec.file is not None else _drive(host, name, spec, devices, look=name in written)
             )
         except TestbedError as error:
             faults.append(str(error))
-    same = [f"{b} and {a} are one drive, {found[a].path}" for b in found for a in found if a < b and found[a].path == found[b].path]
+    same = [
+        f"{b} and {a} are one drive, {drive_by_name[a].path}"
+        for b in drive_by_name
+        for a in drive_by_name
+        if a < b and drive_by_name[a].path == drive_by_name[b].path
+    ]
     if faults or same:
         raise TestbedError("\n".join((*faults, *same)))
-    return found
+    return drive_by_name
 
 
 async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
@@ -89,8 +94,8 @@ async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
         memory = (await host.run(["sh", "-c", _MEMORY])).text.strip()
         facts = {"path": array.path, "file_system": kind, "memory_bytes": memory, **array.facts}
         return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", array.path, array.size_bytes, facts, is_file=True, stays=True)}
-    said = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS, "--", array.path])).text
-    device, *_ = _flat(json.loads(said).get("blockdevices", []))
+    output = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS, "--", array.path])).text
+    device, *_ = _flat(json.loads(output).get("blockdevices", []))
     uses = tuple(f"{device['path']} is mounted at {at}" for at in device.get("mountpoints") or () if at)
     return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", array.path, array.size_bytes, {**_facts(device), **array.facts}, in_use=uses)}
 
@@ -105,14 +110,14 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
     device = next((d for d in devices if d["kname"] == kernel_name), None)
     if device is None:
         raise TestbedError(f"{host.name}: {path}, the array of mode {mode}, is not a block device there", remedy="let `apply` make it")
-    told, named = device["path"], {of.path for of in (await find(host, drives)).values()}
-    others = sorted({d["above"][0] for d in devices if d["path"] == told and d["above"]} - named)
-    if told in named or others:
-        of = "is a drive itself" if told in named else f"is made of {', '.join(others)} too, which the testbed does not name"
+    device_path, named = device["path"], {of.path for of in (await find(host, drives)).values()}
+    others = sorted({d["above"][0] for d in devices if d["path"] == device_path and d["above"]} - named)
+    if device_path in named or others:
+        of = "is a drive itself" if device_path in named else f"is made of {', '.join(others)} too, which the testbed does not name"
         raise TestbedError(f"{host.name}: {path}, the array of mode {mode}, {of}", remedy="name the device that is made of its drives")
     uses = await _uses(host, device, devices) if look else ()
     size = int(device["size"])
-    return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", told, size, {**_facts(device), "array_of": path}, in_use=tuple(uses))}
+    return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", device_path, size, {**_facts(device), "array_of": path}, in_use=tuple(uses))}
 
 
 def insist_unused(found: Mapping[str, FoundDrive]) -> None:

@@ -63,41 +63,41 @@ class _Film:
         self.spans["rebuilt"] = whole.at_s, ended.at_s
 
     async def _seen(self, holds: Callable[[HostReading], bool], limit_s: float, why: str) -> HostReading:
-        if (found := await self.watch.until(holds, limit_s)) is None:
+        if (reading := await self.watch.until(holds, limit_s)) is None:
             raise MeasurementError(f"{self.failing.dut.name}: array: {why}", remedy="see /proc/mdstat there; raise `rebuild` if it is slow")
-        return found
+        return reading
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """The film of one load. Raises MeasurementError, HostError."""
     setting = cell.setting_as(ArrayFailureSetting)
-    found = await drives_of(site, cell)
-    if len(found) != 1:
-        raise MeasurementError(f"drives of {' and '.join(found)} make no one array")
-    (name,) = found
+    drives_by_host = await drives_of(site, cell)
+    if len(drives_by_host) != 1:
+        raise MeasurementError(f"drives of {' and '.join(drives_by_host)} make no one array")
+    (name,) = drives_by_host
     host = site.hosts[name]
-    if (made := site.arrays.get(cell.mode)) is None:
+    if (mode_array := site.arrays.get(cell.mode)) is None:
         raise MeasurementError(f"mode {cell.mode} makes no array")
-    failing = Failing(host, site.testbed.hosts[name], made)
-    array = await array_of(host, made)
+    failing = Failing(host, site.testbed.hosts[name], mode_array)
+    array = await array_of(host, mode_array)
     async with watched(host, array.path, await failing.path()) as watch:
         film = _Film(setting, failing, watch)
         try:
-            ran = await run_during(site, found, setting.load, film.play)
+            fio_result = await run_during(site, drives_by_host, setting.load, film.play)
         finally:
             with contextlib.suppress(HostError):  # what the trial came to is said before; the mode's look after it says the rest
                 await to_its_end(failing.heal())
-    raw = {**ran.raw, _HOST: watch.raw, _SPANS: json.dumps(film.spans).encode()}
-    facts = facts_of(found, ran)
+    raw = {**fio_result.raw, _HOST: watch.raw, _SPANS: json.dumps(film.spans).encode()}
+    facts = facts_of(drives_by_host, fio_result)
     rows = _film_of(raw, watch.readings, film.spans)
     figures = figures_of(rows, film.spans, watch.readings, member_bytes(facts))
     return Measured(
         figures={cell.link_label: figures},
-        doubts=(*ran.doubts, *doubts_of(found)),
+        doubts=(*fio_result.doubts, *doubts_of(drives_by_host)),
         raw=raw,
         facts=facts,
         notes=[f"phase {phase} has no whole second: make it longer" for phase in PHASES if part_figure(phase, "iops") not in figures],
-        readings=ran.readings,
+        readings=fio_result.readings,
         tables={"film": [row.told(film.spans["healthy"][0]) for row in rows], "phases": _phases(film.spans)},
     )
 
@@ -106,10 +106,10 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
     """The figures, from a trial's raw files and what its array is. Raises ValueError where a file is missing or not what it was."""
     if missing := [name for name in (_HOST, _SPANS) if name not in raw]:
         raise ValueError(f"{' and '.join(missing)} is not kept")
-    told, readings = json.loads(raw[_SPANS]), read_lines(raw[_HOST])
-    if not isinstance(told, dict) or set(told) != set(PHASES):
+    document, readings = json.loads(raw[_SPANS]), read_lines(raw[_HOST])
+    if not isinstance(document, dict) or set(document) != set(PHASES):
         raise ValueError(f"{_SPANS} does not tell each phase")
-    spans = {phase: (float(told[phase][0]), float(told[phase][1])) for phase in PHASES}
+    spans = {phase: (float(document[phase][0]), float(document[phase][1])) for phase in PHASES}
     begin_s, end_s = spans["rebuilding"]
     if next((one.at_s for one in readings if one.at_s > begin_s and one.whole), None) != end_s:
         raise ValueError("the array was whole at another time than the phases say")
@@ -178,17 +178,17 @@ def timeline(rows: Sequence[tuple[float, float, Counter[int]]], readings: Sequen
 
 def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], member: int) -> dict[str, float]:
     """Those of each phase and of the rebuild of so many bytes; a phase without a whole second has none."""
-    told: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for phase, span in spans.items():
         of = [row for row in rows if row.phase == phase]
         bins = sum((Counter(row.bins) for row in of), Counter[int]())
-        found = {"iops": sum(row.ios for row in of) / len(of), "least_iops": min(row.ios for row in of)} if of else {}
-        found |= {f"clat_{name}_ns": value for name, value in percentiles(bins).items() if name in ("p50", "p99")}
+        phase_figures = {"iops": sum(row.ios for row in of) / len(of), "least_iops": min(row.ios for row in of)} if of else {}
+        phase_figures |= {f"clat_{name}_ns": value for name, value in percentiles(bins).items() if name in ("p50", "p99")}
         if (cores := cores_between(readings, *span)) is not None:
-            found["host_cpu_cores"] = cores
-        told |= of_part(phase, found)
+            phase_figures["host_cpu_cores"] = cores
+        figures |= of_part(phase, phase_figures)
     begin_s, end_s = spans["rebuilding"]
-    return {**told, "rebuild_s": end_s - begin_s, **({"rebuild_bytes_per_s": member / (end_s - begin_s)} if member else {})}
+    return {**figures, "rebuild_s": end_s - begin_s, **({"rebuild_bytes_per_s": member / (end_s - begin_s)} if member else {})}
 
 
 def _phases(spans: Spans) -> list[Row]:

@@ -54,11 +54,11 @@ async def sweep(measure: Callable[[int], Awaitable[float]], deepest: int) -> Swe
         if without == _NOTHING_TWICE or depth == deepest:
             break
         depth = min(2 * depth, deepest)
-    found = Sweep(iops, still_rising=without == 0 and deepest > 1)
-    high = found.least
+    result = Sweep(iops, still_rising=without == 0 and deepest > 1)
+    high = result.least
     low = max((d for d in iops if d < high), default=0)
     while high - low > max(1, low // _FINE):
         middle = (low + high) // 2
         iops[middle] = await measure(middle)
-        low, high = (low, middle) if iops[middle] >= NEAR * iops[found.peak] else (middle, high)
-    return found
+        low, high = (low, middle) if iops[middle] >= NEAR * iops[result.peak] else (middle, high)
+    return result

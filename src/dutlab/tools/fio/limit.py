@@ -28,29 +28,29 @@ Spans = Mapping[str, tuple[float, float]]
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """The sweep of one cell. Raises MeasurementError, HostError."""
     setting = cell.setting_as(StorageLimitSetting)
-    found = await drives_of(site, cell)
-    ran: dict[int, FioResult] = {}
+    drives_by_host = await drives_of(site, cell)
+    result_by_depth: dict[int, FioResult] = {}
 
     async def at(depth: int) -> float:
-        ran[depth] = await run(site, found, setting.at(depth))
-        return figures_at(ran[depth].whole)["iops"]
+        result_by_depth[depth] = await run(site, drives_by_host, setting.at(depth))
+        return figures_at(result_by_depth[depth].whole)["iops"]
 
     async with contextlib.AsyncExitStack() as stack:
-        watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in found}
+        watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in drives_by_host}
         swept = await sweep(at, setting.deepest)
-    seen = {host: watch.readings for host, watch in watches.items()}
-    told = {depth: {**figures_at(of.whole), **_host_cores(of.spans, seen)} for depth, of in ran.items()}
-    said = {_HOST.format(host): watch.raw for host, watch in watches.items()}
+    readings_by_host = {host: watch.readings for host, watch in watches.items()}
+    figures_by_depth = {depth: {**figures_at(of.whole), **_host_cores(of.spans, readings_by_host)} for depth, of in result_by_depth.items()}
+    host_logs = {_HOST.format(host): watch.raw for host, watch in watches.items()}
     return Measured(
-        figures={cell.link_label: _figures(swept, told)},
-        doubts=(*dict.fromkeys(doubt for of in ran.values() for doubt in of.doubts), *doubts_of(found)),
-        raw={f"depth-{depth:04d}-{name}": data for depth, of in ran.items() for name, data in of.raw.items()} | said,
-        facts=facts_of(found, ran[swept.peak]),
+        figures={cell.link_label: _figures(swept, figures_by_depth)},
+        doubts=(*dict.fromkeys(doubt for of in result_by_depth.values() for doubt in of.doubts), *doubts_of(drives_by_host)),
+        raw={f"depth-{depth:04d}-{name}": data for depth, of in result_by_depth.items() for name, data in of.raw.items()} | host_logs,
+        facts=facts_of(drives_by_host, result_by_depth[swept.peak]),
         notes=_notes(swept, setting),
-        readings=[reading for of in ran.values() for reading in of.readings],
+        readings=[reading for of in result_by_depth.values() for reading in of.readings],
         tables={
-            "depths": [{"depth": depth, **told[depth]} for depth in sorted(ran)],
-            "latency_bins": ran[swept.least].whole.bins,
+            "depths": [{"depth": depth, **figures_by_depth[depth]} for depth in sorted(result_by_depth)],
+            "latency_bins": result_by_depth[swept.least].whole.bins,
         },
     )
 
@@ -61,14 +61,14 @@ def again(raw: Mapping[str, bytes]) -> dict[str, float]:
     for name, data in raw.items():
         if (of := _REPORT.fullmatch(name)) is not None:
             document, _ = read_object(data)
-            depth, found = int(of["depth"]), jobs_of(document)
-            jobs[depth] += found
-            spans[depth][of["host"]] = span_of(document, found)
+            depth, outputs = int(of["depth"]), jobs_of(document)
+            jobs[depth] += outputs
+            spans[depth][of["host"]] = span_of(document, outputs)
     if not jobs:
         raise ValueError("no report of fio is kept")
-    seen = {host: read_lines(raw.get(_HOST.format(host), b"")) for of in spans.values() for host in of}
-    told = {depth: {**figures_at(total(of)), **_host_cores(spans[depth], seen)} for depth, of in jobs.items()}
-    return _figures(Sweep({depth: of["iops"] for depth, of in told.items()}, still_rising=False), told)
+    readings_by_host = {host: read_lines(raw.get(_HOST.format(host), b"")) for of in spans.values() for host in of}
+    figures_by_depth = {depth: {**figures_at(total(of)), **_host_cores(spans[depth], readings_by_host)} for depth, of in jobs.items()}
+    return _figures(Sweep({depth: of["iops"] for depth, of in figures_by_depth.items()}, still_rising=False), figures_by_depth)
 
 
 def figures_at(whole: JobOutput) -> dict[str, float]:
@@ -80,15 +80,15 @@ def figures_at(whole: JobOutput) -> dict[str, float]:
 def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
     """Cores that worked on all hosts; nothing where a job was too short to tell."""
     cores = [cores_between(readings, *spans[host]) for host, readings in seen.items()]
-    return {"host_cpu_cores": sum(told)} if len(told := [one for one in cores if one is not None]) == len(cores) else {}
+    return {"host_cpu_cores": sum(known)} if len(known := [one for one in cores if one is not None]) == len(cores) else {}
 
 
 def _figures(swept: Sweep, told: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for word, depth in (("peak", swept.peak), ("knee", swept.knee), ("least", swept.least)):
         names = ("iops", "bytes_per_s", "clat_mean_ns", "clat_p99_ns")
-        found |= of_part(word, {"depth": float(depth), **{name: told[depth][name] for name in names if name in told[depth]}})
-    return {**found, **{name: told[swept.peak][name] for name in ("fio_cpu_cores", "host_cpu_cores") if name in told[swept.peak]}}
+        figures |= of_part(word, {"depth": float(depth), **{name: told[depth][name] for name in names if name in told[depth]}})
+    return {**figures, **{name: told[swept.peak][name] for name in ("fio_cpu_cores", "host_cpu_cores") if name in told[swept.peak]}}
 
 
 def _notes(swept: Sweep, setting: StorageLimitSetting) -> list[str]:

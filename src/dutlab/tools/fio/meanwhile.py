@@ -72,11 +72,11 @@ def read_line(line: str) -> HostReading:
 
 def read_lines(text: bytes) -> list[HostReading]:
     """Those of a loop that ended; what it was cut off in is passed over."""
-    found = []
+    readings = []
     for line in text.decode("ascii", "replace").splitlines():
         with contextlib.suppress(ValueError):
-            found.append(read_line(line))
-    return found
+            readings.append(read_line(line))
+    return readings
 
 
 def cores_between(readings: Sequence[HostReading], begin_s: float, end_s: float) -> float | None:
@@ -89,7 +89,7 @@ def cores_between(readings: Sequence[HostReading], begin_s: float, end_s: float)
 
 def rebuilds(readings: Sequence[HostReading]) -> list[tuple[float, float, float]]:
     """From when to when, and how many bytes a second of the member were rebuilt: between two changes of what md says."""
-    found: list[tuple[float, float, float]] = []
+    spans: list[tuple[float, float, float]] = []
     last: HostReading | None = None
     for now in readings:
         if now.rebuilt_bytes is None:
@@ -97,9 +97,9 @@ def rebuilds(readings: Sequence[HostReading]) -> list[tuple[float, float, float]
         elif last is None or last.rebuilt_bytes is None or now.rebuilt_bytes < last.rebuilt_bytes:
             last = now
         elif now.rebuilt_bytes > last.rebuilt_bytes and now.at_s > last.at_s:
-            found.append((last.at_s, now.at_s, (now.rebuilt_bytes - last.rebuilt_bytes) / (now.at_s - last.at_s)))
+            spans.append((last.at_s, now.at_s, (now.rebuilt_bytes - last.rebuilt_bytes) / (now.at_s - last.at_s)))
             last = now
-    return found
+    return spans
 
 
 class Meanwhile:
@@ -117,13 +117,13 @@ class Meanwhile:
 
     async def until(self, holds: Callable[[HostReading], bool], limit_s: float) -> HostReading | None:
         """The first reading from now on that `holds`; None where none did in this time. Raises HostError when the loop has ended."""
-        seen = len(self.readings)
+        start = len(self.readings)
         with contextlib.suppress(TimeoutError):
             async with own_timeout(limit_s):
                 while True:
-                    if found := next((one for one in self.readings[seen:] if holds(one)), None):
-                        return found
-                    seen = len(self.readings)
+                    if reading := next((one for one in self.readings[start:] if holds(one)), None):
+                        return reading
+                    start = len(self.readings)
                     if self._over:
                         raise HostError("its state can be read no more", host=self._host.name, remedy="see that it runs and answers")
                     self._new.clear()

@@ -70,10 +70,10 @@ class FioDirection:
     @property
     def figures(self) -> dict[str, float]:
         """With units in their names."""
-        found = {"iops": self.iops, "bytes_per_s": self.bytes_per_s, "clat_mean_ns": self.clat.mean_ns}
-        found |= {f"clat_{name}_ns": value for name, value in self.clat.percentiles.items()}
-        found |= {"clat_max_ns": self.clat.max_ns, "slat_mean_ns": self.slat.mean_ns, "lat_mean_ns": self.lat.mean_ns}
-        return {name: value for name, value in found.items() if value is not None}
+        value_by_name = {"iops": self.iops, "bytes_per_s": self.bytes_per_s, "clat_mean_ns": self.clat.mean_ns}
+        value_by_name |= {f"clat_{name}_ns": value for name, value in self.clat.percentiles.items()}
+        value_by_name |= {"clat_max_ns": self.clat.max_ns, "slat_mean_ns": self.slat.mean_ns, "lat_mean_ns": self.lat.mean_ns}
+        return {name: value for name, value in value_by_name.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ class JobOutput:
         """Why the page cache may have answered; empty where it cannot have. fio's own default is to go through it."""
         if self.options.get("ioengine") in ("null", "io_uring_cmd", "sg"):
             return ""
-        given = self.options.get("direct", "0" if self.options.get("buffered", "1") != "0" else "1")
+        direct = self.options.get("direct", "0" if self.options.get("buffered", "1") != "0" else "1")
         return (
             ""
-            if given in ("1", "")
+            if direct in ("1", "")
             else f"{'direct=0' if 'direct' in self.options else 'direct is not set'}: the page cache may have answered"
         )
 
@@ -163,8 +163,8 @@ def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
 
 def sum_of_clients(document: Mapping[str, Any]) -> JobOutput | None:
     """Return fio's own sum over several clients: it has their percentiles together, which cannot be made of theirs."""
-    found = next((job for job in _entries(document) if job.get("jobname") == ALL_CLIENTS), None)
-    return None if found is None else _job(found, {}, entries=1)
+    entry = next((job for job in _entries(document) if job.get("jobname") == ALL_CLIENTS), None)
+    return None if entry is None else _job(entry, {}, entries=1)
 
 
 def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
@@ -197,7 +197,7 @@ def histograms_over_time(text: bytes) -> list[tuple[float, float, Counter[int]]]
     A thread's rows follow one another, and each has what came since the row before (iolog.c, flush_hist_samples); the first began with the
     job. Several directions of one thread have a row each at a time.
     """
-    found: list[tuple[float, float, Counter[int]]] = []
+    rows: list[tuple[float, float, Counter[int]]] = []
     before: dict[bytes, float] = {}
     last = 0.0
     for line in io.BytesIO(text):
@@ -210,9 +210,9 @@ def histograms_over_time(text: bytes) -> list[tuple[float, float, Counter[int]]]
             before = {}  # the next thread's
         last = at_s
         bins = Counter({value_of_bin(index): count for index, count in enumerate(counts) if count})
-        found.append((before.get(way, at_s - 1.0), at_s, bins))
+        rows.append((before.get(way, at_s - 1.0), at_s, bins))
         before[way] = at_s
-    return found
+    return rows
 
 
 def total(jobs: Sequence[JobOutput]) -> JobOutput:
@@ -230,8 +230,8 @@ def total(jobs: Sequence[JobOutput]) -> JobOutput:
 
 def of_results(jobs: Sequence[JobOutput], results: Mapping[str, Sequence[str]]) -> dict[str, JobOutput]:
     """Each result of a job file: the sum of the jobs that it names, of all hosts; one without I/O is absent."""
-    found = {result: total([job for job in jobs if job.name in names]) for result, names in results.items()}
-    return {result: of for result, of in found.items() if of.ios}
+    sums = {result: total([job for job in jobs if job.name in names]) for result, names in results.items()}
+    return {result: of for result, of in sums.items() if of.ios}
 
 
 def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
@@ -253,10 +253,10 @@ def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
 
 def rates_now(line: str) -> dict[str, float]:
     """Return fio's rates of this second, from the line that it prints meanwhile; empty for any other line."""
-    if not (found := _NOW_IOPS.search(line)):
+    if not (match := _NOW_IOPS.search(line)):
         return {}
     ways = {way[0]: way for way in DIRECTIONS}
-    of = (re.fullmatch(r"([rwt])=([\d.]+)([kMGT]?)", part) for part in found[1].split(","))
+    of = (re.fullmatch(r"([rwt])=([\d.]+)([kMGT]?)", part) for part in match[1].split(","))
     return {way_figure(Way(ways[m[1]]), "iops"): float(m[2]) * _POWERS[m[3]] for m in of if m and m[2].replace(".", "", 1).isdigit()}
 
 
@@ -266,9 +266,9 @@ def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _common(document: Mapping[str, Any]) -> dict[str, str]:
     """Options of all jobs; with clients a list, of one after the other."""
-    said = document.get("global options")
-    told = [of for of in (said if isinstance(said, list) else [said]) if isinstance(of, Mapping)]
-    return {str(key): str(value) for of in told for key, value in of.items()}
+    options = document.get("global options")
+    mappings = [of for of in (options if isinstance(options, list) else [options]) if isinstance(of, Mapping)]
+    return {str(key): str(value) for of in mappings for key, value in of.items()}
 
 
 def _who(job: Mapping[str, Any]) -> str:
@@ -315,22 +315,24 @@ def _latency(of: Mapping[str, Any], kind: str) -> FioLatency:
     if number(block, "N") == 0 or ("N" not in block and number(block, "max") == 0):  # not measured; fio 2 has no N
         return FioLatency()
     mean, most, table = number(block, "mean"), number(block, "max"), member(block, "percentile")
-    told = {float(share): value * scale for share in table if _SHARE.fullmatch(share) and (value := number(table, share)) is not None}
+    value_by_share = {
+        float(share): value * scale for share in table if _SHARE.fullmatch(share) and (value := number(table, share)) is not None
+    }
     return FioLatency(
         None if mean is None else mean * scale,
         None if most is None else most * scale,
         _bins(member(block, "bins"), scale),
-        dict(sorted(told.items())),
+        dict(sorted(value_by_share.items())),
     )
 
 
 def _bins(bins: Mapping[str, Any], scale: float) -> dict[int, int]:
     """Midpoint in ns → I/Os."""
     try:
-        found = {int(key): count for key, count in bins.items() if len(key) <= _MOST_DIGITS and type(count) is int and count > 0}
+        counts = {int(key): count for key, count in bins.items() if len(key) <= _MOST_DIGITS and type(count) is int and count > 0}
     except ValueError:
         return {}
-    return found if scale == 1 else {round(key * scale): count for key, count in found.items()}
+    return counts if scale == 1 else {round(key * scale): count for key, count in counts.items()}
 
 
 def _list(value: object) -> list[Any]:
@@ -354,8 +356,8 @@ def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float)
 def _steady(state: Mapping[str, Any]) -> str:
     if "attained" not in state:
         return ""
-    found = "was attained" if state["attained"] else "was not attained"
-    return f"fio's steady state ({state.get('ss', 'not named')}) {found}; the figures are of the whole job"
+    verdict = "was attained" if state["attained"] else "was not attained"
+    return f"fio's steady state ({state.get('ss', 'not named')}) {verdict}; the figures are of the whole job"
 
 
 def _sum(parts: Sequence[FioDirection]) -> FioDirection:
@@ -375,9 +377,11 @@ def _together(parts: Sequence[FioLatency], weights: Sequence[float]) -> FioLaten
     """Bins are added. fio's percentiles are of one job, so those of several without bins are not known."""
     if len(parts) == 1:
         return parts[0]
-    told = [(p.mean_ns, weight) for p, weight in zip(parts, weights, strict=True) if p.mean_ns is not None and weight]
+    means = [(p.mean_ns, weight) for p, weight in zip(parts, weights, strict=True) if p.mean_ns is not None and weight]
     most = [p.max_ns for p in parts if p.max_ns is not None]
-    of_all = sum(weight for _, weight in told)
+    of_all = sum(weight for _, weight in means)
     return FioLatency(
-        sum(mean * weight for mean, weight in told) / of_all if of_all else None, max(most) if most else None, merged(p.bins for p in parts)
+        sum(mean * weight for mean, weight in means) / of_all if of_all else None,
+        max(most) if most else None,
+        merged(p.bins for p in parts),
     )

@@ -113,9 +113,9 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
     faults = list[str]()
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
         try:
-            found = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
-            insist_unused(found)
-            insist_within([cell for cell in cells if cell.mode not in site.arrays], found)
+            drive_by_name = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
+            insist_unused(drive_by_name)
+            insist_within([cell for cell in cells if cell.mode not in site.arrays], drive_by_name)
         except TestbedError as error:
             faults.append(str(error))
     if faults:
@@ -124,18 +124,18 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One job on every drive of the cell. Raises MeasurementError, HostError."""
-    found = await drives_of(site, cell)
+    drives_by_host = await drives_of(site, cell)
     setting = cell.setting_as(FioSetting)
-    ran = await run(site, found, setting)
-    places = ran.sections or {name: [job] for name, job in ran.jobs.items()}
+    fio_result = await run(site, drives_by_host, setting)
+    places = fio_result.sections or {name: [job] for name, job in fio_result.jobs.items()}
     whole = results_of(setting, [job for jobs in places.values() for job in jobs])
     return Measured(
         figures={**{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()}, cell.link_label: figures_of(whole)},
-        doubts=(*ran.doubts, *doubts_of(found)),
-        raw=ran.raw,
-        facts=facts_of(found, ran),
+        doubts=(*fio_result.doubts, *doubts_of(drives_by_host)),
+        raw=fio_result.raw,
+        facts=facts_of(drives_by_host, fio_result),
         notes=[*filter(None, [setting.not_taken]), *(f"job {name} did no I/O" for name in setting.results if name not in whole)],
-        readings=ran.readings,
+        readings=fio_result.readings,
         tables={"latency_bins": [row for result, of in whole.items() for row in of.bins_of(result)]},
     )
 
@@ -155,22 +155,22 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
 
     Raises MeasurementError, HostError.
     """
-    found = dict[str, dict[str, FoundDrive]]()
+    drives_by_host = dict[str, dict[str, FoundDrive]]()
     try:
         for name, drives in _by_host(site, cell.links).items():
             host, written = site.hosts[name], drives if _writes(cell) else ()
             if (array := site.arrays.get(cell.mode)) is None:
-                found[name] = await find(host, drives, written=written)
+                drives_by_host[name] = await find(host, drives, written=written)
             elif array.device:
-                found[name] = await find_own_array(host, array.device, cell.mode, drives, look=bool(written))
+                drives_by_host[name] = await find_own_array(host, array.device, cell.mode, drives, look=bool(written))
             else:
-                found[name] = await find_array(host, array)
+                drives_by_host[name] = await find_array(host, array)
             if written:
-                insist_unused(found[name])
-            insist_within([cell], found[name])
+                insist_unused(drives_by_host[name])
+            insist_within([cell], drives_by_host[name])
     except TestbedError as error:
         raise MeasurementError(str(error)) from error
-    return found
+    return drives_by_host
 
 
 async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> FioResult:
@@ -277,8 +277,8 @@ async def _one(
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs, cached = _jobs_of(name, done, report, raw, ended=act is not None)
-    if gone := await _gone(host, drives):
-        why = f"{', '.join(gone)} is gone at the end of the trial, whatever fio could read until then"
+    if missing := await _gone(host, drives):
+        why = f"{', '.join(missing)} is gone at the end of the trial, whatever fio could read until then"
         raise ToolFailed(why, tool=TOOL, host=name, remedy="see the kernel's log of that host", raw=raw)
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
@@ -294,8 +294,8 @@ async def _one(
 async def _gone(host: Host, drives: Mapping[str, FoundDrive]) -> list[str]:
     """Drives whose device has vanished: who has it open may go on without an error."""
     names = {d.path: d.name for d in drives.values() if not d.is_file}
-    said = (await host.run(["sh", "-c", _VANISHED, "dutlab", *names])).text.splitlines() if names else ()
-    return [f"{names[path]}: {path}" for path in said if path in names]
+    paths = (await host.run(["sh", "-c", _VANISHED, "dutlab", *names])).text.splitlines() if names else ()
+    return [f"{names[path]}: {path}" for path in paths if path in names]
 
 
 def _hear(line: str, name: str, tell: Tell) -> None:
@@ -327,22 +327,22 @@ def _of(logs: Mapping[str, bytes], job: str) -> dict[str, bytes]:
 
 
 def _logs(data: bytes) -> dict[str, bytes]:
-    found, at = dict[str, bytes](), 0
+    logs, at = dict[str, bytes](), 0
     while at < len(data) and (end := data.find(b"\n", at)) >= 0:
         word, length, name = data[at:end].split(b" ", 2)
         if word != b"log":
             break
-        found[name.decode()] = data[end + 1 : end + 1 + int(length)]
+        logs[name.decode()] = data[end + 1 : end + 1 + int(length)]
         at = end + 1 + int(length)
-    return found
+    return logs
 
 
 def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, DriveSpec]]:
-    found: dict[str, dict[str, DriveSpec]] = defaultdict(dict)
+    drives_by_host: dict[str, dict[str, DriveSpec]] = defaultdict(dict)
     for name in names:
         host, _, drive = name.partition(":")
-        found[host][drive] = site.testbed.hosts[host].drives[drive]
-    return found
+        drives_by_host[host][drive] = site.testbed.hosts[host].drives[drive]
+    return drives_by_host
 
 
 async def _version(host: Host) -> str:

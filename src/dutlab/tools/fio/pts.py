@@ -36,51 +36,54 @@ Rounds = Sequence[Mapping[_Place, JobOutput]]
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """One test of one set of drives. Raises MeasurementError, HostError."""
     setting = cell.setting_as(PtsSetting)
-    found = await drives_of(site, cell)
+    drives_by_host = await drives_of(site, cell)
     if setting.purge != "none":
-        for host, drives in found.items():
+        for host, drives in drives_by_host.items():
             for drive in drives.values():
                 await purge(site.hosts[host], drive, setting.purge)
-    before = await run(site, found, setting.preconditioning) if setting.passes else None
+    before = await run(site, drives_by_host, setting.preconditioning) if setting.passes else None
     rounds: list[dict[_Place, JobOutput]] = []
     every: list[tuple[str, FioResult]] = []
     last = 1 if setting.test == "write-saturation" else setting.most_rounds
     while len(rounds) < last and first_steady(_tracked(setting, rounds)) is None:
         rounds.append({})
         for reads, size in setting.cells:
-            ran = await run(site, found, setting.at(reads, size))
-            rounds[-1][reads, size] = ran.whole
-            every.append((f"round-{len(rounds):02d}-reads-{reads}-{size}", ran))
+            fio_result = await run(site, drives_by_host, setting.at(reads, size))
+            rounds[-1][reads, size] = fio_result.whole
+            every.append((f"round-{len(rounds):02d}-reads-{reads}-{size}", fio_result))
     stages = _stages(before, every)
-    made = _measured(cell, setting, found, rounds, every)
+    record = _measured(cell, setting, drives_by_host, rounds, every)
     filled = () if before is None else before.readings
-    return replace(made, readings=[*filled, *made.readings], tables={**made.tables, **({"stages": stages} if stages else {})})
+    return replace(record, readings=[*filled, *record.readings], tables={**record.tables, **({"stages": stages} if stages else {})})
 
 
 def _stages(before: FioResult | None, every: Sequence[tuple[str, FioResult]]) -> list[Row]:
     """When preconditioning and each round began to be read, in seconds since 1970."""
-    found: dict[str, float] = {}
-    for name, ran in ([] if before is None else [("preconditioning", before)]) + [
-        (name.partition("-reads-")[0], ran) for name, ran in every
+    start_by_stage: dict[str, float] = {}
+    for name, fio_result in ([] if before is None else [("preconditioning", before)]) + [
+        (name.partition("-reads-")[0], fio_result) for name, fio_result in every
     ]:
-        if ran.readings:
-            found.setdefault(name, min(reading.at_s for reading in ran.readings))
-    return [{"stage": name.replace("-", " "), "began_s": at} for name, at in found.items()]
+        if fio_result.readings:
+            start_by_stage.setdefault(name, min(reading.at_s for reading in fio_result.readings))
+    return [{"stage": name.replace("-", " "), "began_s": at} for name, at in start_by_stage.items()]
 
 
 def figures_of(setting: PtsSetting, rounds: Rounds) -> dict[str, float]:
     """The mean over the steady window of each cell's figures; over the last rounds where none was steady."""
     window = _window(setting, rounds)
-    kept = rounds[window.first - 1 :][:WINDOW] if window else rounds
-    found: dict[str, float] = {"rounds": float(len(rounds))}
+    window_rounds = rounds[window.first - 1 :][:WINDOW] if window else rounds
+    figure_by_name: dict[str, float] = {"rounds": float(len(rounds))}
     for reads, size in setting.cells:
-        of = [output.both.figures for each in kept if (output := each.get((reads, size))) is not None]
+        of = [output.both.figures for each in window_rounds if (output := each.get((reads, size))) is not None]
         for name in _FIGURES:
             values = [figures[name] for figures in of if name in figures]
             if values:
-                found[part_figure(f"r{reads}_{size}", name)] = max(values) if name == "clat_max_ns" else fmean(values)
+                figure_by_name[part_figure(f"r{reads}_{size}", name)] = max(values) if name == "clat_max_ns" else fmean(values)
     reads, size = setting.tracked
-    return {**found, part_figure(_NAMES[state_of(setting, rounds)], "iops"): found[part_figure(f"r{reads}_{size}", "iops")]}
+    return {
+        **figure_by_name,
+        part_figure(_NAMES[state_of(setting, rounds)], "iops"): figure_by_name[part_figure(f"r{reads}_{size}", "iops")],
+    }
 
 
 def state_of(setting: PtsSetting, rounds: Rounds) -> str:
@@ -118,7 +121,7 @@ def _window(setting: PtsSetting, rounds: Rounds) -> Steadiness | None:
 
 def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, every: Sequence[tuple[str, FioResult]]) -> Measured:
     state, window = state_of(setting, rounds), _window(setting, rounds)
-    doubts = [doubt for _, ran in every for doubt in ran.doubts]
+    doubts = [doubt for _, fio_result in every for doubt in fio_result.doubts]
     if state == NOT_REACHED:
         doubts.append(Doubt(DoubtKind.NOT_STEADY, detail=f"after {len(rounds)} rounds"))
     if setting.purge == "none":
@@ -146,10 +149,10 @@ def _measured(cell: Cell, setting: PtsSetting, found: Found, rounds: Rounds, eve
     return Measured(
         figures={cell.link_label: figures_of(setting, rounds)},
         doubts=(*dict.fromkeys(doubts), *doubts_of(found)),
-        raw={f"{name}-{file}": data for name, ran in every for file, data in ran.raw.items() if file.endswith(".json")},
+        raw={f"{name}-{file}": data for name, fio_result in every for file, data in fio_result.raw.items() if file.endswith(".json")},
         facts={**facts_of(found, every[0][1]), "state": state},
         notes=[_words(setting, state, window, len(rounds))],
-        readings=[reading for _, ran in every for reading in ran.readings],
+        readings=[reading for _, fio_result in every for reading in fio_result.readings],
         tables={"verdict": [verdict], "rounds": rows},
     )
 

@@ -124,19 +124,19 @@ class CountedGenerator:
                 await self._send(directions, replace(asked, seconds=max(offer.warmup, SHORTEST)))
                 await asyncio.sleep(WARMUP_DRAIN)
             before = await asyncio.gather(*(self._counts(direction, taker) for direction, taker in zip(directions, takers, strict=True)))
-            told = await self._send(directions, asked)
+            send_reports = await self._send(directions, asked)
             await asyncio.sleep(offer.drain)
             after = await asyncio.gather(*(self._counts(direction, taker) for direction, taker in zip(directions, takers, strict=True)))
-        sends = [_Sent(*of_direction) for of_direction in zip(directions, told, before, after, strict=True)]
+        sends = [_Sent(*of_direction) for of_direction in zip(directions, send_reports, before, after, strict=True)]
         flows = [send.flow(asked, tool=self._program.tool) for send in sends]
         return Outcome(
             flows=tuple(flows),
             doubts=tuple(d for send, flow in zip(sends, flows, strict=True) for d in send.doubts(flow)),
-            raw={name: text for t in told for name, text in t.raw.items()},
+            raw={name: text for t in send_reports for name, text in t.raw.items()},
             facts={
                 f"{self._program.tool}_version": self._version,
                 "frame_sizes": sizes_in_words(offer.mix.parts),
-                **{name: fact for t in told for name, fact in t.facts.items()},
+                **{name: fact for t in send_reports for name, fact in t.facts.items()},
             },
         )
 
@@ -172,11 +172,11 @@ class _Sent:
 
     def flow(self, asked: SendOrder, *, tool: str) -> Flow:
         """Raises ToolFailed when a counter that is needed cannot be read."""
-        direction, told = self.direction, self.told
+        direction, send_report = self.direction, self.told
         near, far = (3, 0) if direction.is_back else (0, 3)
         before, after = self.before.path, self.after.path
         left = _since(tool, direction.sender, before[near], after[near])
-        tried = left.sent + left.send_dropped if told.tried_frames is None else told.tried_frames
+        tried = left.sent + left.send_dropped if send_report.tried_frames is None else send_report.tried_frames
         sent = tried if tried < left.sent <= tried + TOLERATED else left.sent  # a few were strangers'
         wanted = max(tried, sent, asked.frames or 0)
         strangers = 0
@@ -196,7 +196,7 @@ class _Sent:
             duplicated_frames=0,
             reordered_frames=None,
             foreign_frames=strangers,
-            sent_seconds=told.seconds,
+            sent_seconds=send_report.seconds,
             mean_frame_bytes=float(asked.frame_bytes),
             received_bytes=received * asked.frame_bytes,
             places=places,

@@ -42,8 +42,8 @@ class Iperf3Udp:
     async def check(self) -> str:
         """The version, of both ends when they differ. Raises ToolMissing, HostError."""
         ends = dict.fromkeys((*self._place.senders, *self._place.receivers))
-        found = {host: await version_of(self._place.hosts[host]) for host in ends}
-        self._version = versions_of(found)
+        version_by_host = {host: await version_of(self._place.hosts[host]) for host in ends}
+        self._version = versions_of(version_by_host)
         return self._version
 
     async def close(self) -> None:

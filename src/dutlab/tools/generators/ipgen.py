@@ -64,8 +64,8 @@ class Ipgen:
             cores = self._place.cores(self._model, self._place.senders[0]) or (0,)
             work = list(FrameWork)[self._model.benchmark - 1]
             run = BenchmarkRun(self._model.program, work, SHORTEST_PACKET + L2_BYTES, BENCHMARK_S)
-            made, _ = await run_benchmark(host, run, cores)
-            self._facts[f"ipgen_{work.letters}_pps"] = ", ".join(f"core {c}: {m.pps:.0f}" for c, m in zip(cores, made, strict=True))
+            processes, _ = await run_benchmark(host, run, cores)
+            self._facts[f"ipgen_{work.letters}_pps"] = ", ".join(f"core {c}: {m.pps:.0f}" for c, m in zip(cores, processes, strict=True))
         return version
 
     async def close(self) -> None:
@@ -133,8 +133,8 @@ def since_cleared(log: Sequence[IpgenSecond]) -> list[IpgenSecond]:
 def still_moving(last: IpgenSecond) -> str:
     """Return what the last line says of frames that were still on their way, empty when there were none."""
     moved = {"sent": last.offered_pps, "received": last.received_pps}
-    said = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
-    return f"its counters moved in its last interval: {said}" if said else ""
+    rates = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
+    return f"its counters moved in its last interval: {rates}" if rates else ""
 
 
 def flow_of(direction: Direction, last: IpgenSecond, size: int, offer: Offer) -> Flow:

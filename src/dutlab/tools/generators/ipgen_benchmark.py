@@ -64,12 +64,12 @@ def parse_benchmark(text: str) -> tuple[list[list[BenchmarkProcess]], list[str]]
     begun, faults = list[BenchmarkProcess](), list[str]()
     waiting: dict[tuple[int, int, int], list[BenchmarkProcess]] = defaultdict(list)  # by size, frames so far and seconds
     for number, line in enumerate(text.splitlines(), 1):
-        if found := _BEGIN.search(line):
-            work = FrameWork.CHECKSUMS if found[3] else FrameWork.COPIES if found[2] else FrameWork.FRAMES
-            begun.append(BenchmarkProcess(int(found[1]) + L2_BYTES, work, [number]))
+        if match := _BEGIN.search(line):
+            work = FrameWork.CHECKSUMS if match[3] else FrameWork.COPIES if match[2] else FrameWork.FRAMES
+            begun.append(BenchmarkProcess(int(match[1]) + L2_BYTES, work, [number]))
             waiting[begun[-1].frame_bytes, 0, 0].append(begun[-1])
-        elif found := _SECOND.search(line):
-            now, total, second, packet = map(int, found.groups())
+        elif match := _SECOND.search(line):
+            now, total, second, packet = map(int, match.groups())
             if not (of_it := waiting[packet + L2_BYTES, total - now, second - 1]):
                 faults.append(f"line {number} continues no benchmark that began above it")
             else:
@@ -110,8 +110,8 @@ async def version_of(host: Host, program: str) -> str:
     done = await host.run([program, "-v", "-X", "-t", "1"], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
-    found = _VERSION.search(done.text)
-    return found[1] if found else "not stated"
+    match = _VERSION.search(done.text)
+    return match[1] if match else "not stated"
 
 
 @dataclass(frozen=True)
@@ -137,26 +137,26 @@ async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | Non
         *(host.run(words, check=False, timeout_s=run.seconds + _ENDS_S, most_bytes=OUTPUT_BYTES) for words in pinned)
     )
     raw = {f"ipgen-{n}.txt": d.stdout + d.stderr for n, d in enumerate(done, 1)}
-    found = [parse_benchmark(d.text)[0] for d in done]
-    for d, batches in zip(done, found, strict=True):
+    batch_lists = [parse_benchmark(d.text)[0] for d in done]
+    for d, batches in zip(done, batch_lists, strict=True):
         if len(batches) != 1:
             raise ToolFailed(f"its benchmark ended with {d.status} and no figure: {d.reason}", tool=TOOL, host=host.name, raw=raw)
-    return [batches[0][0] for batches in found], raw
+    return [batches[0][0] for batches in batch_lists], raw
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """Its version, of each host where they differ. Raises ToolMissing, ToolFailed where a host has too few cores, HostError."""
-    found = dict[str, str]()
+    version_by_host = dict[str, str]()
     for cell in cells:
         setting, host, model = cell.setting_as(GenerationSetting), _host(site, cell), _model(cell)
         cores = site.cores(model, host)
         if cores and setting.streams > len(cores):
             what = f"{setting.streams} streams need as many cores, and {host} gives {len(cores)} ({', '.join(map(str, cores))})"
             raise ToolFailed(what, tool=TOOL, host=host)
-        if host not in found:
-            found[host] = await version_of(site.hosts[host], model.program)
-    same = set(found.values())
-    return same.pop() if len(same) == 1 else ", ".join(f"{host}: {version}" for host, version in found.items())
+        if host not in version_by_host:
+            version_by_host[host] = await version_of(site.hosts[host], model.program)
+    same = set(version_by_host.values())
+    return same.pop() if len(same) == 1 else ", ".join(f"{host}: {version}" for host, version in version_by_host.items())
 
 
 async def generation(site: GeneratorSite, cell: Cell) -> Measured:

@@ -94,26 +94,26 @@ def parse_answer(text: str) -> list[IpgenThroughput]:
     """Sizes in rising order; every value of the file is a text. Raises ValueError that says what is wrong."""
     try:
         sizes = json_of(text.encode())["framesize"]
-        found = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"])) for size, of in sizes.items()]
+        throughputs = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"])) for size, of in sizes.items()]
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"is not an answer of ipgen's RFC 2544 test: {error!r}") from error
-    return sorted(found, key=lambda a: a.frame_bytes)
+    return sorted(throughputs, key=lambda a: a.frame_bytes)
 
 
 def parse_tables(text: str) -> list[list[IpgenThroughput]]:
     """The answers in what it printed, each in the order of its rows; empty where it printed none. A row is in both tables of one."""
     answers: list[dict[int, IpgenThroughput]] = []
-    told: dict[str, float] = {}
+    conditions: dict[str, float] = {}
     for line in text.splitlines():
         if found := _CONDITION.match(line):
             if found["what"] == _FIRST:
-                told = {}
+                conditions = {}
                 answers.append({})
-            told[found["what"]] = float(found["value"])
+            conditions[found["what"]] = float(found["value"])
         elif found := _ROW.match(line):
             answers = answers or [{}]
-            size, trial_s = int(found["size"]), told.get("trial duration")
-            answers[-1].setdefault(size, IpgenThroughput(size, float(found["pps"]), float(found["most"]), trial_s, told.get(_FIRST)))
+            size, trial_s = int(found["size"]), conditions.get("trial duration")
+            answers[-1].setdefault(size, IpgenThroughput(size, float(found["pps"]), float(found["most"]), trial_s, conditions.get(_FIRST)))
     return [list(of.values()) for of in answers if of]
 
 

@@ -183,8 +183,8 @@ def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
             groups[-1].append(report)
         else:
             groups.append([report])
-    kept = [of for of in groups if len(of) >= LEAST_REPORTS or len(groups) == 1]
-    return [SizedReports(_only_size(of, meaning), tuple(of)) for of in kept], sum(len(of) for of in groups if of not in kept)
+    usable = [of for of in groups if len(of) >= LEAST_REPORTS or len(groups) == 1]
+    return [SizedReports(_only_size(of, meaning), tuple(of)) for of in usable], sum(len(of) for of in groups if of not in usable)
 
 
 _Meaning = tuple[bool, int]
@@ -230,8 +230,8 @@ def _packets_between(reports: Sequence[Report], start: float, end: float) -> flo
 def _total(end: re.Match[str]) -> Total:
     """In 2015 a sender printed the asked size, and a receiver none."""
     packets, each = int(end["packets"]), end["each"]
-    told = int(end["bytes"]) if end["bytes"] else packets * int(each) if each and end["way"] == "Sent" else None
-    return Total(end["way"], packets, told, float(end["seconds"]))
+    byte_count = int(end["bytes"]) if end["bytes"] else packets * int(each) if each and end["way"] == "Sent" else None
+    return Total(end["way"], packets, byte_count, float(end["seconds"]))
 
 
 def _report(at: float, rate: re.Match[str], before: Sequence[Report]) -> Report:

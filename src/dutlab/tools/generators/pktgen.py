@@ -47,10 +47,10 @@ class Pktgen:
     async def check(self, host: Host) -> str:
         """The version that its control file names; the module is loaded if it can be. Raises ToolMissing, HostError."""
         done = await host.run(["sh", "-c", _FIND], check=False)
-        if (found := _VERSION.search(done.text)) is None:
+        if (match := _VERSION.search(done.text)) is None:
             remedy = "`modprobe pktgen` as root, on a kernel with CONFIG_NET_PKTGEN"
             raise ToolMissing(f"this kernel has no pktgen: {FOLDER}/pgctrl cannot be read", tool=TOOL, host=host.name, remedy=remedy)
-        return found[1]
+        return match[1]
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
@@ -122,8 +122,8 @@ def read_results(text: str, streams: int, *, host: str, raw: dict[str, bytes]) -
     """Frames of all streams, and the seconds of the longest. Raises ToolFailed."""
     results = [(int(frames), int(us) / 1e6) for us, frames, _ in _RESULT.findall(text)]
     if len(results) != streams:
-        said = " ".join(line.strip() for line in text.splitlines() if line.startswith("Result:")) or "nothing"
-        what = f"{len(results)} of {streams} streams have a result: {said[:200]}"
+        message = " ".join(line.strip() for line in text.splitlines() if line.startswith("Result:")) or "nothing"
+        what = f"{len(results)} of {streams} streams have a result: {message[:200]}"
         raise ToolFailed(what, tool=TOOL, host=host, raw=raw)
     frames, seconds = sum(f for f, _ in results), max(s for _, s in results)
     if frames == 0 or seconds <= 0:

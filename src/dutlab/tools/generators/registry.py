@@ -19,5 +19,5 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
     """The generator that `model` describes, at work in `place`; nothing is started yet."""
     if model.kind == ENGINE.kind:
         return place.engine.on(model.cores) if model.cores else place.engine
-    made: GeneratorTool = GuardedGenerator(cast("Make", named(GENERATORS[model.kind].make))(model, place), place)
-    return Stepped(made) if model.stepped else made
+    generator: GeneratorTool = GuardedGenerator(cast("Make", named(GENERATORS[model.kind].make))(model, place), place)
+    return Stepped(generator) if model.stepped else generator

@@ -50,10 +50,10 @@ class Trafgen:
     async def check(self, host: Host) -> str:
         """Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "--version"], check=False)
-        if (found := _VERSION.search(done.text)) is None:
+        if (match := _VERSION.search(done.text)) is None:
             what = "is not there" if done.status == NO_SUCH_PROGRAM else f"reports no version: {(done.text + done.errors)[:80]!r}"
             raise ToolMissing(f"trafgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
-        return found[1]
+        return match[1]
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
@@ -110,10 +110,10 @@ async def _stream(host: Host, direction: Direction, asked: SendOrder, config: tu
 
 def read_end(done: Done, *, host: str, raw: dict[str, bytes]) -> tuple[int, float]:
     """Frames and seconds out of what it prints at its end. Raises ToolFailed."""
-    said = done.stdout + b"\n" + done.stderr
-    total, processes = _TOTAL.search(said), [tuple(map(int, found)) for found in _PROCESS.findall(said)]
+    output = done.stdout + b"\n" + done.stderr
+    total, processes = _TOTAL.search(output), [tuple(map(int, groups)) for groups in _PROCESS.findall(output)]
     if total is None or not processes:
-        tail = " ".join(line for line in said.decode("utf-8", "replace").splitlines() if line.strip() and "socket memory" not in line)[
+        tail = " ".join(line for line in output.decode("utf-8", "replace").splitlines() if line.strip() and "socket memory" not in line)[
             -200:
         ]
         what = f"ended with {done.status} and no count of its frames: {tail or 'it printed nothing'}"

@@ -100,22 +100,22 @@ class Trex:
         asked = {"mult": self._mult(offer), "directions": [await self._asked(direction, offer) for direction in directions]}
         if offer.warmup > 0:
             await client.offer(asked, offer.warmup, WARMUP_DRAIN)
-        found = await client.offer(asked, offer.duration, offer.drain)
+        reply = await client.offer(asked, offer.duration, offer.drain)
         raw = {"trex-client.jsonl": client.take_lines()}
-        flows = [self._flow(direction, offer, found, raw) for direction in directions]
-        facts = {name: str(found[name]) for name in ("queue_full", "cpu_percent") if found.get(name) is not None}
-        facts |= {"stopped_late_after_s": f"{found['seconds']:.3f}"} if found.get("late") else {}
+        flows = [self._flow(direction, offer, reply, raw) for direction in directions]
+        facts = {name: str(reply[name]) for name in ("queue_full", "cpu_percent") if reply.get(name) is not None}
+        facts |= {"stopped_late_after_s": f"{reply['seconds']:.3f}"} if reply.get("late") else {}
         return Outcome(
             flows=tuple(flows),
             doubts=(
                 *(Doubt(DoubtKind.COUNTED_BY_PORTS, f"TRex's ports of link {direction.link}", direction.name) for direction in directions),
                 *(d for flow in flows for d in negative_loss(flow)),
-                *(Doubt(DoubtKind.TOOL_INCOMPLETE, str(warning)) for warning in found.get("warnings", ())),
-                *(d for direction in directions for d in self._of_receiver(direction, found)),
+                *(Doubt(DoubtKind.TOOL_INCOMPLETE, str(warning)) for warning in reply.get("warnings", ())),
+                *(d for direction in directions for d in self._of_receiver(direction, reply)),
             ),
             raw=raw,
             facts={**self._facts, **{f"trex_{name}": fact for name, fact in facts.items()}, "frame_sizes": sizes_in_words(offer.mix.parts)},
-            began_s=_number(found, "began_s", self._host.name, raw),
+            began_s=_number(reply, "began_s", self._host.name, raw),
         )
 
     @property
@@ -130,10 +130,10 @@ class Trex:
 
     async def _asked(self, direction: Direction, offer: Offer) -> dict[str, Any]:
         tx, rx = self._port_numbers(direction)
-        said: dict[str, Any] = {"tx": tx, "rx": rx}
+        request: dict[str, Any] = {"tx": tx, "rx": rx}
         if self._model.profile:
-            return {**said, "profile": self._model.profile, "tunables": dict(self._model.tunables), "direction": int(direction.is_back)}
-        return {**said, "streams": streams_of(direction, offer.mix, offer.rate, await self._mac(direction.sends_on.interface))}
+            return {**request, "profile": self._model.profile, "tunables": dict(self._model.tunables), "direction": int(direction.is_back)}
+        return {**request, "streams": streams_of(direction, offer.mix, offer.rate, await self._mac(direction.sends_on.interface))}
 
     def _port_numbers(self, direction: Direction) -> tuple[int, int]:
         source = 2 * list(self._place.testbed.links).index(direction.link)
@@ -312,10 +312,10 @@ class Client:
 def _object(line: bytes) -> Mapping[str, Any]:
     """Empty for what is not a JSON object."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _number(found: Mapping[str, Any], name: str, host: str, raw: Mapping[str, bytes]) -> float:

@@ -156,8 +156,8 @@ def counters_of(stats: Any, port: int) -> Json:  # noqa: ANN401 -- as below
 
 def version_of(client: Any) -> str:  # noqa: ANN401 -- TRex's client has no types
     """Return the server's version."""
-    said = client.get_server_version()
-    return str(said.get("version", "not stated")) if isinstance(said, dict) else str(said)
+    reply = client.get_server_version()
+    return str(reply.get("version", "not stated")) if isinstance(reply, dict) else str(reply)
 
 
 def answered(talk: Conversation, line: str) -> str:

@@ -43,14 +43,14 @@ class XdpTrafficgen:
     async def check(self, host: Host) -> str:
         """It sends one frame to the loopback, to see whether this kernel takes its programs. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "udp", "--version"], check=False)
-        if (found := _VERSION.search(done.text + done.errors)) is None:
+        if (match := _VERSION.search(done.text + done.errors)) is None:
             what = "is not there" if done.status == NO_SUCH_PROGRAM else "reports no version"
             raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
         if why := why_unable(tried):
             remedy = "install xdp-tools that know this kernel, or use another generator"
-            raise ToolMissing(f"xdp-trafficgen {found[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
-        return found[1]
+            raise ToolMissing(f"xdp-trafficgen {match[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
+        return match[1]
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
         """Raises ToolFailed, HostError."""
@@ -77,5 +77,5 @@ def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
 
 def why_unable(done: Done) -> str:
     """The last line in which it says that it cannot, or nothing."""
-    said = (done.text + "\n" + done.errors).splitlines()
-    return next((line.strip() for line in said if _UNABLE.search(line)), "")
+    lines = (done.text + "\n" + done.errors).splitlines()
+    return next((line.strip() for line in lines if _UNABLE.search(line)), "")

@@ -98,8 +98,8 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
     total, received = member(end, "sum_sent"), member(end, "sum_received")
     if not total and not received:
         older = _before_3_11(document, server, length)
-        found = replace(older, out_of_order=out_of_order, raw=raw, repairs=[*repairs, *older.repairs])
-        return _after_warm_up(found, document, server)
+        result = replace(older, out_of_order=out_of_order, raw=raw, repairs=[*repairs, *older.repairs])
+        return _after_warm_up(result, document, server)
     sent, came, seconds = total.get("packets"), received.get("bytes"), total.get("seconds")
     if not isinstance(sent, int) or not isinstance(came, int) or not isinstance(seconds, int | float) or seconds <= 0:
         raise UnreadableError("its report does not say what was sent and received (end.sum_sent.packets, end.sum_received.bytes)")
@@ -107,8 +107,8 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
 
 
 def _after_warm_up(found: Sent, document: Mapping[str, Any], server: Done) -> Sent:
-    seen = _seen_by(server) if number(member(member(document, "start"), "test_start"), "omit") else {}
-    packets, missed = number(seen, "packets"), seen.get("lost_packets")
+    server_counts = _seen_by(server) if number(member(member(document, "start"), "test_start"), "omit") else {}
+    packets, missed = number(server_counts, "packets"), server_counts.get("lost_packets")
     if not packets or not isinstance(missed, int):
         return found
     return replace(found, received=round(found.sent * (1 - min(1.0, max(0, missed) / packets))))
@@ -129,8 +129,8 @@ def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent
         raise UnreadableError("its report does not say what was sent and received (end.sum.bytes, packets, lost_packets)")
     sent = int(size // length)
     repairs = [*sums.repairs, *([f"its count of lost datagrams is below zero: {sums.below_zero}"] if sums.below_zero else [])]
-    seen = _seen_by(server)
-    highest, missed = number(seen, "packets"), number(seen, "lost_packets")
+    server_counts = _seen_by(server)
+    highest, missed = number(server_counts, "packets"), number(server_counts, "lost_packets")
     if highest is None or missed is None:
         repairs.append("the server's report cannot be read: datagrams lost at the end of the test are not counted as lost")
     else:

@@ -286,8 +286,8 @@ def _received_by_server(document: Mapping[str, Any], came: float) -> Mapping[str
 
 
 def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
-    found = number(member(start, "test_start"), "blksize")
-    return found if found is not None and 1 <= found <= _LONGEST_DATAGRAM else None
+    size = number(member(start, "test_start"), "blksize")
+    return size if size is not None and 1 <= size <= _LONGEST_DATAGRAM else None
 
 
 def intervals_in(output: bytes, *, back: bool = False) -> tuple[Iperf3Interval, ...]:
@@ -303,8 +303,8 @@ def round_trips_in(output: bytes) -> tuple[tuple[float, float], ...]:
     """
     raw = read_report(output)[0].get("intervals")
     streams = [s for entry in raw if isinstance(entry, Mapping) for s in entry.get("streams", ())] if isinstance(raw, list) else []
-    found = [(number(s, "end"), number(s, "rtt")) for s in streams if isinstance(s, Mapping)]
-    return tuple((end, rtt * 1e3) for end, rtt in found if end is not None and rtt)
+    pairs = [(number(s, "end"), number(s, "rtt")) for s in streams if isinstance(s, Mapping)]
+    return tuple((end, rtt * 1e3) for end, rtt in pairs if end is not None and rtt)
 
 
 def is_reverse(document: Mapping[str, Any]) -> bool:
@@ -363,5 +363,5 @@ def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
 
 def _count(document: Mapping[str, Any], key: str) -> int | None:
     """A counter; old builds without TCP_INFO leave it out or say -1."""
-    found = number(document, key)
-    return None if found is None else int(found)
+    count = number(document, key)
+    return None if count is None else int(count)

@@ -73,11 +73,11 @@ class Iperf3Lengths:
     async def _path_mtus(self, cell: Cell) -> tuple[dict[str, int], list[str]]:
         """Path MTU of each link; where pings are not answered, the MTU of its ports, and a note that says so."""
         try:
-            found = await Ping(self._hosts, self._testbed).path_mtu(cell)
+            record = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:
             of_ports = {name: cell.mtu(self._testbed.links[name].mtu) for name in cell.links}
             return of_ports, [f"the path MTU is taken from the testbed, since pings do not tell: {e}"]
-        return {name: int(found.figures[name]["path_mtu_bytes"]) for name in cell.links}, []
+        return {name: int(record.figures[name]["path_mtu_bytes"]) for name in cell.links}, []
 
     async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:
         link = self._testbed.links[name]

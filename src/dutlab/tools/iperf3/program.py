@@ -31,15 +31,15 @@ async def version_of(host: Host, oldest: tuple[int, int] = OLDEST, why: str = ""
     done = await host.run([PROGRAM, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
-    if not (found := _VERSION.search(done.text)):
-        said = (done.text + done.errors).strip()[:80]
+    if not (match := _VERSION.search(done.text)):
+        output = (done.text + done.errors).strip()[:80]
         raise ToolMissing(
-            f"`iperf3 --version` says {said!r}, which reports no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
+            f"`iperf3 --version` says {output!r}, which reports no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
         )
-    if (int(found[1]), int(found[2])) < oldest:
-        what = f"iperf3 {found[1]}.{found[2]} is too old{f' for {why}' if why else ''}"
+    if (int(match[1]), int(match[2])) < oldest:
+        what = f"iperf3 {match[1]}.{match[2]} is too old{f' for {why}' if why else ''}"
         raise ToolMissing(what, tool=TOOL, host=host.name, remedy=f"install {'.'.join(map(str, oldest))} or later")
-    return f"{found[1]}.{found[2]}"
+    return f"{match[1]}.{match[2]}"
 
 
 async def listen(
@@ -114,5 +114,5 @@ async def _why_silent(host: Host, server: Process, port: int) -> str | None:
     finally:
         await cancelled(looking, speaking)
     ended = await server.end()
-    said = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
-    return json_output.error_in(said) or reason_in((said + ended.stderr).decode("utf-8", "replace")) or "it said nothing"
+    output = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
+    return json_output.error_in(output) or reason_in((output + ended.stderr).decode("utf-8", "replace")) or "it said nothing"

@@ -100,8 +100,8 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
     hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
     both = {host for cell in cells if cell.setting.ways is Directions.BOTH for host in hosts_of(cell, site.testbed)}
-    found = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
-    return versions_of(dict(zip(hosts, found, strict=True)))
+    versions = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
+    return versions_of(dict(zip(hosts, versions, strict=True)))
 
 
 class Iperf3:
@@ -228,9 +228,9 @@ def _measured(cell: Cell, ran: Sequence[FinishedTest]) -> Measured:
         by_link.setdefault(r.test.link, []).append(r)
     results = {link: of_clients([r.result for r in of]) for link, of in by_link.items()}
     each = {link: _figures(link, results[link], of) for link, of in by_link.items()}
-    figures = {place: of for found in each.values() for place, of in found.items()}
+    figures = {place: of for by_place in each.values() for place, of in by_place.items()}
     if len(by_link) > 1:
-        whole = [next(iter(found)) for found in each.values()]
+        whole = [next(iter(by_place)) for by_place in each.values()]
         added = (name for name in _ADDS if all(name in figures[place] for place in whole))
         figures[joined(whole)] = {name: sum(figures[place][name] for place in whole) for name in added}
     facts = {"iperf3_version": ran[0].result.version}

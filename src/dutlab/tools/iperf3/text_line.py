@@ -72,8 +72,8 @@ class TextLine:
     @property
     def datagrams(self) -> ReceivedDatagrams | None:
         """None of TCP, and of an interval of who sends."""
-        found = _DATAGRAMS.search(self.rest)
-        return ReceivedDatagrams(_number(found["jitter"]) * 1e6, int(found["lost"]), int(found["total"])) if found else None
+        match = _DATAGRAMS.search(self.rest)
+        return ReceivedDatagrams(_number(match["jitter"]) * 1e6, int(match["lost"]), int(match["total"])) if match else None
 
     @property
     def retransmits(self) -> int | None:

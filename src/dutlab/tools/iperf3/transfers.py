@@ -69,7 +69,7 @@ def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
 
 def _began_s(client: Done, lasts_s: float) -> float:
     """By the clock of the client's host, which it tells in whole seconds; by ours, which is finer, where the two agree."""
-    told = number(member(member(read_report(client.stdout)[0], "start"), "timestamp"), "timesecs")
-    if told is None or -1.0 <= told - client.started_s <= max(0.0, client.seconds - lasts_s) + 1.0:
+    host_s = number(member(member(read_report(client.stdout)[0], "start"), "timestamp"), "timesecs")
+    if host_s is None or -1.0 <= host_s - client.started_s <= max(0.0, client.seconds - lasts_s) + 1.0:
         return client.started_s
-    return told + 0.5
+    return host_s + 0.5

@@ -68,17 +68,17 @@ class LinuxFlows:
 
     async def limit_ports(self, first: int, last: int) -> None:
         """Raises MeasurementError, CommandFailed."""
-        found = await self._dut.run(_CHAIN, check=False)
-        rules = [line for line in found.text.splitlines() if line.rstrip().endswith("masquerade")]
-        if found.status or not rules:
+        done = await self._dut.run(_CHAIN, check=False)
+        rules = [line for line in done.text.splitlines() if line.rstrip().endswith("masquerade")]
+        if done.status or not rules:
             raise MeasurementError(
                 "the mode does not translate, so there are no ports to limit", remedy="leave nat_ports out, or measure nat"
             )
-        limited = found.text
+        limited = done.text
         for rule in rules:
             narrow = rule.replace("masquerade", f"meta l4proto {{ tcp, udp }} masquerade to :{first}-{last}")
             limited = limited.replace(rule, f"{narrow}\n{rule}")
-        self._announce("ports of translated flows", [UndoStep(self._dut.name, ("nft", "-f", "-"), _FLUSH_CHAIN + found.text, "all ports")])
+        self._announce("ports of translated flows", [UndoStep(self._dut.name, ("nft", "-f", "-"), _FLUSH_CHAIN + done.text, "all ports")])
         await self._dut.run(["nft", "-f", "-"], stdin=(_FLUSH_CHAIN + limited).encode())
 
     async def _read(self) -> tuple[dict[str, int], dict[str, int]]:

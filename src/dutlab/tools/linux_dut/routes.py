@@ -50,8 +50,8 @@ class LinuxRoutes:
         sampled = [spread.address(n) for n in _sampled(spread.count)]
         asked = "".join(f"route get {address}\n" for address in sampled)
         lookups = ["ip", version, "-force", "-batch", "-"]  # goes on after an address that has no way
-        said = (await self._dut.run(lookups, stdin=asked.encode(), check=False)).text.splitlines()
-        astray = _astray(said, sampled, f"via {hop} dev {port.interface} ")
+        lines = (await self._dut.run(lookups, stdin=asked.encode(), check=False)).text.splitlines()
+        astray = _astray(lines, sampled, f"via {hop} dev {port.interface} ")
         return RoutesLoaded(await self._count(version) - before, took_s, len(sampled), tuple(astray))
 
     def _own_networks(self) -> Iterator[IPNetwork]:

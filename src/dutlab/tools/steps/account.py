@@ -121,19 +121,19 @@ class Account:
         """Figures, tables and outputs for the record."""
         ordered = sorted(self.done, key=lambda d: (PHASES.index(d.phase), d.started_s))
         raw = {f"{d.file}.{end}": data for d in ordered for end, data in (("out", d.stdout), ("err", d.stderr)) if data}
-        own = [(d, found) for d in ordered if (found := step_figures(d.stdout, d.stderr))]
+        own = [(d, own_figures) for d in ordered if (own_figures := step_figures(d.stdout, d.stderr))]
         figures = {
             "failed_steps": float(len(self.failed)),
             "skew_ns": float(self.skew_ns),
             "duration_s": max((d.started_s + d.seconds for d in ordered), default=0.0) - min((d.started_s for d in ordered), default=0.0),
         }
         return Measured(
-            figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((d.subject, found) for d, found in own)]),
+            figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((d.subject, own_figures) for d, own_figures in own)]),
             raw=raw,
             doubts=self.doubts,
             tables={
                 TOOL: [d.row for d in ordered],
-                FIGURES: [{**_named(d), "figure": name, "value": v} for d, found in own for name, v in found.items()],
+                FIGURES: [{**_named(d), "figure": name, "value": v} for d, own_figures in own for name, v in own_figures.items()],
                 STARTS: [_row(phase, s) for phase, starts in self.starts.items() for s in starts],
             },
             notes=[*([f"interrupted in {self.interrupted}"] if self.interrupted else []), *(_words(d) for d in self.failed)],

@@ -34,9 +34,9 @@ def watched(command: str) -> str:
 
 def take_status(said: bytearray, since: int) -> int | None:
     """Take the status that `watched` prints out of the output; None while it is not there. Text before `since` was searched already."""
-    found = _STATUS.search(said, max(0, since - _LONGEST_STATUS))
-    if found is None:
+    match = _STATUS.search(said, max(0, since - _LONGEST_STATUS))
+    if match is None:
         return None
-    status = int(found[1])
-    del said[found.start() : found.end()]
+    status = int(match[1])
+    del said[match.start() : match.end()]
     return status

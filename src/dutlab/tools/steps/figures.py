@@ -195,10 +195,10 @@ def _netperf(text: str) -> Iterator[Found]:
 
 
 def _ping(text: str) -> Iterator[Found]:
-    for found in _LOSS.finditer(text):
-        yield "loss_ratio", float(found[1]) / 100
-    for found in _RTT.finditer(text):
-        yield from zip(("rtt_min_ns", "rtt_avg_ns", "rtt_max_ns"), (float(found[n]) * 1e6 for n in (1, 2, 3)), strict=True)
+    for match in _LOSS.finditer(text):
+        yield "loss_ratio", float(match[1]) / 100
+    for match in _RTT.finditer(text):
+        yield from zip(("rtt_min_ns", "rtt_avg_ns", "rtt_max_ns"), (float(match[n]) * 1e6 for n in (1, 2, 3)), strict=True)
 
 
 def _pmcstat(text: str) -> Iterator[Found]:
@@ -217,14 +217,14 @@ def _pmcstat(text: str) -> Iterator[Found]:
 
 def _time(text: str) -> Iterator[Found]:
     for form in _TIMES:
-        found: dict[str, float] = {}
+        seconds_by_name: dict[str, float] = {}
         for one in form.finditer(text):
             parts = one.groupdict()
             name = {"system": "sys"}.get(parts.get("name") or "real", parts.get("name") or "real")
             seconds = float((parts.get("s") or parts.get("s2") or "0").replace(",", "."))
-            found[f"{name}_s"] = seconds + 60 * int(parts.get("m") or 0) + 3600 * int(parts.get("h") or 0)
-        if found.keys() == {"real_s", "user_s", "sys_s"}:
-            yield from found.items()
+            seconds_by_name[f"{name}_s"] = seconds + 60 * int(parts.get("m") or 0) + 3600 * int(parts.get("h") or 0)
+        if seconds_by_name.keys() == {"real_s", "user_s", "sys_s"}:
+            yield from seconds_by_name.items()
             return
 
 

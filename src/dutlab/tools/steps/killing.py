@@ -18,8 +18,8 @@ _PROGRAM = re.compile(r"(?:\S*/)?([A-Za-z][\w.+-]*)")
 
 def ends_one_of(command: str, running: str) -> bool:
     """Return whether `command` ends a program that `running` names, or one by its number."""
-    names = [found[1] for word in running.split() if (found := _PROGRAM.fullmatch(word))]
-    ends = [(found["by"].lower(), found["what"]) for found in _ENDS.finditer(command)]
+    names = [match[1] for word in running.split() if (match := _PROGRAM.fullmatch(word))]
+    ends = [(match["by"].lower(), match["what"]) for match in _ENDS.finditer(command)]
     return any(not what.lstrip().startswith("-0") if by == "kill" else any(name in what for name in names) for by, what in ends)
 
 

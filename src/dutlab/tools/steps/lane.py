@@ -149,27 +149,27 @@ class Lane:
 
     async def _watched(self, process: Process, begun: StepDone) -> None:
         """Watch a step that may leave something in the background, which continues. Raises HostError."""
-        said, dropped = bytearray(begun.stdout), 0
+        output, dropped = bytearray(begun.stdout), 0
         begun = replace(begun, stdout=b"")
-        status = take_status(said, 0)
+        status = take_status(output, 0)
         try:
             async with own_timeout(_limit_s(begun.step)):
                 while status is None and (chunk := await process.read()):
-                    until = len(said)
-                    said += chunk
-                    status = take_status(said, until)
-                    dropped += len(said)
-                    del said[OUTPUT_BYTES:-_STATUS_BYTES]  # the status comes last
-                    dropped -= len(said)
+                    until = len(output)
+                    output += chunk
+                    status = take_status(output, until)
+                    dropped += len(output)
+                    del output[OUTPUT_BYTES:-_STATUS_BYTES]  # the status comes last
+                    dropped -= len(output)
         except TimeoutError:
-            self.account.keep(_timed_out(replace(begun, stdout=bytes(said)), await process.end()))
+            self.account.keep(_timed_out(replace(begun, stdout=bytes(output)), await process.end()))
             return
         except asyncio.CancelledError:
-            self.account.keep(_ended(replace(begun, stdout=bytes(said)), await process.end(), None, _INTERRUPTED, "interrupted"))
+            self.account.keep(_ended(replace(begun, stdout=bytes(output)), await process.end(), None, _INTERRUPTED, "interrupted"))
             raise
         if dropped:
-            said[OUTPUT_BYTES:OUTPUT_BYTES] = f"\ndutlab: {dropped} bytes were not kept\n".encode()
-        begun = replace(begun, stdout=bytes(said))
+            output[OUTPUT_BYTES:OUTPUT_BYTES] = f"\ndutlab: {dropped} bytes were not kept\n".encode()
+        begun = replace(begun, stdout=bytes(output))
         waiting = asyncio.ensure_future(process.wait(LONGEST_S))
         if status is None:  # its shell was killed, or the host was lost
             done = await waiting
@@ -185,8 +185,8 @@ class Lane:
             self.left.append(left)
 
     def _begun(self, place: int, now_s: float) -> StepDone:
-        said = self.gate.said if self.gate and place == 1 else b""
-        return StepDone(self.host.name, self.phase, place, self.steps[place - 1], now_s, 0.0, None, said)
+        output = self.gate.said if self.gate and place == 1 else b""
+        return StepDone(self.host.name, self.phase, place, self.steps[place - 1], now_s, 0.0, None, output)
 
     def _lost(self, place: int, why: str) -> None:
         """The host cannot go on: this step and those after it have no result."""
