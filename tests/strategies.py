@@ -53,7 +53,7 @@ def raw_testbeds(draw: st.DrawFn) -> dict[str, Any]:
 def raw_experiments(draw: st.DrawFn) -> dict[str, Any]:
     """A right experiment file on the lab three-node."""
     # In a mode with tunnels a workload of frames is refused.
-    clear = [name for name, mode in FAMILY_MODES["linux"].items() if mode.tunnel is None]
+    clear = [name for name, mode in FAMILY_MODES["linux"].items() if mode.tunnel is None and mode.forwards != "ethernet"]
     modes = st.lists(st.sampled_from(clear), min_size=1, max_size=4, unique=True)
     factors: dict[str, Any] = {"mode": draw(modes)}
     for name in draw(st.lists(st.sampled_from(["bios-turbo", "cable", "dimms"]), max_size=2, unique=True)):

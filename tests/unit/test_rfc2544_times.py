@@ -36,7 +36,7 @@ async def test_latency_is_the_mean_of_the_repeats_and_its_percentiles_are_the_me
     generator = Timed(100, 200, 300, 4000)
     found = await latency.measure(stand(generator), Pps(1000))
     assert found.figures == {
-        "latency_mean_ns": 1151.0, "latency_p50_ns": 250.0, "latency_p999_ns": 257.0, "latency_min_ns": 95, "latency_max_ns": 4009,
+        "latency_mean_ns": 1151.0, "latency_p50_ns": 250.0, "latency_p999_ns": 257.0, "latency_min_ns": 95, "latency_max_ns": 4009, "pdv_p999_ns": 12.0,
     }  # fmt: skip
     assert [row["repeat"] for row in found.rows] == [1, 2, 3, 4]
     assert {(o.warmup, o.duration, o.rate) for o in generator.offers} == {(60.0, 60.0, 1000.0)}

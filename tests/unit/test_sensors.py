@@ -368,7 +368,12 @@ def test_a_trial_has_its_testbeds_sensors_and_those_that_are_watched_on_the_dut_
         },
     )
     reached = {name: LocalHost(name) for name in hosts}
-    stage = cast("Stage", SimpleNamespace(testbed=testbed, hosts=reached, dut=reached["dut"], accounts=None, watch_cpu=None))
+    stage = cast(
+        "Stage",
+        SimpleNamespace(
+            testbed=testbed, hosts=reached, dut=reached["dut"], device=SimpleNamespace(mode=None), accounts=None, watch_cpu=None
+        ),
+    )
     made = [s for s in sensors_of(stage, ["cpu", "hwmon"], CommandBook()) if isinstance(s, ShellLoop)]
     assert [(s.name, s.host) for s in made] == [("wall", "this-machine"), ("heat", "dut"), ("far", "sink"), ("cpu", "dut")]
     vital = [s for s in sensors_of(stage, [], CommandBook()) if s.vital]

@@ -73,6 +73,7 @@ FIELDS = {
     "table_flows": st.none() | counts, "nat_ports": st.none() | st.just((1024, 2047)), "omit_s": st.integers(0, 60),
     "zerocopy": st.booleans(), "direction": st.sampled_from(["forward", "reverse", "bidir"]), "rate_bps": st.none() | rates, "client": st.just("dut"), "server": st.just("sink"), "protocol": st.sampled_from(["tcp", "udp"]),
     "length_bytes": st.integers(16, 1500), "lengths_bytes": st.lists(st.integers(16, 1500), min_size=1).map(tuple), "routes": counts,
+    "failure": st.booleans(), "tunnels": st.integers(1, 1000),
     "steps": st.just(StepsWorkload.model_validate({"run": {"source": [{"run": "sleep 2", "timeout": "3s"}]}, "on_failure": "stop"})),
 }  # fmt: skip
 OF_WORKLOAD = {

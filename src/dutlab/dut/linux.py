@@ -123,7 +123,7 @@ def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
     mode_by_name = encrypted | agreed | required | host_to_host
     for make in (tunnel_modes, wireguard_modes, openvpn_modes):
         mode_by_name |= make(_MODES[0], hosts)
-    return mode_by_name | bridge_modes() | xdp_modes(_MODES[0]) | modes_of_programs(_PROGRAMS)
+    return mode_by_name | modes_of_programs(_PROGRAMS) | bridge_modes() | xdp_modes(_MODES[0])
 
 
 FAMILY = Family("linux", {mode.name: mode for mode in _MODES}, RESETS, _other_modes)
