@@ -226,7 +226,7 @@ def test_the_example_measures_both_proxies_and_leaves_nothing(dutlab: Callable, 
         assert {of["end"] for of in record["tables"].get("tls_agreed", ())} == ({"client"} if secure else set())
         assert (figures.get("tls_resumed_ratio", 0) > 0.5) == bool(record["cell"]["setting"].get("tls_resumes"))
     assert not list(Path("/run").glob("dutlab-haproxy-*")) + list(Path("/run").glob("dutlab-nginx-*"))
-    assert "What TLS agreed on" in dutlab("report", str(folder), "--print").stdout
+    assert "What TLS agreed on" in dutlab("report", str(folder), "--print", "--verbose").stdout
 
 
 @pytest.mark.parametrize("name", ["haproxy", "nginx"])

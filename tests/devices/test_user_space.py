@@ -81,7 +81,7 @@ def test_a_program_that_ends_in_mid_trial_voids_it_and_is_named_with_its_last_li
     (aside,) = [of for of in events(only_run(tmp_path)) if of["event"] == "attempt-set-aside"]
     assert (record["status"], record["attempt"], aside["reason"]) == ("measured", 2, "mode-lost")
     assert "ended with 3" in aside["why"] and "the last words" in aside["why"]
-    assert all(check["passed"] for check in record["checks"]) and len(record["checks"]) == 5
+    assert all(check["passed"] for check in record["checks"]) and len(record["checks"]) == 4
     assert not any(folder.exists() for folder in folders(only_run(tmp_path)))
 
 
