@@ -1,4 +1,4 @@
-//! Quantities as people write them on the command line, and as they are shown to people.
+//! Quantities as people write them on the command line, and as they are shown.
 
 use dutlab_protocol::plan::{Genome, Sizes, Swept, WeightedSize};
 use dutlab_tcp::message::LONGEST_BODY;
@@ -18,7 +18,7 @@ pub fn split(text: &str) -> Option<(f64, &str)> {
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// What the prefix in front of `unit` stands for; decimal.
+/// Returns the factor of the decimal prefix in front of `unit`.
 pub fn scale(text: &str, unit: &str) -> Option<f64> {
     match text.strip_suffix(unit)? {
         "" => Some(1.0),
@@ -30,14 +30,14 @@ pub fn scale(text: &str, unit: &str) -> Option<f64> {
     }
 }
 
-/// `10G`, `2.5Gbit/s`: the speed of a link, in bits per second on the wire.
+/// Parses `10G`, `2.5Gbit/s`: the speed of a link, in bits per second on the wire.
 pub fn speed(text: &str) -> Result<f64, String> {
     let of = |(n, unit): (f64, &str)| ["bit/s", ""].iter().find_map(|u| scale(unit, u)).map(|by| n * by);
     let asked = split(text).and_then(of).filter(|n| *n >= 1e3);
     asked.ok_or_else(|| format!("{text:?} is not a link speed; write 10G or 2.5Gbit/s"))
 }
 
-/// `20000-20015`, or one port.
+/// Parses `20000-20015`, or one port.
 pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
@@ -46,7 +46,7 @@ pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// What bodies of responses are.
+/// Sizes of the bodies of responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objects(pub Vec<Object>);
 
@@ -73,7 +73,7 @@ pub fn tls(text: &str) -> Result<Version, String> {
     }
 }
 
-/// Something a second, above nothing.
+/// Parses a rate per second above 0.
 pub fn per_second(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -94,7 +94,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         _ => return Err(bad()),
     };
     let ns = n * ns;
-    // A week: longer is a slip of the finger.
+    // A week: a longer time is probably a mistake.
     if !(1.0..=604_800e9).contains(&ns) {
         return Err(format!("{text:?}: from 1 ns to a week are possible"));
     }
@@ -108,7 +108,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
     if NamedMix::find(text).is_ok() {
         return Ok(Sizes::Mix(text.to_owned()));
     }
-    // The letters of RFC 6985 that have a size, and how often; one letter alone is more likely a slip, as in 64b.
+    // The letters of RFC 6985 that have a size, and how often. A single letter is more likely a mistake, as in 64b.
     let letters = text.bytes().filter(|b| (b'a'..=b'i').contains(b)).count();
     if letters > 1 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'i').contains(&b)) {
         return Ok(Sizes::Genome(Genome { letters: text.to_owned(), table: BTreeMap::new() }));
@@ -166,7 +166,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// An address of the kind of `like`.
+/// Returns true if the address has the family of `like`.
 pub const fn same_family(a: IpAddr, like: IpAddr) -> bool {
     a.is_ipv4() == like.is_ipv4()
 }
@@ -175,7 +175,7 @@ pub const fn same_family(a: IpAddr, like: IpAddr) -> bool {
 #[must_use]
 pub fn si(value: f64, unit: &str) -> String {
     let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    // What would be shown as 1000 has the next prefix.
+    // A value that would be shown as 1000 gets the next prefix.
     let (by, prefix) = prefixes.into_iter().find(|(by, _)| value.abs() >= by * 0.9995).unwrap_or((1.0, ""));
     let n = value / by;
     let decimals =

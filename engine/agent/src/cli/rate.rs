@@ -4,7 +4,7 @@ use super::exit::Refused;
 use super::quantity::{duration, scale, split};
 use dutlab_protocol::plan::{BurstsAt, Percent, Rate, ReplayTiming, Stretch};
 
-/// A rate that was asked for, of all streams together.
+/// A requested rate, of all streams together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked {
     /// As fast as the port takes frames.
@@ -22,7 +22,8 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// What each of `streams` gets, in the protocol's words; `speed` is the link's, if it was given; `burst` so many frames at once.
+    /// Returns the rate of each of `streams`, as the protocol has it. `speed` is the link's, if given; `burst` is the
+    /// number of frames in a burst.
     pub fn of_each(&self, streams: u16, speed: Option<f64>, burst: Option<u32>) -> Result<Rate, Refused> {
         let parts = f64::from(streams);
         match (self, burst) {
@@ -42,7 +43,7 @@ impl Asked {
         }
     }
 
-    /// How long a rate over time lasts.
+    /// Returns the duration of a rate over time.
     pub fn span_ns(&self) -> Option<u64> {
         match self {
             Self::Profile(stretches) => Some(stretches.iter().map(|s| s.duration_ns).sum()),
@@ -94,7 +95,7 @@ pub fn rate(text: &str) -> Result<Asked, String> {
     }
 }
 
-/// `2`, `0.5`: so many times as fast as captured; `max`.
+/// Parses a speed: `2`, `0.5` are factors of the captured speed; `max` is as fast as possible.
 pub fn replay(text: &str) -> Result<ReplayTiming, String> {
     match (text, text.parse::<f64>()) {
         ("max", _) => Ok(ReplayTiming::Max(true)),
