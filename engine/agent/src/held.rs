@@ -42,7 +42,8 @@ impl Held {
     }
 }
 
-/// Returns the frames asked for by `now`. At the maximum rate none falls due: frames that are not taken are tried again.
+/// Returns the frames asked for by `now`. At the maximum rate none falls due: frames that are not taken are tried
+/// again.
 fn asked(pacer: &Pacer, now: Nanos) -> u64 {
     pacer.asked_by(now).unwrap_or(0)
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-/// A number and the unit behind it.
+/// Splits a text into a number and the unit behind it.
 pub fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -50,7 +50,7 @@ pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objects(pub Vec<Object>);
 
-/// `1024`, or several by weight: `1024:60,102400:40`.
+/// Parses `1024`, or several sizes by weight: `1024:60,102400:40`.
 pub fn objects(text: &str) -> Result<Objects, String> {
     let object = |part: &str| {
         let (bytes, weight) = part.split_once(':').unwrap_or((part, "1"));
@@ -63,7 +63,7 @@ pub fn objects(text: &str) -> Result<Objects, String> {
     })
 }
 
-/// `any`, `1.2`, `1.3`: versions of TLS.
+/// Parses versions of TLS: `any`, `1.2`, `1.3`.
 pub fn tls(text: &str) -> Result<Version, String> {
     match text {
         "any" => Ok(Version::Any),
@@ -81,7 +81,7 @@ pub fn per_second(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a rate; write a number above 0, as in 5000".to_owned())
 }
 
-/// `500ms`, `10s`, `2min`.
+/// Parses a duration: `500ms`, `10s`, `2min`.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let bad = || format!("{text:?} is not a duration; write a number and one of us, ms, s, min, h, as in 10s");
     let (n, unit) = split(text).ok_or_else(bad)?;
@@ -102,8 +102,8 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
     Ok(Nanos(ns as u64))
 }
 
-/// `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), `64..1518/2` (one of each, in steps), a mix by name, an IMIX genome
-/// (RFC 6985). Bytes with FCS.
+/// Parses frame sizes in bytes with FCS: `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), `64..1518/2`
+/// (one of each, in steps), a mix by name, an IMIX genome (RFC 6985).
 pub fn sizes(text: &str) -> Result<Sizes, String> {
     if NamedMix::find(text).is_ok() {
         return Ok(Sizes::Mix(text.to_owned()));
@@ -140,7 +140,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
     }
 }
 
-/// `1`, `1-8`, `1,5,9-12`: numbers of streams.
+/// Parses numbers of streams: `1`, `1-8`, `1,5,9-12`.
 pub fn streams(text: &str) -> Result<Vec<u16>, String> {
     let bad = || format!("{text:?} are not stream numbers; write 1, 1-8 or 1,5,9-12");
     let number = |t: &str| t.trim().parse::<u16>().map_err(|_| bad());
@@ -158,7 +158,7 @@ pub fn streams(text: &str) -> Result<Vec<u16>, String> {
     Ok(all)
 }
 
-/// A share in percent, `0.1%`, as a ratio.
+/// Parses a share in percent, such as `0.1%`, as a ratio.
 pub fn percent(text: &str) -> Result<f64, String> {
     match split(text) {
         Some((n, "%")) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
@@ -171,7 +171,7 @@ pub const fn same_family(a: IpAddr, like: IpAddr) -> bool {
     a.is_ipv4() == like.is_ipv4()
 }
 
-/// A number with three digits and the decimal prefix that keeps it readable.
+/// Formats a number with three digits and the decimal prefix that keeps it readable.
 #[must_use]
 pub fn si(value: f64, unit: &str) -> String {
     let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
@@ -183,7 +183,7 @@ pub fn si(value: f64, unit: &str) -> String {
     format!("{n:.decimals$} {prefix}{unit}")
 }
 
-/// A span with three digits.
+/// Formats a span with three digits.
 #[must_use]
 pub fn span(ns: f64) -> String {
     if ns < 999.5 {

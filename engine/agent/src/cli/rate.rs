@@ -52,7 +52,7 @@ impl Asked {
     }
 }
 
-/// `100kpps`, `1Gbit/s-l1`, `1Gbit/s-l2`, `50%`, `max`; `100kpps:2s,100kpps..1Mpps:10s` is a rate over time.
+/// Parses a rate: `100kpps`, `1Gbit/s-l1`, `1Gbit/s-l2`, `50%`, `max`, or, over time, `100kpps:2s,100kpps..1Mpps:10s`.
 pub fn rate(text: &str) -> Result<Asked, String> {
     let bad = || {
         format!(
@@ -104,7 +104,7 @@ pub fn replay(text: &str) -> Result<ReplayTiming, String> {
     }
 }
 
-/// `100kpps:2s`, constant, or `0pps..1Mpps:10s`, changing linearly.
+/// Parses a stretch: `100kpps:2s` is constant, `0pps..1Mpps:10s` changes linearly.
 fn stretch(text: &str) -> Result<Stretch, String> {
     let bad = || format!("{text:?} is not a part of a rate over time; write 100kpps:2s, or 0pps..1Mpps:10s");
     let (rates, time) = text.rsplit_once(':').ok_or_else(bad)?;
