@@ -1,4 +1,4 @@
-//! The eBPF programs that this crate has inside of it: compiled from `bpf`, or carried in `objects` where a source archive has them.
+//! Provides the eBPF programs inside this crate: compiled from `bpf`, or copied from `objects` in a source archive.
 
 #[path = "bpf/compile.rs"]
 mod compile;

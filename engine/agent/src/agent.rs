@@ -1,4 +1,4 @@
-//! The loop of `dutlab-engine agent`: stdin, signals and the clock drive one [`Session`].
+//! Loop of `dutlab-engine agent`: stdin, signals and the clock drive one [`Session`].
 
 use crate::session::{Input, Session};
 use dutlab_port::{clock, signal};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// After a signal the agent ends at the latest after this, even if nobody reads what it has to say.
+/// Longest time from a signal to the end of the agent, even if its output is not read.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// The longest wait for an input, when nothing is due.
 const LONG: Nanos = Nanos(3_600_000_000_000);
@@ -27,7 +27,7 @@ pub fn serve() -> ExitCode {
     std::thread::spawn(move || {
         signals.wait();
         let _ = to_session.send(Input::End);
-        // The session may be stuck in a pipe that nobody empties. What it has attached goes with the process.
+        // The session may be blocked on a pipe that is not read. Its attachments end with the process.
         std::thread::sleep(LAST_WORDS);
         std::process::exit(1);
     });

@@ -1,4 +1,4 @@
-//! Both ends of TCP connections, for a controller: one line of JSON when the end is in place, and one for what it did.
+//! Both ends of TCP connections, for a controller: one line of JSON when the end is ready, and one with its results.
 
 use crate::cli::args::{TcpClient, TcpServer};
 use dutlab_port::clock::monotonic;
@@ -15,51 +15,51 @@ use std::process::ExitCode;
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
 
-/// How long a word on stdin may wait.
+/// Longest delay of a request on stdin.
 const TURN: Duration = Duration::from_millis(20);
-/// Files beside sockets.
+/// Number of open files that are not sockets.
 const OTHER_FILES: u64 = 64;
-/// What the kernel counts of a host's TCP (RFC 4022, and the kernel's snmp.h) and a reader of failures asks for.
+/// Counters of a host's TCP in the kernel (RFC 4022, and the kernel's snmp.h) that explain failures.
 const COUNTED: [&str; 6] =
     ["OutRsts", "RetransSegs", "EstabResets", "ListenOverflows", "ListenDrops", "SyncookiesSent"];
 
-/// What `tcp-client` prints at its end.
+/// Output of `tcp-client` at its end.
 #[derive(Serialize, JsonSchema)]
 pub struct TcpClientDone {
-    /// What became of its connections.
+    /// Results of its connections.
     connections: Report,
-    /// Files that it may have open.
+    /// Number of files that it may have open.
     sockets_allowed: u64,
-    /// How much each of the kernel's counters rose; those that it does not have are not there.
+    /// Increase of each of the kernel's counters; counters that the kernel does not have are missing.
     tcp: BTreeMap<String, u64>,
 }
 
-/// What `tcp-server` prints once it listens.
+/// Output of `tcp-server` once it listens.
 #[derive(Serialize, JsonSchema)]
 pub struct TcpServerReady {
     /// Always true.
     ready: bool,
-    /// Files that it may have open.
+    /// Number of files that it may have open.
     sockets_allowed: u64,
 }
 
-/// What `tcp-server` answers a line on stdin with.
+/// Answer of `tcp-server` to a line on stdin.
 #[derive(Serialize, JsonSchema)]
 pub struct TcpServerSeen {
-    /// What it has served.
+    /// Counters of the server.
     served: Served,
-    /// As that of the client, since the line before.
+    /// Increase of the kernel's counters since the previous line, as in the client's output.
     tcp: BTreeMap<String, u64>,
 }
 
-/// What `tcp-client` or `tcp-server` prints when it cannot go on.
+/// Output of `tcp-client` or `tcp-server` when it cannot continue.
 #[derive(Serialize, JsonSchema)]
 pub struct TcpFailed {
-    /// Why.
+    /// Reason of the failure.
     error: String,
 }
 
-/// Begins connections; prints what became of them.
+/// Begins connections; prints their results.
 pub fn connect(asked: &TcpClient) -> ExitCode {
     let name = asked.server_name.clone().unwrap_or_else(|| asked.to.to_string());
     let tls = match asked.tls.map(|version| tls::Client::new(version, asked.resume, &name)).transpose() {
@@ -94,7 +94,7 @@ pub fn connect(asked: &TcpClient) -> ExitCode {
     }
 }
 
-/// Answers connections until stdin ends; a line on stdin is answered with what was seen since the line before.
+/// Answers connections until stdin ends; answers a line on stdin with the counters since the previous line.
 pub fn serve(asked: &TcpServer) -> ExitCode {
     let sockets = allow_sockets(asked.connections + OTHER_FILES);
     let tls = match asked.tls.map(|version| tls::Server::new(version, asked.resume)).transpose() {
@@ -136,13 +136,13 @@ fn failed(why: &str) -> ExitCode {
     ExitCode::from(3)
 }
 
-/// The kernel's counters of this network namespace.
+/// Returns the kernel's counters of this network namespace.
 fn counters() -> BTreeMap<String, u64> {
     let texts = ["/proc/net/snmp", "/proc/net/netstat"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     texts.iter().flat_map(|text| table(text)).filter(|(name, _)| COUNTED.contains(&name.as_str())).collect()
 }
 
-/// Names on a line, and on the next their values (`proc_pid_net(5)`).
+/// Parses names on a line, and their values on the next (`proc_pid_net(5)`).
 fn table(text: &str) -> Vec<(String, u64)> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).flat_map(|two| two[0].split(' ').zip(two[1].split(' ')));

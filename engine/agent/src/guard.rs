@@ -1,4 +1,5 @@
-//! Where test traffic may go: into networks of the testbed, and into those that nobody routes on the Internet (RFC 6815).
+//! Allowed destinations of test traffic: networks of the testbed, and those that are not routed on the Internet (RFC
+//! 6815).
 
 use dutlab_port::network::Network;
 use dutlab_protocol::plan::{SendPlan, Stream, VariedField};
@@ -10,17 +11,17 @@ use std::net::IpAddr;
 use crate::lower::{self, Lowered};
 use crate::report::fault;
 
-/// Where a port may send.
+/// Allowed destinations of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// Anywhere: the link is isolated, somebody said so.
+    /// Anywhere: the user declared the link isolated.
     Isolated,
-    /// Into these networks and [`TESTBEDS`].
+    /// These networks and [`TESTBEDS`].
     Networks(Vec<Network>),
 }
 
 impl Reach {
-    /// Whether all addresses from `least` to `most` are in one network.
+    /// Returns true if all addresses from `least` to `most` are in one network.
     fn holds_all(&self, least: IpAddr, most: IpAddr) -> bool {
         let Self::Networks(networks) = self else { return true };
         let testbeds = || TESTBEDS.iter().filter_map(|n| n.parse::<Network>().ok());
@@ -28,8 +29,8 @@ impl Reach {
         least == most && stays_on_link(least) || all.any(|n| n.contains(least) && n.contains(most))
     }
 
-    /// Refuses a plan with streams to a destination outside, to MACs that vary, of which nobody knows whose they are, or to a MAC that
-    /// all stations listen to.
+    /// Refuses a plan with streams to a destination outside, to varying MACs, whose owners are unknown, or to a MAC
+    /// that all stations receive.
     pub fn check(&self, plan: &SendPlan, learned: &[FourTuple]) -> Result<(), Fault> {
         if *self == Self::Isolated {
             return Ok(());
@@ -41,7 +42,7 @@ impl Reach {
                     "has destination MACs that vary, so its frames reach devices outside of the testbed, too",
                 ));
             }
-            // A value that cannot be read is refused with the plan.
+            // A value that cannot be parsed is refused with the plan.
             if s.destination_mac.parse().is_ok_and(|mac| is_for_many(mac, Some(s.destination))) {
                 return Err(for_many(s.stream));
             }
@@ -56,8 +57,8 @@ impl Reach {
         Ok(())
     }
 
-    /// Refuses frames that were given byte by byte, and those of a capture, that can get to a destination outside ([`reach`]). What is
-    /// not IP has none.
+    /// Refuses frames that were given byte by byte, and those of a capture, if they can reach a destination outside
+    /// ([`reach`]). Frames without IP have none.
     pub fn check_frames(&self, plan: &Lowered) -> Result<(), Fault> {
         if *self == Self::Isolated {
             return Ok(());
@@ -91,8 +92,8 @@ impl Reach {
     }
 }
 
-/// Whether all stations of a network listen to this MAC, or those of a group (IEEE 802.3 clause 3.2.3): broadcast, 01:80:c2:… of
-/// bridges. Frames to a group of IP are judged by its address.
+/// Returns true if all stations of a network receive this MAC, or those of a group (IEEE 802.3 clause 3.2.3):
+/// broadcast, 01:80:c2:… of bridges. Frames to an IP group are checked by its address.
 fn is_for_many(mac: Mac, destination: Option<IpAddr>) -> bool {
     mac.0[0] & 1 == 1 && !destination.is_some_and(|to| to.is_multicast())
 }
@@ -119,7 +120,7 @@ fn has_many_macs(s: &Stream) -> bool {
     s.flows.is_some_and(|f| f.destination_macs > 1) || s.vary.iter().any(|v| v.field == VariedField::DestinationMac)
 }
 
-/// Whether no router forwards a packet to this address.
+/// Returns true if no router forwards a packet to this address.
 fn stays_on_link(to: IpAddr) -> bool {
     match to {
         IpAddr::V4(a) => a.is_link_local(),
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// What a port without networks of its own says to a stream with `more`.
+    /// Returns the answer of a port without its own networks to a stream with `more`.
     fn check(more: serde_json::Value) -> Result<(), String> {
         let mut stream = serde_json::json!({"stream": 7, "destination_mac": "02:00:00:00:00:01", "source": "10.0.0.1",
             "destination": "10.0.0.2", "source_port": 1, "destination_port": 2, "sizes": {"fixed_bytes": 64}, "rate": {"max": true},
@@ -199,7 +200,7 @@ mod tests {
         assert!(why.contains("10.255.255.255 to 11.0.0.0"), "{why}");
     }
 
-    /// Frames that came from an address of the testbed and from one outside of it.
+    /// Returns frames that came from an address of the testbed and from one outside of it.
     fn learned() -> [FourTuple; 2] {
         [[10, 0, 0, 9], [8, 8, 8, 8]].map(|source| FourTuple {
             source: source.into(),

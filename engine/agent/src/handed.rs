@@ -1,20 +1,20 @@
-//! Which stream each of the last frames that were handed over belongs to, for those that turn out not to have left.
+//! Streams of the last frames that were handed over, to attribute those that did not leave.
 
 use std::collections::VecDeque;
 
-/// Frames that are remembered at least: more than any back end holds back.
+/// Minimum number of frames that are remembered: more than any back end holds back.
 const KEPT: u64 = 1 << 14;
 
 /// The last frames in the order in which they were handed over, in runs of one stream.
 #[derive(Debug, Default)]
 pub struct Handed {
-    /// Stream and frames.
+    /// Stream and number of frames.
     runs: VecDeque<(usize, u64)>,
     frames: u64,
 }
 
 impl Handed {
-    /// `count` frames of a stream were handed over.
+    /// Records that `count` frames of a stream were handed over.
     #[inline]
     pub fn note(&mut self, stream: usize, count: u64) {
         self.frames += count;
@@ -28,7 +28,7 @@ impl Handed {
         }
     }
 
-    /// The stream of the frame after which `ago` more were handed over; `None`: it is of an earlier trial.
+    /// Returns the stream of the frame after which `ago` more were handed over; `None`: it is of an earlier trial.
     #[must_use]
     pub fn stream(&self, mut ago: u64) -> Option<usize> {
         self.runs.iter().rev().find_map(|(stream, frames)| {

@@ -1,26 +1,26 @@
-//! Which frames were not sent because the port took none, and which because they were not made in time.
+//! Distinguishes frames that were not sent because the port took none from those that were not made in time.
 
 use dutlab_traffic::Pacer;
 use dutlab_units::Nanos;
 
-/// Counts, stream by stream, the frames that fell due while the port held the sender back: from a call in which it took fewer
-/// than it was given until one in which it took all. What is overdue for any other reason, the sender was too slow for.
+/// Counts, stream by stream, the frames that fell due while the port held the sender back: from a call that took fewer
+/// frames than it was given until one that took all. Any other overdue frame is due to a slow sender.
 #[derive(Debug)]
 pub struct Held {
-    /// Frames that fell due in earlier times of this kind.
+    /// Frames that fell due in earlier periods of this kind.
     before: Vec<u64>,
-    /// Frames that had been asked for when the present one began.
+    /// Frames that had been asked for when the current period began.
     since: Option<Vec<u64>>,
 }
 
 impl Held {
-    /// Nothing held back yet, in `streams` streams.
+    /// Starts without held-back frames, for `streams` streams.
     #[must_use]
     pub fn new(streams: usize) -> Self {
         Self { before: vec![0; streams], since: None }
     }
 
-    /// Enters whether the port took all of a call at `now`.
+    /// Records whether the port took all frames of a call at `now`.
     #[inline]
     pub fn note(&mut self, all: bool, pacers: &[Pacer], now: Nanos) {
         match (all, &self.since) {
@@ -33,7 +33,7 @@ impl Held {
         }
     }
 
-    /// Frames of each stream that fell due by `now` while the port held the sender back.
+    /// Returns the frames of each stream that fell due by `now` while the port held the sender back.
     #[must_use]
     pub fn until(&self, pacers: &[Pacer], now: Nanos) -> Vec<u64> {
         let Some(since) = &self.since else { return self.before.clone() };
@@ -42,7 +42,8 @@ impl Held {
     }
 }
 
-/// At the maximum rate nothing falls due: frames that are not taken are tried again.
+/// Returns the frames asked for by `now`. At the maximum rate none falls due: frames that are not taken are tried
+/// again.
 fn asked(pacer: &Pacer, now: Nanos) -> u64 {
     pacer.asked_by(now).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Whether the `xdp` back end works on an interface, and its halves.
+//! `xdp` back end: check that it works on an interface, and its halves.
 
 use dutlab_port::iface::{Interface, tags_note};
 use dutlab_port::promiscuous::Promiscuous;
@@ -9,17 +9,17 @@ use dutlab_units::FCS;
 use dutlab_xdp::{self as xdp, AttachMode, Why, XdpCounter, XdpTransmitter};
 use std::sync::Arc;
 
-/// What `open` got.
+/// Result of `open`.
 pub struct Halves {
     /// Sends whole plans; `None`: the driver takes no redirected frames, so the port can only receive.
     pub sender: Option<Sender>,
     /// Counts in the kernel.
     pub receiver: Receiver,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// How frames are received, for those who read the record.
+/// Describes the mode of reception for the record.
 const fn mode(mode: AttachMode) -> &'static str {
     match mode {
         AttachMode::Native => "receives by native XDP, in the driver",
@@ -29,7 +29,7 @@ const fn mode(mode: AttachMode) -> &'static str {
     }
 }
 
-/// Programs in the kernel read its own clock: they are of no use to a process that has another one.
+/// Refuses a process with a different clock: programs in the kernel read the kernel's clock.
 pub fn has_our_clock(iface: &Interface) -> Result<(), PortError> {
     match clock::shift() {
         0 => Ok(()),
@@ -41,9 +41,10 @@ pub fn has_our_clock(iface: &Interface) -> Result<(), PortError> {
     }
 }
 
-/// Both halves, or the receiving one alone where the driver can never send. What the user can mend (a veth's peer without
-/// NAPI, a permission) is an error. A card takes frames for every MAC from now on, and keeps a program attached if its driver has
-/// XDP; elsewhere nothing is attached before a trial begins. The port sends on as many CPUs as are named.
+/// Opens both halves, or only the receiving one if the driver can never send. A fault that the user can fix (a veth's
+/// peer without NAPI, a permission) is an error. A card takes frames for every MAC from now on, and keeps a program
+/// attached if its driver has XDP; on other interfaces no program is attached before a trial begins. The port sends on
+/// all named CPUs.
 pub fn open(iface: &Interface, send_cpus: &[u32]) -> Result<Halves, PortError> {
     has_our_clock(iface)?;
     let can = xdp::probe(&iface.name)?;
@@ -72,7 +73,7 @@ pub fn open(iface: &Interface, send_cpus: &[u32]) -> Result<Halves, PortError> {
     })
 }
 
-/// What it can do on an interface.
+/// Returns the abilities of the back end on an interface.
 pub fn ability(iface: &Interface) -> BackendAbility {
     let mut ability = BackendAbility {
         backend: Backend::Xdp,

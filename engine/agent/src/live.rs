@@ -1,4 +1,4 @@
-//! Counters that a trial's threads publish some times a second, and the agent reads when it is asked.
+//! Counters that a trial's threads publish several times a second, and the agent reads on request.
 
 use crate::share::Share;
 use dutlab_port::StreamTotals;
@@ -8,12 +8,12 @@ use dutlab_units::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The counters of a port since its trial began. What belongs together is written and read together.
+/// Counters of a port since its trial began. Related counters are written and read together.
 #[derive(Debug, Default)]
 pub struct Live {
     sent: Mutex<Option<Reading<StreamTotals>>>,
     arrived: Mutex<Option<Reading<StreamArrivals>>>,
-    /// The greatest latency since the last event; only where frames are accounted for one by one.
+    /// Greatest latency since the last event; only if frames are accounted for one by one.
     pub latency_max: Peak,
     /// Frames dropped by the receiver's kernel.
     pub kernel_dropped: Count,
@@ -21,19 +21,19 @@ pub struct Live {
     reported: (Count, Count),
 }
 
-/// The counters of all streams, in the order of the plan, and when they were read.
+/// Counters of all streams, in the order of the plan, and the time of the reading.
 #[derive(Debug, Clone)]
 struct Reading<T> {
     at: Nanos,
     streams: Vec<T>,
 }
 
-/// What arrived of a stream.
+/// Arrivals of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StreamArrivals {
     /// Frames, duplicates included.
     pub received: u64,
-    /// Their bytes, with FCS.
+    /// Bytes of these frames, with FCS.
     pub bytes: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,
@@ -48,7 +48,7 @@ pub struct StreamArrivals {
 }
 
 impl Live {
-    /// Publishes what was sent by `at` of the streams of a share.
+    /// Publishes the counters of sending by `at`, for the streams of a share.
     pub fn sent(&self, at: Nanos, share: Share, streams: &[StreamTotals]) {
         let mut sent = lock(&self.sent);
         let reading = sent.get_or_insert_with(|| Reading { at, streams: Vec::new() });
@@ -62,12 +62,12 @@ impl Live {
         }
     }
 
-    /// Publishes what had arrived by `at`.
+    /// Publishes the arrivals by `at`.
     pub fn arrived(&self, at: Nanos, streams: impl Iterator<Item = StreamArrivals>) {
         *lock(&self.arrived) = Some(Reading { at, streams: streams.collect() });
     }
 
-    /// The counters of all streams together as an event; latency is that since the last one.
+    /// Returns the sum of all streams as an event, with the latency since the last one.
     #[must_use]
     pub fn second(&self, port: &str, now: Nanos) -> Second {
         let sent = lock(&self.sent).clone();
@@ -94,7 +94,7 @@ impl Live {
         }
     }
 
-    /// The counters of each stream. `sent` and `received` are the streams' numbers, in the order of the plans.
+    /// Returns the counters of each stream. `sent` and `received` are the streams' numbers, in the order of the plans.
     #[must_use]
     pub fn status(&self, port: &str, now: Nanos, sent: &[u16], received: &[u16]) -> Status {
         let sending = lock(&self.sent).clone().map(|r| SendingSoFar {
@@ -132,22 +132,22 @@ fn sum<T>(reading: Option<&Reading<T>>, of: impl Fn(&T) -> u64) -> u64 {
     reading.map_or(0, |r| r.streams.iter().map(of).sum())
 }
 
-/// A thread that panicked while it published left older numbers behind, no broken promise.
+/// Locks a mutex. A thread that panicked while it published left older numbers behind, which are still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The greatest of what one thread enters until another takes it.
+/// Maximum of the values that one thread records until another takes it.
 #[derive(Debug, Default)]
 pub struct Peak(AtomicU64);
 
 impl Peak {
-    /// Enters a value.
+    /// Records a value.
     pub fn raise(&self, n: u64) {
         self.0.fetch_max(n, Ordering::Relaxed);
     }
 
-    /// The greatest since the last call; 0 when there was none.
+    /// Returns the maximum since the last call; 0 if there was no value.
     #[must_use]
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
@@ -159,12 +159,12 @@ impl Peak {
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Writes it.
+    /// Sets the number.
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }
 
-    /// Reads it.
+    /// Returns the number.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

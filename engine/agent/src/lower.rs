@@ -1,4 +1,5 @@
-//! From the controller's words to templates and paces. A plan is refused whole, with every fault and its path.
+//! Conversion of the controller's plan to templates and paces. A plan is refused as a whole, with every fault and its
+//! path.
 
 mod chains;
 mod flows;
@@ -26,23 +27,23 @@ use dutlab_wire::{Extension, FourTuple, Layout, Mac, Probe, extension, probe, tc
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Between the first sequence numbers of connection requests: odd, so that 2^32 of them differ, and far apart.
+/// Difference between the initial sequence numbers of connection requests: odd, so that 2^32 of them differ, and large.
 const BETWEEN_CONNECTIONS: u32 = 0x9e37_79b1;
 
-/// A plan as the engine understands it.
+/// A plan in the engine's form.
 #[derive(Debug, Clone)]
 pub struct Lowered {
-    /// What is sent; its instants are filled in at the start.
+    /// Frames to send; its instants are filled in at the start.
     pub plan: port::SendPlan,
-    /// When, stream by stream.
+    /// Profiles, stream by stream.
     pub profiles: Vec<Profile>,
     /// Mean frame size of each stream, in bytes with FCS.
     pub means: Vec<f64>,
     /// The sizes of each stream, as different tools count them.
     pub sizes: Vec<Vec<ArmedSize>>,
-    /// The link speed that each stream's rate is a share of.
+    /// Link speed that each stream's rate refers to.
     pub links: Vec<Option<f64>>,
-    /// How long; `NEVER` if only frame counts end the streams.
+    /// Duration; `NEVER` if only frame counts end the streams.
     pub duration: Nanos,
     /// Streams that begin when others have ended.
     pub chains: Vec<Chain>,
@@ -51,7 +52,7 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// What the controller is told about each stream.
+    /// Returns the description of each stream for the controller.
     #[must_use]
     pub fn armed(&self) -> Vec<ArmedStream> {
         let each = self.plan.streams.iter().zip(&self.profiles).enumerate();
@@ -59,7 +60,7 @@ impl Lowered {
             let chain = self.chains.iter().find(|c| c.has(i));
             let intended = match (self.duration, profile.asked(self.duration.since(s.after))) {
                 (Nanos::NEVER, _) if chain.is_some() => chain.map(|c| s.frames.saturating_mul(c.rounds().into())),
-                // When it begins, only the others' ends tell.
+                // Its start depends on the ends of other streams.
                 _ if chain.is_some() => None,
                 (Nanos::NEVER, _) | (_, None) => (s.frames < u64::MAX).then_some(s.frames),
                 (_, Some(n)) => Some(n.min(s.frames)),
@@ -77,7 +78,7 @@ impl Lowered {
     }
 }
 
-/// The next whole number, from so far above the one before that no rounding of `f64` put it there.
+/// Rounds up to a whole number, with a margin below which a fraction is a rounding error of `f64`.
 fn rounded_up(frames: f64) -> f64 {
     (frames - 1e-6).ceil().max(frames)
 }
@@ -92,7 +93,7 @@ struct One {
 }
 
 impl Lowered {
-    /// The plan with some of its streams only.
+    /// Returns the plan with only the streams of a share.
     #[must_use]
     pub fn share(&self, share: Share) -> Self {
         Self {
@@ -107,8 +108,8 @@ impl Lowered {
         }
     }
 
-    /// Has streams of constant rates begin one after the other within a gap, so that together they ask for what the sum of their rates
-    /// makes of the time. If all began at once, each would round its share up.
+    /// Shifts the starts of streams with constant rates within a gap, so that together they send the frames of the sum
+    /// of their rates. If all began at once, each would round its share up.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -118,7 +119,8 @@ impl Lowered {
         if !self.chains.is_empty() {
             return;
         }
-        // Frames by the end of the plan, of the streams so far: this one's first is due when theirs leave room for a whole one.
+        // Frames by the end of the plan, of the streams so far. This stream's first frame is due when the others leave
+        // room for a whole one.
         let mut so_far = 0.0;
         for (stream, profile) in self.plan.streams.iter_mut().zip(&self.profiles) {
             let Some(pps) = profile.constant_pps().filter(|_| self.duration != Nanos::NEVER) else { continue };
@@ -139,7 +141,8 @@ impl Lowered {
     }
 }
 
-/// Checks a plan for `iface` and prepares it; `learned` is what its port has learned. The error holds every fault, each with the path of its key.
+/// Checks and prepares a plan for `iface`; `learned` are the learned addresses of its port. The error contains every
+/// fault, each with the path of its key.
 pub fn lower(plan: &SendPlan, iface: &Interface, learned: &[FourTuple]) -> Result<Lowered, String> {
     let mut faults = Vec::new();
     let mut lowered = Lowered {
@@ -202,7 +205,8 @@ pub fn lower(plan: &SendPlan, iface: &Interface, learned: &[FourTuple]) -> Resul
     }
 }
 
-/// The addresses that frames of `s` may go to: lowest and highest of each range. An error is of a plan that is refused for it.
+/// Returns the addresses that frames of `s` may go to: lowest and highest of each range. An error occurs only for a
+/// plan that is refused for it.
 pub fn destinations(s: &Stream) -> impl Iterator<Item = Result<(IpAddr, IpAddr), String>> {
     std::iter::once(flows::destinations(s)).chain(vary::destinations(s))
 }
@@ -225,7 +229,8 @@ fn lower_raw(s: &RawStream, iface: &Interface) -> Result<One, Vec<String>> {
     Ok(One { stream, profile, link, mean, sizes: stated })
 }
 
-/// A rate for frames of `mean` bytes with FCS on `iface`, and the link's speed if the rate is a share of it.
+/// Converts a rate for frames of `mean` bytes with FCS on `iface`; also returns the link's speed if the rate is a share
+/// of it.
 pub fn rate_of(rate: &Rate, mean: f64, iface: &Interface) -> Result<(Profile, Option<f64>), String> {
     rate::lower_on(rate, mean, &|| speed::of(&iface.name)).map_err(|e| format!("rate: {e}"))
 }
@@ -328,7 +333,7 @@ fn lower_stream(s: &Stream, iface: &Interface, learned: &[FourTuple]) -> Result<
     }
 }
 
-/// The transport's own sequence number, if it has one.
+/// Returns the transport's own sequence number, if it has one.
 #[expect(clippy::cast_possible_truncation, reason = "places and sizes in a frame are below 9242")]
 fn counter(s: &Stream, layout: &Layout, sizes: &Sizes) -> Option<port::Counter> {
     let (at, length) = layout.number?;

@@ -3,12 +3,13 @@
 //! - [`agent`], [`session`]: the conversation with a controller
 //! - [`cli`]: the command line for people
 //! - [`connections`]: both ends of TCP connections
-//! - [`trial`]: what a port does in one
+//! - [`trial`]: a port in one trial
 //! - [`ports`]: opening ports; [`kernel_speed`]: those of the `xdp` back end
 //! - [`lower`]: from plans to templates and paces
 //! - [`write`]: from templates to frames
-//! - [`send`], [`receive`]: the threads of a trial; [`held`]: why frames were not sent; [`live`]: readings during it
-//! - [`report`]: from counters to the words of the protocol
+//! - [`send`], [`receive`]: the threads of a trial; [`held`]: reasons why frames were not sent; [`live`]: readings
+//!   during it
+//! - [`report`]: from counters to messages of the protocol
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -16,22 +16,22 @@ use dutlab_units::FCS;
 use dutlab_wire::Mac;
 use dutlab_xdp::af_xdp;
 
-/// Headers and FCS that the MTU does not count.
+/// Headers and FCS, which the MTU does not include.
 const AROUND_MTU: u32 = 14 + 4;
 
-/// A port that was opened.
+/// An open port.
 pub struct OpenPort {
-    /// What the controller calls it.
+    /// Name that the controller uses.
     pub name: String,
     /// Facts of its interface.
     pub iface: Interface,
     /// Its sending half; absent while a trial uses it, or when the back end cannot send.
     pub sender: Option<Sender>,
-    /// Its receiving half, likewise.
+    /// Its receiving half; absent while a trial uses it, or when the back end cannot receive.
     pub receiver: Option<Receiver>,
-    /// Whether another back end may send a plan that this one cannot.
+    /// True if another back end may send a plan that this one cannot.
     pub auto: bool,
-    /// Where it may send.
+    /// Allowed destinations.
     pub reach: Reach,
     /// CPUs of the sending threads.
     pub send_cpus: Vec<u32>,
@@ -71,10 +71,10 @@ pub fn open(ask: &Open) -> Result<(OpenPort, Opened), Fault> {
     Ok((OpenPort { reach, ..port(ask, iface, taken.sender, taken.receiver) }, opened))
 }
 
-/// Which threads may serve each half of a port: as many as CPUs were asked for, and one without that.
+/// Threads that may serve each half of a port: one per requested CPU, or a single one.
 #[derive(Debug, Clone, Copy)]
 struct Threads<'a> {
-    /// Their CPUs.
+    /// CPUs of these threads.
     send: &'a [u32],
     receive: usize,
 }
@@ -85,17 +85,17 @@ impl Threads<'_> {
     }
 }
 
-/// What a back end gave.
+/// Result of opening a back end.
 struct Taken {
     backend: Backend,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
     notes: Vec<String>,
-    /// Where its times come from, for those who read its latencies.
+    /// Description of the sources of its times, for readers of its latencies.
     times: String,
 }
 
-/// Takes an interface with the back end that was asked for; `auto`: with the first that can both send and receive.
+/// Opens an interface with the requested back end; `auto`: with the first that can both send and receive.
 fn take(backend: Backend, iface: &Interface, threads: Threads<'_>) -> Result<Taken, PortError> {
     match backend {
         Backend::AfPacket => af_packet(iface, threads),
@@ -126,10 +126,10 @@ fn take(backend: Backend, iface: &Interface, threads: Threads<'_>) -> Result<Tak
     }
 }
 
-/// How a back end is opened.
+/// Function that opens a back end.
 type OpenBackend = fn(&Interface, Threads<'_>) -> Result<Taken, PortError>;
 
-/// What `auto` tries before `af_packet`, fastest first.
+/// Back ends that `auto` tries before `af_packet`, fastest first.
 const AUTO: [(&str, OpenBackend); 2] = [("xdp", xdp), ("af_xdp", af_xdp)];
 
 fn remedy(e: &PortError) -> String {
@@ -212,7 +212,7 @@ fn opened(name: &str, iface: &Interface, backend: Backend) -> Opened {
     }
 }
 
-/// A port without a device, which takes every frame and never has one.
+/// Returns a port without a device, which takes every frame and never receives one.
 fn memory(ask: &Open) -> (OpenPort, Opened) {
     let iface = no_interface("memory");
     let opened = opened(&ask.port, &iface, Backend::Memory);
@@ -230,7 +230,7 @@ fn pcap(ask: &Open) -> Result<(OpenPort, Opened), PortError> {
     Ok((port(ask, iface, Some(Sender::Burst(vec![Box::new(file)])), None), opened))
 }
 
-/// Facts of what is not an interface: it takes every frame.
+/// Returns facts for a port that is not an interface: it takes every frame.
 fn no_interface(name: &str) -> Interface {
     Interface {
         name: name.to_owned(),
@@ -256,7 +256,8 @@ fn check_cpus(ask: &Open) -> Result<(), Fault> {
     }
 }
 
-/// What each back end can do on an interface, best first. It tries: each is opened, and closed again.
+/// Returns the abilities of each back end on an interface, best first. Each back end is opened for the test, and closed
+/// again.
 pub fn probe(name: &str) -> Result<Probed, Fault> {
     let iface = Interface::read(name).map_err(|e| port_fault(&e))?;
     let page = af_xdp::longest() + u32::from(FCS);

@@ -1,4 +1,4 @@
-//! The receiving thread of a port.
+//! Receiving thread of a port.
 
 mod frames;
 
@@ -12,33 +12,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How long a wait for frames lasts at most, so that a stop is heard.
+/// Longest wait for frames, so that a stop is noticed.
 const WAIT: Nanos = Nanos(10_000_000);
-/// The counters of the kernel are read in each n-th wait.
+/// Number of waits between readings of the kernel's counters.
 const READ_ROUNDS: u32 = 5;
 
-/// What a receiving thread is given.
+/// Job of a receiving thread.
 pub struct Job {
-    /// What to look for.
+    /// Streams to watch.
     pub watch: Watch,
     /// The stream whose addresses and ports are kept.
     pub learn: Option<u16>,
     /// CPUs to run on: the thread of each queue on one of them, in turn. Empty: on any.
     pub cpus: Vec<u32>,
-    /// What the port's hardware drops meanwhile; `None` where there is no device.
+    /// Counter of drops in the port's hardware; `None` if there is no device.
     pub missed: Option<Missed>,
-    /// When to end.
+    /// End of receiving.
     pub end: Arc<End>,
     /// Counters for live views.
     pub live: Arc<Live>,
 }
 
-/// How a controller ends receiving: first frames count as late, then no more are taken.
+/// Control of the end of receiving: first frames count as late, then no more are taken.
 #[derive(Debug)]
 pub struct End {
     late_from: AtomicU64,
     stop: AtomicBool,
-    /// Who sleeps meanwhile.
+    /// Thread that sleeps meanwhile.
     sleeper: Mutex<Option<Thread>>,
 }
 
@@ -49,7 +49,7 @@ impl Default for End {
 }
 
 impl End {
-    /// Frames that arrive at `now` or after it are late.
+    /// Makes frames that arrive at `now` or later count as late.
     pub fn drain(&self, now: Nanos) {
         self.late_from.store(now.0, Ordering::Relaxed);
         self.wake();
@@ -62,7 +62,7 @@ impl End {
     }
 
     fn sleeper(&self) -> MutexGuard<'_, Option<Thread>> {
-        // A thread that panicked while it held the lock left a whole value behind.
+        // A thread that panicked while it held the lock left a valid value behind.
         self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,36 +81,36 @@ impl End {
     }
 }
 
-/// What was counted, here or in the kernel.
+/// Counters, kept here or in the kernel.
 pub enum Tally {
-    /// Frame by frame, by us.
+    /// Counted here, frame by frame.
     Here(Box<Account>),
-    /// By the back end.
+    /// Counted by the back end.
     Kernel {
-        /// All of it.
+        /// Final counters.
         counted: Counted,
-        /// As it stood a moment after frames began to be late; `None`: they never did.
+        /// Counters a moment after frames began to be late; `None`: they never did.
         before_late: Option<Counted>,
     },
 }
 
-/// What a receiving thread leaves behind.
+/// Result of a receiving thread.
 pub struct Done {
     /// The receiving half, for the next trial.
     pub receiver: Receiver,
-    /// What was received.
+    /// Counters of the received frames.
     pub tally: Tally,
-    /// Frames dropped for want of room by the kernel, or by the port's hardware before it; `None`: nobody knows.
+    /// Frames dropped for lack of room by the kernel, or by the port's hardware before it; `None`: unknown.
     pub dropped: Option<u64>,
     /// Frames without a probe that the back end left to the host.
     pub passed: u64,
-    /// Whose times the frames got.
+    /// Sources of the frames' times.
     pub stamped: Stamped,
-    /// Why it ended, if the port failed.
+    /// Reason of the end, if the port failed.
     pub error: Option<PortError>,
 }
 
-/// Receives until it is told to stop. The receiver has begun already.
+/// Receives until the stop. The receiver has begun already.
 pub fn run(mut receiver: Receiver, job: &Job) -> Done {
     let (tally, (dropped, passed), error) = match &mut receiver {
         Receiver::Burst(queues) => {
@@ -121,7 +121,7 @@ pub fn run(mut receiver: Receiver, job: &Job) -> Done {
                 .iter()
                 .fold(blank, |all, one| all.with_sender_clock_of(one.id, one.begin, one.sender_ahead));
             let outcome = frames::receive(queues, job, &mut account);
-            // A counter that cannot be read is not 0: what failed is reported, and the count stays unknown.
+            // A counter that cannot be read is not 0: the failure is reported, and the count stays unknown.
             let dropped = queues.iter_mut().map(|rx| rx.dropped()).sum::<Result<u64, _>>();
             let passed = queues.iter_mut().map(|rx| rx.passed()).sum::<Result<u64, _>>();
             let counts = (dropped.as_ref().ok().copied(), passed.as_ref().map_or(0, |n| *n));
@@ -160,7 +160,7 @@ fn publish(live: &Live, now: Nanos, account: &mut Account, dropped: u64) {
     live.arrived(now, streams);
 }
 
-/// What was counted in all, and what had been when frames began to be late.
+/// Returns the final counters, and the counters when frames began to be late.
 fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<(Counted, Option<Counted>), PortError> {
     cpu::pin_to_nth(&job.cpus, 0);
     let mut rounds = 0_u32;
@@ -171,7 +171,7 @@ fn counts(rx: &mut dyn CountingReceiver, job: &Job) -> Result<(Counted, Option<C
         if before_late.is_none() && job.end.late_from() != Nanos(u64::MAX) {
             before_late = Some(rx.read()?);
         }
-        // Reading all maps costs more than a look at a flag.
+        // Reading all maps costs more than reading a flag.
         rounds += 1;
         if rounds.is_multiple_of(READ_ROUNDS) {
             let now = clock::monotonic();

@@ -1,4 +1,4 @@
-//! From what was counted to the words of the protocol.
+//! Conversion of counters to messages of the protocol.
 
 use crate::receive::{self, Tally};
 use crate::send;
@@ -15,13 +15,13 @@ use dutlab_units::{Nanos, Pps};
 use dutlab_wire::FourTuple;
 use std::collections::HashSet;
 
-/// A fault of the controller's making.
+/// Makes a fault that the controller caused.
 #[must_use]
 pub fn fault(kind: ErrorKind, message: impl Into<String>, remedy: Option<&str>) -> Fault {
     Fault { kind, message: message.into(), call: None, errno: None, remedy: remedy.map(Into::into) }
 }
 
-/// A fault of a port.
+/// Makes a fault of a port.
 #[must_use]
 pub fn port_fault(e: &PortError) -> Fault {
     let kind = match e.kind() {
@@ -34,13 +34,13 @@ pub fn port_fault(e: &PortError) -> Fault {
     Fault { kind, message: e.to_string(), call: e.call().map(Into::into), errno: e.errno(), remedy: e.remedy() }
 }
 
-/// The guard's refusal.
+/// Makes the guard's refusal.
 #[must_use]
 pub fn guard_fault(e: &InUse) -> Fault {
     fault(ErrorKind::GuardRefused, e.to_string(), Some(&e.remedy()))
 }
 
-/// What a sending thread left, in the protocol's words.
+/// Converts the result of a sending thread.
 #[must_use]
 pub fn sent(port: &str, plan: &crate::lower::Lowered, done: &send::Done) -> Sent {
     let streams = plan.plan.streams.iter().zip(&plan.means).zip(done.totals.iter().zip(&done.gaps));
@@ -98,7 +98,7 @@ fn gaps_between(g: &dutlab_port::Gaps) -> Gaps {
     }
 }
 
-/// The value that `share` of the `count` values in `buckets` did not exceed, and never above `max`.
+/// Returns the value that `share` of the `count` values in `buckets` did not exceed, and never above `max`.
 fn quantile(buckets: &[(u64, u64)], count: u64, max: Nanos, share: f64) -> u64 {
     let rank = (share * count as f64).ceil().max(1.0);
     let mut below = 0;
@@ -121,7 +121,8 @@ fn ipdv(h: &Histogram) -> Option<Ipdv> {
     })
 }
 
-/// The kernel keeps no distribution of it: a second histogram would cost each frame a twentieth of its time.
+/// Converts IPDV. The kernel keeps no distribution of it: a second histogram would cost each frame a twentieth of its
+/// time.
 fn variation(v: &Variation) -> Option<Ipdv> {
     (v.count > 0).then(|| Ipdv {
         count: v.count,
@@ -132,12 +133,12 @@ fn variation(v: &Variation) -> Option<Ipdv> {
     })
 }
 
-/// RFC 4737 section 4.1; `None` when nothing arrived.
+/// Returns the ratio of RFC 4737 section 4.1; `None` when nothing arrived.
 fn ratio(reordered: u64, first_arrivals: u64) -> Option<f64> {
     (first_arrivals > 0).then(|| reordered as f64 / first_arrivals as f64)
 }
 
-/// From the first frame to the last, and one mean gap: n frames take n gaps.
+/// Returns the time from the first frame to the last, plus one mean gap: n frames take n gaps.
 fn from_first_to_last(t: &dutlab_port::StreamTotals) -> f64 {
     if t.sent < 2 {
         return 0.0;
@@ -145,7 +146,7 @@ fn from_first_to_last(t: &dutlab_port::StreamTotals) -> f64 {
     t.last.since(t.first).seconds() * t.sent as f64 / (t.sent - 1) as f64
 }
 
-/// What a receiving thread left, settled against what was sent.
+/// Converts the result of a receiving thread, settled with the frames that were sent.
 #[must_use]
 pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive::Done) -> Received {
     let sent_of = |stream: u16| sent.iter().find(|s| s.stream == stream);
@@ -176,7 +177,7 @@ pub fn received(port: &str, streams: &[u16], sent: &[StreamSent], done: &receive
     }
 }
 
-/// What became of a link, if it went down.
+/// Converts the losses of a link, if it went down.
 #[must_use]
 pub fn link_lost(loss: LinkLoss) -> Option<LinkLost> {
     (loss.times > 0).then_some(LinkLost { times: loss.times, set_down: loss.set_down })
@@ -188,12 +189,12 @@ fn arrivals(s: Stamped) -> Option<ArrivalTimes> {
     (s.card + s.kernel + s.engine > 0).then_some(times)
 }
 
-/// Frames that were sent of a stream, and the number below which all of theirs are.
+/// Returns the number of frames that were sent of a stream, and the upper bound of their numbers.
 fn sent_and_numbered(sent: Option<&StreamSent>) -> (u64, u64) {
     sent.map_or((0, 0), |s| (s.frames, s.numbered.unwrap_or(s.frames)))
 }
 
-/// A stream that the agent counted, in the words of what the kernel counts.
+/// Converts a stream that the agent counted to the form of one that the kernel counted.
 fn here(s: &StreamAccount, told: Option<&StreamSent>) -> ReceivedStream {
     let (sent, numbered) = sent_and_numbered(told);
     let settled = s.ledger.settle_numbered(sent, numbered);
@@ -308,7 +309,7 @@ fn latency(s: &CountedStream, ipdv: Option<Ipdv>) -> Option<Latency> {
 mod tests {
     use super::*;
 
-    /// The same counts, as a ledger of ours has them and as the kernel has them.
+    /// Returns the same counts, as a ledger of ours and as the kernel keep them.
     fn both(arrivals: &[u64]) -> (StreamAccount, CountedStream) {
         let mut account = dutlab_measure::Account::new(Nanos::ZERO, &[7]).streams()[0].clone();
         for sequence in arrivals {

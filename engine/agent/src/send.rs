@@ -1,4 +1,4 @@
-//! The sending thread of a port.
+//! Sending thread of a port.
 
 mod bursts;
 mod replay;
@@ -19,54 +19,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// How often counters for live views and commands are looked at.
+/// Interval at which counters are published and commands are handled.
 const LOOK: Nanos = Nanos(10_000_000);
 
 /// A new rate for stream number `index` of the plan.
 pub struct Change {
-    /// The stream's place in the plan.
+    /// Index of the stream in the plan.
     pub index: usize,
     /// Its profile from now on.
     pub profile: Profile,
 }
 
-/// What a sending thread is given.
+/// Job of a sending thread.
 pub struct Job {
-    /// What to send.
+    /// Plan to send.
     pub plan: Lowered,
-    /// Which part of the plan of the port that is.
+    /// Part of the port's plan.
     pub share: Share,
     /// CPUs to run on: one for each thread, in turn. Empty: on any.
     pub cpus: Vec<u32>,
-    /// When to end early.
+    /// Flag that ends sending early.
     pub stop: Arc<AtomicBool>,
     /// New rates.
     pub changes: Receiver<Change>,
     /// Counters for live views.
     pub live: Arc<Live>,
-    /// Where another back end may send the plan, if this one cannot.
+    /// Interface on which another back end may send the plan, if this one cannot.
     pub spare: Option<Interface>,
 }
 
-/// What a sending thread leaves behind.
+/// Result of a sending thread.
 pub struct Done {
     /// The sending half, for the next trial.
     pub sender: Sender,
-    /// What was sent, in the order of the plan's streams.
+    /// Counters, in the order of the plan's streams.
     pub totals: Vec<StreamTotals>,
-    /// Time from each frame to the next, likewise; `None` where the back end does not keep it.
+    /// Gaps between frames, in the order of the plan's streams; `None` if the back end does not keep them.
     pub gaps: Vec<Option<Gaps>>,
-    /// What the user should know of how it was sent.
+    /// Notes for the user on how it was sent.
     pub notes: Vec<String>,
-    /// Who read the clock for the time in each frame; `None`: a capture's frames keep what they had.
+    /// Source of the time in each frame; `None`: a capture's frames keep their content.
     pub timed_by: Option<TimedBy>,
-    /// Whether it was told to stop.
+    /// True if it was stopped.
     pub stopped: bool,
-    /// Why it ended, if the port failed.
+    /// Reason of the end, if the port failed.
     pub error: Option<PortError>,
 }
 
-/// What was sent, the gaps between frames, and why sending failed.
+/// Counters, gaps between frames, and the error if sending failed.
 type Account = (Vec<StreamTotals>, Vec<Option<Gaps>>, Option<PortError>);
 
 /// Sends a plan to its end.
@@ -97,9 +97,9 @@ pub fn run(mut sender: Sender, job: Job) -> Done {
     Done { sender, totals, gaps, notes, timed_by, stopped: stop.load(Ordering::Relaxed), error }
 }
 
-/// Sends what the plan makes, or a capture that it replays.
+/// Sends the frames that the plan makes, or a capture that it replays.
 fn run_bursts(queues: &mut [Box<dyn BurstSender>], job: Job) -> Account {
-    // What follows what is known to one thread only.
+    // The successor of a stream is known to one thread only.
     let together = job.plan.replay.is_some() || !job.plan.chains.is_empty();
     let most = if together { 1 } else { job.plan.plan.streams.len() };
     let used = queues.len().min(most);
@@ -120,7 +120,7 @@ fn run_bursts(queues: &mut [Box<dyn BurstSender>], job: Job) -> Account {
     }
 }
 
-/// Hands the plan to a back end that makes the frames by itself.
+/// Gives the plan to a back end that makes the frames itself.
 fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, PortError> {
     if job.plan.replay.is_some() {
         return Err(PortError::Unsupported {
@@ -140,14 +140,14 @@ fn load(tx: &mut dyn PlanSender, job: &Job) -> Result<Arc<dyn PlanControl>, Port
     tx.load(&*lower::tabled(&job.plan.plan).map_err(refuse)?)
 }
 
-/// Lets the back end send; a second thread carries commands to it and counters from it.
+/// Lets the back end send; a second thread passes commands to it and counters from it.
 fn run_plan(tx: &mut dyn PlanSender, control: &Arc<dyn PlanControl>, job: Job) -> Account {
     let Job { plan, share, stop, changes, live, .. } = job;
     let publish = Arc::clone(&live);
     let over = Arc::new(AtomicBool::new(false));
     let (over_there, control_there) = (Arc::clone(&over), Arc::clone(control));
     let helper = std::thread::spawn(move || {
-        // Born pinned to the sender's CPU, where it would never get a turn.
+        // This thread inherits the pinning to the sender's CPU, where it would never run.
         cpu::unpin();
         let mut refused = None;
         while !over_there.load(Ordering::Relaxed) {

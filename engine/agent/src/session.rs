@@ -1,4 +1,4 @@
-//! The agent's conversation: requests in, replies and events out. What the ports do is in [`crate::trial`].
+//! Conversation of the agent: requests in, replies and events out. [`crate::trial`] contains the work of the ports.
 
 use crate::ports;
 use crate::report::fault;
@@ -14,44 +14,44 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::mpsc;
 
-/// From `start` to the first frame when no instant is given: time for all threads to get ready.
+/// Time from `start` to the first frame when no instant is given, in which all threads get ready.
 pub const LEAD: Nanos = Nanos(5_000_000);
 
-/// What happens to a session from outside.
+/// External event for a session.
 pub enum Input {
     /// A line from the controller.
     Line(String),
-    /// The controller is gone, or a signal says to end.
+    /// The controller is gone, or a signal requests the end.
     End,
     /// The sending thread of this port has ended.
     Sent(String),
 }
 
-/// A conversation.
+/// A conversation with a controller.
 pub struct Session<W: Write> {
     out: W,
     inputs: mpsc::Sender<Input>,
     ports: BTreeMap<String, Port>,
-    /// What ports that are closed had learned.
+    /// Learned addresses of ports that are closed.
     learned: BTreeMap<String, Vec<FourTuple>>,
     /// Requests that wait until a port has sent all.
     waits: Vec<(String, u64)>,
     /// Settlements that wait for their drain to pass.
     drains: Vec<(Nanos, u64, Settle)>,
-    /// When the next `second` events are due.
+    /// Time at which the next `second` events are due.
     tick: Nanos,
 }
 
 type Answered = Result<Answer, Fault>;
 
 impl<W: Write> Session<W> {
-    /// A conversation that writes to `out`; `inputs` leads back to whoever calls [`handle`](Self::handle).
+    /// Makes a conversation that writes to `out`; `inputs` leads to the caller of [`handle`](Self::handle).
     pub fn new(out: W, inputs: mpsc::Sender<Input>) -> Self {
         let (ports, learned, waits, drains) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
         Self { out, inputs, ports, learned, waits, drains, tick: Nanos::NEVER }
     }
 
-    /// Takes an input; says whether the conversation goes on.
+    /// Handles an input; returns true if the conversation continues.
     pub fn handle(&mut self, input: Input) -> bool {
         match input {
             Input::Line(line) => self.line(&line),
@@ -61,13 +61,13 @@ impl<W: Write> Session<W> {
         true
     }
 
-    /// When [`due`](Self::due) wants to be called next.
+    /// Returns the time of the next call of [`due`](Self::due).
     #[must_use]
     pub fn next(&self) -> Nanos {
         self.drains.iter().map(|(at, ..)| *at).fold(self.tick, Nanos::min)
     }
 
-    /// Does what is due by `now`: settlements whose drain has passed, events of the second.
+    /// Handles everything that is due by `now`: settlements whose drain has passed, events of the second.
     pub fn due(&mut self, now: Nanos) {
         let (over, drains) = std::mem::take(&mut self.drains).into_iter().partition(|(at, ..)| *at <= now);
         self.drains = drains;
@@ -147,7 +147,7 @@ impl<W: Write> Session<W> {
                 self.answer_waits(&close.port);
                 done
             }
-            // Answered by `line`, when sending has ended.
+            // `line` answers it, when sending has ended.
             Op::Wait(_) => {
                 Err(wrong_state("wait is answered elsewhere".into(), "report this as a fault of the engine"))
             }
@@ -162,7 +162,7 @@ impl<W: Write> Session<W> {
         })
     }
 
-    /// The ports of a list, all of them when it is empty.
+    /// Returns the ports of a list; all of them if it is empty.
     fn named(&mut self, ports: &[String]) -> Result<Vec<String>, Fault> {
         for name in ports {
             self.port(name)?;
@@ -182,7 +182,7 @@ impl<W: Write> Session<W> {
             return Err(wrong_state("no port is armed".into(), "arm one first"));
         }
         let given = instant_of(start)?;
-        // Receivers first, so that no frame comes too early. To attach one may take longer than LEAD.
+        // Receivers first, so that no frame comes too early. Attaching one may take longer than LEAD.
         let begin = given.unwrap_or_else(clock::monotonic);
         for (i, name) in names.iter().enumerate() {
             if let Err(fault) = self.port(name)?.begin_receiver(start.half, begin) {
@@ -196,7 +196,7 @@ impl<W: Write> Session<W> {
         let at = given.unwrap_or_else(|| clock::monotonic() + lead);
         for name in &names {
             let (inputs, ended) = (self.inputs.clone(), Input::Sent(name.clone()));
-            // The session ends only after its threads, so it hears this or needs it no more.
+            // The session ends only after its threads, so it receives this or does not need it any more.
             self.port(name)?.start(start.half, at, move || drop(inputs.send(ended)));
         }
         if self.tick == Nanos::NEVER && names.iter().any(|n| self.ports[n].has_events()) {
@@ -209,7 +209,7 @@ impl<W: Write> Session<W> {
         self.port(&ask.port)?.settle(&ask.sent).map(Answer::Received)
     }
 
-    /// The sending thread of a port is through: takes its half back, and answers those who wait.
+    /// Handles the end of a port's sending thread: takes its half back, and answers waiting requests.
     fn sending_ended(&mut self, name: &str) {
         let Some(sent) = self.ports.get_mut(name).and_then(Port::take_sender_back) else { return };
         if let Some(err) = sent.err.clone() {
@@ -218,7 +218,7 @@ impl<W: Write> Session<W> {
         self.answer_waits(name);
     }
 
-    /// Answers those who wait for `name`, unless it is still sending.
+    /// Answers waiting requests for `name`, unless it is still sending.
     fn answer_waits(&mut self, name: &str) {
         let answer = match self.port(name).and_then(|p| p.outcome().map(Option::<&_>::cloned)) {
             Ok(None) => return,
@@ -232,7 +232,7 @@ impl<W: Write> Session<W> {
         }
     }
 
-    /// Says what each port with events has counted so far. Stops the ticks when no trial runs any more.
+    /// Sends the counters of each port with events. Stops the ticks when no trial runs any more.
     fn seconds(&mut self, now: Nanos) {
         let events: Vec<_> =
             self.ports.values().filter(|p| p.has_events()).filter_map(|p| p.second(now)).map(Event::Second).collect();
@@ -249,7 +249,7 @@ impl<W: Write> Session<W> {
         self.say(&Reply { id, outcome });
     }
 
-    /// Writes a line. If nobody reads any more, stdin ends too, and that ends the agent.
+    /// Writes a line. If the reader is gone, stdin ends too, which ends the agent.
     fn say<T: serde::Serialize>(&mut self, line: &T) {
         if let Ok(mut text) = serde_json::to_vec(line) {
             text.push(b'\n');
@@ -260,14 +260,14 @@ impl<W: Write> Session<W> {
 
 impl<W: Write> Drop for Session<W> {
     fn drop(&mut self) {
-        // All at once, so that their ends are waited for together; each port then joins its threads.
+        // All at once, so that their ends overlap; each port then joins its threads.
         for port in self.ports.values_mut() {
             port.stop_sending();
         }
     }
 }
 
-/// When a start is to happen; `None`: now.
+/// Returns the time of a start; `None`: now.
 fn instant_of(start: &Start) -> Result<Option<Nanos>, Fault> {
     match (start.at_monotonic_ns, start.at_realtime_ns) {
         (Some(_), Some(_)) => {
@@ -275,7 +275,8 @@ fn instant_of(start: &Start) -> Result<Option<Nanos>, Fault> {
         }
         (at, None) => Ok(at.map(Nanos)),
         (None, Some(at)) => {
-            // Read one right after the other: what lies between them is below a microsecond, unless this thread loses its CPU.
+            // Read directly one after the other: the difference is below a microsecond, unless this thread loses its
+            // CPU.
             let (wall, now) = (clock::realtime(), clock::monotonic());
             Ok(Some(Nanos(now.0.saturating_add_signed(
                 i64::try_from(at).unwrap_or(i64::MAX).saturating_sub(i64::try_from(wall.0).unwrap_or(i64::MAX)),
@@ -314,7 +315,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI32, Ordering};
 
-    /// Counts how often it was begun and not ended.
+    /// A receiver that counts how often it was begun and not ended.
     struct Counting {
         begun: Arc<AtomicI32>,
         refuses: bool,

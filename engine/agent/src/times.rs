@@ -1,4 +1,4 @@
-//! Who tells when a frame passes: what the driver offers.
+//! Time stamps that the driver of an interface offers.
 
 use dutlab_port::card_clock::CardClock;
 use dutlab_port::ethtool;
@@ -6,7 +6,8 @@ use dutlab_port::iface::Interface;
 use dutlab_port::link;
 use dutlab_protocol::reply::{self, TimeOf};
 
-/// What the driver of an interface offers, and the card's clock. What a driver cannot be asked it does not offer.
+/// Returns the time stamps that the driver of an interface offers, and the card's clock. A driver that cannot be
+/// queried offers none.
 pub fn offered(iface: &Interface) -> (Vec<TimeOf>, Option<reply::CardClock>) {
     let (stamping, xdp) = (ethtool::stamping(&iface.name).ok(), link::xdp_times(iface.index).ok());
     let sockets = stamping.map(|s| {
@@ -23,7 +24,7 @@ pub fn offered(iface: &Interface) -> (Vec<TimeOf>, Option<reply::CardClock>) {
     (all.filter_map(|(has, which)| has.then_some(which)).collect(), stamping.and_then(|s| s.clock).map(read))
 }
 
-/// A card's clock as it is now.
+/// Returns the current state of a card's clock.
 fn read(number: u32) -> reply::CardClock {
     match CardClock::open(number).and_then(|clock| clock.ahead()) {
         Ok(a) => reply::CardClock { number, ahead_ns: Some(a.ns), error_ns: Some(a.error.0), reason: None },

@@ -1,6 +1,6 @@
-//! What a port does from `arm` until it is armed again: its two threads, and the halves that they borrow.
+//! A port from `arm` until it is armed again: its two threads, and the halves that they borrow.
 //!
-//! Knows nothing of lines and request numbers, so the agent's conversation and the command line both drive it.
+//! Independent of lines and request numbers, so the agent's conversation and the command line both use it.
 
 use crate::live::Live;
 use crate::lower::{self, Lowered};
@@ -28,14 +28,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// Streams that a port accounts for at most: each takes half a megabyte for its ledger and its histograms.
+/// Maximum number of streams that a port accounts for: each takes half a megabyte for its ledger and its histograms.
 const MOST_STREAMS: usize = 1024;
-/// Time to load a plan into the kernel, and for the kernel to fill a pool of pages. A sender that takes longer begins later.
+/// Time to load a plan into the kernel, and for the kernel to fill a pool of pages. A sender that takes longer begins
+/// later.
 const KERNEL_LEAD: Nanos = Nanos(60_000_000);
-/// The same where several are to begin at one instant, however long one of them takes.
+/// Time to load plans for several ports that begin at one instant, even if one of them takes long.
 const KERNEL_LEAD_TOGETHER: Nanos = Nanos(150_000_000);
 
-/// The least time from `start` to the first frame of these ports.
+/// Returns the least time from `start` to the first frame of these ports.
 #[must_use]
 pub fn lead<'a>(ports: impl IntoIterator<Item = &'a Port>, half: Option<Half>) -> Nanos {
     match ports.into_iter().filter(|p| p.loads_a_plan(half)).count() {
@@ -72,10 +73,10 @@ struct Sending {
 
 struct Receiving {
     begun: bool,
-    /// Probes sent before are stale: since when the trial is asked for.
+    /// Time at which the trial was requested; earlier probes are stale.
     begin: Nanos,
     plan: ReceivePlan,
-    /// What the port's hardware drops; `None` where there is no device.
+    /// Counter of drops in the port's hardware; `None` if there is no device.
     missed: Option<Missed>,
     link: Option<LinkWatch>,
     end: Arc<receive::End>,
@@ -84,18 +85,18 @@ struct Receiving {
 }
 
 impl Trial {
-    /// Whether a thread of this trial still runs, or has not been settled.
+    /// Returns true if a thread of this trial still runs, or has not been settled.
     fn is_running(&self) -> bool {
         self.send.as_ref().is_some_and(|s| s.thread.is_some())
             || self.receive.as_ref().is_some_and(|r| r.thread.is_some())
     }
 
-    /// What it is to send, if that is part of `half` and has not begun.
+    /// Returns its sending part, if that is in `half` and has not begun.
     fn to_send(&self, half: Option<Half>) -> Option<&Sending> {
         self.send.as_ref().filter(|s| half != Some(Half::Receive) && !s.begun)
     }
 
-    /// What it is to receive, likewise.
+    /// Returns its receiving part, if that is in `half` and has not begun.
     fn to_receive(&self, half: Option<Half>) -> Option<&Receiving> {
         self.receive.as_ref().filter(|r| half != Some(Half::Send) && !r.begun)
     }
@@ -119,7 +120,7 @@ impl Receiving {
         if let Some(twice) = plan.streams.iter().find(|s| !once.insert(**s)) {
             return Err(fault(ErrorKind::BadPlan, format!("receive.streams: duplicate stream {twice}"), None));
         }
-        // What is taken out of the set is a stream that no clock has named yet.
+        // A stream that can be removed from the set has no clock yet.
         if let Some(of) = plan.sender_clocks.iter().find(|of| !once.remove(&of.stream)) {
             let what = format!("receive.sender_clocks: stream {} is not received, or named twice", of.stream);
             return Err(fault(ErrorKind::BadPlan, what, Some("name each stream of `streams` once at most")));
@@ -147,7 +148,7 @@ impl Receiving {
         })
     }
 
-    /// The same for every back end.
+    /// Returns the streams to watch, for any back end.
     fn watch(&self) -> Watch {
         let watched = |&id: &u16| match self.plan.clock_of(id) {
             SenderClock::Same => WatchedStream { id, begin: self.begin, sender_ahead: 0 },
@@ -160,25 +161,25 @@ impl Receiving {
 }
 
 impl Port {
-    /// A port that has no trial yet.
+    /// Makes a port without a trial.
     #[must_use]
     pub const fn new(open: OpenPort) -> Self {
         Self { open, trial: None, learned: Vec::new() }
     }
 
-    /// The same port with what one of its name had learned before.
+    /// Sets the addresses that an earlier port of this name had learned.
     #[must_use]
     pub fn knowing(mut self, learned: Vec<FourTuple>) -> Self {
         self.learned = learned;
         self
     }
 
-    /// Takes what it learned.
+    /// Takes the learned addresses.
     pub fn take_learned(&mut self) -> Vec<FourTuple> {
         std::mem::take(&mut self.learned)
     }
 
-    /// Lays a plan before the port.
+    /// Gives the port a plan.
     pub fn arm(
         &mut self,
         send: Option<&SendPlan>,
@@ -212,7 +213,7 @@ impl Port {
             thread: None,
             outcome: None,
         });
-        // The finished trial lets its UDP ports go, before the new one takes them.
+        // The finished trial releases its UDP ports before the new one takes them.
         if let Some(trial) = &mut self.trial {
             trial.receive = None;
         }
@@ -225,20 +226,20 @@ impl Port {
         Ok(armed)
     }
 
-    /// Whether it is armed and this half, or either, is not yet started.
+    /// Returns true if it is armed and this half, or either, is not yet started.
     #[must_use]
     pub fn is_armed(&self, half: Option<Half>) -> bool {
         self.trial.as_ref().is_some_and(|t| t.to_send(half).is_some() || t.to_receive(half).is_some())
     }
 
-    /// Whether its trial asked for events.
+    /// Returns true if its trial requested events.
     #[must_use]
     pub fn has_events(&self) -> bool {
         self.trial.as_ref().is_some_and(|t| t.events)
     }
 
-    /// Throws away what the receiver holds from before the trial; one that counts in the kernel counts from now on.
-    /// Probes sent before `begin` will be stale.
+    /// Discards frames that the receiver holds from before the trial; a receiver that counts in the kernel counts from
+    /// now on. Probes sent before `begin` will be stale.
     pub fn begin_receiver(&mut self, half: Option<Half>, begin: Nanos) -> Result<(), Fault> {
         let receiving = self.trial.as_mut().filter(|t| t.to_receive(half).is_some()).and_then(|t| t.receive.as_mut());
         let Some(receiving) = receiving else { return Ok(()) };
@@ -261,18 +262,18 @@ impl Port {
     pub fn abandon_receiver(&mut self, half: Option<Half>) {
         let begun = self.trial.as_ref().is_some_and(|t| t.to_receive(half).is_some());
         if let (true, Some(Receiver::Counting(rx))) = (begun, &mut self.open.receiver) {
-            // The failure that brought us here is what the controller hears.
+            // The controller gets the failure that led here.
             let _ = rx.end();
         }
     }
 
-    /// Whether it begins to send a plan that has to be loaded into the kernel first.
+    /// Returns true if it begins to send a plan that must be loaded into the kernel first.
     fn loads_a_plan(&self, half: Option<Half>) -> bool {
         let sends = self.trial.as_ref().is_some_and(|t| t.to_send(half).is_some());
         sends && matches!(self.open.sender, Some(Sender::Plan(_)))
     }
 
-    /// Starts the threads; the first frame is due at `at`. `ended` is called when sending is through.
+    /// Starts the threads; the first frame is due at `at`. `ended` is called when sending has ended.
     pub fn start(&mut self, half: Option<Half>, at: Nanos, ended: impl FnOnce() + Send + 'static) {
         let Some(trial) = &mut self.trial else { return };
         let receives = trial.to_receive(half).is_some().then(|| self.open.receiver.take()).flatten();
@@ -313,7 +314,7 @@ impl Port {
         }
     }
 
-    /// Gives a stream that is being sent another rate.
+    /// Changes the rate of a stream that is being sent.
     pub fn change_rate(&mut self, stream: u16, rate: &Rate) -> Result<(), Fault> {
         let name = &self.open.name;
         let sending = self.trial.as_ref().and_then(|t| t.send.as_ref());
@@ -329,7 +330,7 @@ impl Port {
         }
     }
 
-    /// What was sent; `None` while it is still being sent.
+    /// Returns the result of sending; `None` while sending continues.
     pub fn outcome(&self) -> Result<Option<&Sent>, Fault> {
         let sending = self.trial.as_ref().and_then(|t| t.send.as_ref()).filter(|s| s.begun);
         sending.map(|s| s.outcome.as_ref()).ok_or_else(|| {
@@ -338,7 +339,7 @@ impl Port {
         })
     }
 
-    /// Takes the sending half back from a thread that has ended, and returns what it sent.
+    /// Takes the sending half back from a thread that has ended, and returns its result.
     pub fn take_sender_back(&mut self) -> Option<&Sent> {
         let sending = self.trial.as_mut()?.send.as_mut()?;
         let done = sending.thread.take()?.join().ok()?;
@@ -349,15 +350,15 @@ impl Port {
         Some(sending.outcome.insert(sent))
     }
 
-    /// Frames that arrive from `now` on are late.
+    /// Makes frames that arrive from `now` on count as late.
     pub fn drain(&mut self, now: Nanos) {
         if let Some(receiving) = self.trial.as_ref().and_then(|t| t.receive.as_ref()) {
             receiving.end.drain(now);
         }
     }
 
-    /// Ends receiving, and says what was received of what was sent. The trial ends even when `sent` is refused: its
-    /// counters would not be true any more.
+    /// Ends receiving, and returns the counters, settled with `sent`. The trial ends even when `sent` is refused,
+    /// because its counters would no longer be valid.
     pub fn settle(&mut self, sent: &[StreamSent]) -> Result<Received, Fault> {
         let name = &self.open.name;
         let receiving = self.trial.as_mut().and_then(|t| t.receive.as_mut());
@@ -365,7 +366,7 @@ impl Port {
             let remedy = "arm it with `receive` and start it first";
             return Err(wrong_state(format!("{name} is not receiving"), remedy));
         };
-        // Before the end: some drivers reset their link as a program is taken off.
+        // Before the end: some drivers reset their link when a program is detached.
         let link_lost = receiving.link.take().and_then(|link| report::link_lost(link.end()));
         receiving.end.stop();
         let Ok(done) = thread.join() else {
@@ -389,14 +390,14 @@ impl Port {
         received
     }
 
-    /// What was counted so far, if the trial runs.
+    /// Returns the counters so far, if the trial runs.
     #[must_use]
     pub fn second(&self, now: Nanos) -> Option<Second> {
         let trial = self.trial.as_ref().filter(|t| t.is_running())?;
         Some(trial.live.second(&self.open.name, now))
     }
 
-    /// What each stream has come to, since the trial began.
+    /// Returns the counters of each stream since the trial began.
     #[must_use]
     pub fn status(&self, now: Nanos) -> Status {
         let name = &self.open.name;
@@ -409,7 +410,7 @@ impl Port {
         trial.live.status(name, now, &sent, &received)
     }
 
-    /// Tells the sending thread to end soon.
+    /// Makes the sending thread end soon.
     pub fn stop_sending(&mut self) {
         if let Some(sending) = self.trial.as_ref().and_then(|t| t.send.as_ref()) {
             sending.stop.store(true, Ordering::Relaxed);
@@ -434,12 +435,12 @@ impl Drop for Port {
     }
 }
 
-/// Watches the link of a port that is a device, where the kernel counts what happens to it.
+/// Watches the link of a port that is a device, if the kernel counts its losses.
 fn link_of(iface: &Interface) -> Option<LinkWatch> {
     (iface.index != 0).then(|| LinkWatch::begin(&iface.name, iface.index).ok()).flatten()
 }
 
-/// The operation does not fit what the port is doing.
+/// Makes the fault of an operation that does not fit the state of the port.
 pub fn wrong_state(what: String, remedy: &str) -> Fault {
     fault(ErrorKind::WrongState, what, Some(remedy))
 }

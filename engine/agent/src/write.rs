@@ -1,7 +1,7 @@
 //! Writes the frames of a stream: templates with sequence number, send time, flow and checksums filled in.
 //!
-//! The hot path of every back end that takes bursts. A buffer that holds a frame of the same template already gets only
-//! what changes; sums are taken apart beforehand, so that a frame's checksum costs a few additions.
+//! Hot path of every back end that takes bursts. In a buffer that holds a frame of the same template already, only the
+//! changes are written. Sums are precomputed, so that a frame's checksum costs a few additions.
 
 mod prepared;
 mod rows;
@@ -12,9 +12,9 @@ use dutlab_wire::probe::stamp;
 use prepared::Prepared;
 use rows::Rows;
 
-/// Writes frame after frame of one stream. Nothing moves on before [`accept`](Self::accept) says that frames left.
+/// Writer of the frames of one stream. Its state advances only with [`accept`](Self::accept), when frames have left.
 pub struct Writer {
-    /// The number that its probes carry.
+    /// Number in its probes.
     trial: u16,
     templates: Vec<Prepared>,
     order: Vec<u16>,
@@ -23,15 +23,15 @@ pub struct Writer {
     rows: Rows,
     /// Number of the next frame.
     sequence: u64,
-    /// Its place in `order`.
+    /// Index in `order` of the next frame.
     place: usize,
-    /// Its flow.
+    /// Flow of the next frame.
     flow: usize,
     /// Bytes accepted so far, with FCS.
     bytes: u64,
 }
 
-/// The next frames of a stream, all with one send time.
+/// Next frames of a stream, all with one send time.
 pub struct Burst<'a> {
     writer: &'a Writer,
     stamp: u64,
@@ -44,7 +44,7 @@ impl Fill for Burst<'_> {
 }
 
 impl Writer {
-    /// A stream of a trial from its first frame.
+    /// Starts a stream of a trial at its first frame.
     #[must_use]
     pub fn new(trial: u16, stream: &PlanStream) -> Self {
         let templates: Vec<_> = stream.templates.iter().map(|t| Prepared::new(t, stream)).collect();
@@ -66,7 +66,7 @@ impl Writer {
         }
     }
 
-    /// The next frames, sent at `sent`.
+    /// Returns the next frames, sent at `sent`.
     #[must_use]
     pub const fn burst(&self, sent: Nanos) -> Burst<'_> {
         Burst { writer: self, stamp: stamp(self.trial, sent) }
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// The next `n` frames left.
+    /// Records that the next `n` frames left.
     pub fn accept(&mut self, n: usize) {
         let (end, round) = (self.place + n, self.order.len());
         let before =
@@ -99,20 +99,21 @@ impl Writer {
         self.flow = (self.flow + n) % self.rows.len();
     }
 
-    /// Frames that left.
+    /// Number of frames that left.
     #[must_use]
     pub const fn frames(&self) -> u64 {
         self.sequence
     }
 
-    /// Their bytes, with FCS.
+    /// Bytes of these frames, with FCS.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// The place after `place` in a round of `count`. A comparison, for a division costs more than the rest of a frame.
+/// Returns the place after `place` in a round of `count`. A comparison, because a division costs more than the rest of
+/// a frame.
 #[inline]
 const fn next(place: usize, count: usize) -> usize {
     if place + 1 == count { 0 } else { place + 1 }
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    /// The same frame by the shortest way to say it: fill in, then sum everything anew.
+    /// Returns the same frame by the simplest method: fill in the fields, then compute all sums again.
     fn slow(stream: &PlanStream, sequence: u64, stamp: u64) -> Vec<u8> {
         use dutlab_wire::checksum::Sum;
         let n = usize::try_from(sequence).unwrap();

@@ -1,8 +1,8 @@
-//! What our counting and our speed are held against: devices with a known wrong, and the bare kernel. For tests and
-//! benches; not part of any measurement.
+//! References for our counting and our speed: devices with a known fault, and the bare kernel. For tests and benches;
+//! not part of any measurement.
 //!
-//! Each says `{"ready":true}` when it is in place, answers each line on stdin with its counters, and ends with stdin.
-//! A translator forgets its connections at the line `forget`.
+//! Each prints `{"ready":true}` when it is ready, answers each line on stdin with its counters, and ends with stdin. A
+//! translator forgets its connections at the line `forget`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use dutlab_port::af_packet::{Bursts, TxRing};
@@ -66,7 +66,7 @@ pub struct DeviceArguments {
     most: u32,
 }
 
-/// How frames get to a packet socket.
+/// Call that hands frames to a packet socket.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Way {
     /// Messages, as the back end `af_packet` does.
@@ -86,7 +86,7 @@ enum Kind {
     Translates,
 }
 
-/// Runs one.
+/// Runs a yardstick.
 pub fn run(yardstick: &Yardstick) -> ExitCode {
     match measure(yardstick) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! What is particular to packet sockets: the filter in front of the ring, and several rings on a port.
+//! Tests specific to packet sockets: the filter in front of the ring, and several rings on a port.
 
 mod lab;
 
@@ -7,13 +7,13 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// More of them than the ring of 32 MiB has room for.
+/// Number of foreign frames: more than fit into the ring of 32 MiB.
 const FOREIGN: u64 = 40_000;
 
 /// A capture of one frame of 1500 bytes, of an `EtherType` for experiments, which no host answers.
 fn capture_of_a_foreign_frame() -> PathBuf {
     let mut frame = vec![0xff; 1500];
-    frame[0] = 0xfe; // of one station
+    frame[0] = 0xfe; // of a single station
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     // pcap: magic, version 2.4, zone, accuracy, longest packet, Ethernet; then seconds, microseconds, kept, whole length.
     let words = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1, 0, 0, 1500, 1500];
@@ -38,7 +38,7 @@ fn foreign_frames_take_no_room_of_ours_and_are_counted() {
     sink.open();
     sink.must("arm", json!({"port": "p", "receive": {"streams": [1], "absorb_udp_ports": [5001]}}));
     sink.must("start", json!({}));
-    // While nobody empties the ring, 60 MB of foreign frames arrive, and ours behind them.
+    // While the ring is not emptied, 60 MB of foreign frames arrive, and ours behind them.
     sink.halt();
     let capture = capture_of_a_foreign_frame();
     let replay = json!({"path": capture, "timing": {"max": true}, "rounds": FOREIGN});
@@ -57,9 +57,9 @@ fn foreign_frames_take_no_room_of_ours_and_are_counted() {
     let r = &received["streams"][0];
     assert_eq!((n(&foreign["sent"]), n(&sent["sent"])), (FOREIGN, 2000), "{foreign} {sent}");
     assert_eq!((n(&r["received"]), n(&r["lost"]), n(&received["kernel_dropped"])), (2000, 0, 0), "{received}");
-    // The host's own few, as neighbour discovery, are foreign too.
+    // The few frames of the host itself, such as neighbour discovery, are foreign too.
     assert!((FOREIGN..FOREIGN + 50).contains(&n(&received["foreign"])), "{}", received["foreign"]);
-    // Counted anew in the next trial.
+    // The next trial counts from 0.
     sink.must("arm", json!({"port": "p", "receive": {"streams": [1]}}));
     sink.must("start", json!({}));
     let received = sink.must("settle", json!({"port": "p", "sent": []}));

@@ -1,4 +1,4 @@
-//! One suite for every back end that uses an interface: what holds for one holds for all.
+//! One suite for every back end that uses an interface: all must pass the same tests.
 
 mod lab;
 
@@ -118,7 +118,7 @@ fn a_port_that_vanishes_ends_sender_and_receiver_with_its_name_the_call_and_a_re
         start(&mut source, &mut sink, &json!({"duration_ns": 20_000_000_000_u64, "streams": [stream]}));
         std::thread::sleep(Duration::from_millis(200));
         let before = Instant::now();
-        // One end of a veth pair takes the other with it.
+        // Deleting one end of a veth pair deletes the other too.
         lab.at_source(&["link", "del", "dev", "eth-a"]);
         let (sent, received) = finish(&mut source, &mut sink);
         assert!(before.elapsed() < Duration::from_secs(5), "{backend}");
@@ -189,7 +189,7 @@ fn a_load_goes_on_through_the_loss_of_its_link_if_it_is_asked_to_and_refuses_wha
         assert_eq!((&sent["ended"], number(&s["intended"])), (&json!("finished"), 3000), "{what}");
         assert_eq!(number(&s["sent"]) + number(&s["refused"]), 3000, "{what}");
         assert_eq!(r["balances"], true, "{what}");
-        // Those of the last 100 ms without a carrier may still leave, and a busy machine brings the link back late.
+        // Frames of the last 100 ms without a carrier may still leave, and a busy machine brings the link back late.
         let missing = 3000 - number(&r["received"]);
         assert!((600..1900).contains(&missing), "{what}");
         assert!(number(&s["backpressure"]) > 500, "{what}");
@@ -297,7 +297,7 @@ fn nothing_stays_attached_when_the_agent_closes_or_is_killed() {
         } else {
             source.must("close", json!({"port": "p"}));
         }
-        // The kernel puts a killed program's descriptors away in its own time.
+        // The kernel releases a killed program's descriptors some time later.
         let end = Instant::now() + Duration::from_secs(2);
         while shown().contains("xdp") && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -329,7 +329,8 @@ fn jumbo_frames_arrive_whole_through_every_back_end_that_takes_them_and_xdp_says
     let lab = Lab::direct();
     lab.at_source(&["link", "set", "dev", "eth-a", "mtu", "9000"]);
     assert!(lab.run_at_sink(&["ip", "link", "set", "dev", "eth-a", "mtu", "9000"]).0);
-    // What cannot do it is passed over, with a note; AF_XDP takes several pages for a frame since Linux 6.6.
+    // `auto` skips back ends that cannot send the frame, with a note; AF_XDP takes several pages for a frame since
+    // Linux 6.6.
     let (mut source, mut sink) = (lab.source(), lab.sink());
     for agent in [&mut source, &mut sink] {
         let opened = agent.open_with("auto");
@@ -340,7 +341,7 @@ fn jumbo_frames_arrive_whole_through_every_back_end_that_takes_them_and_xdp_says
     }
     for backend in BACKENDS {
         let (mut source, mut sink) = both(&lab, backend);
-        // At, below and above the ends of one, two and three buffers of 4096 bytes, of which the first has 3840 where it receives.
+        // At, below and above the ends of one, two and three buffers of 4096 bytes; the first has 3840 for receiving.
         for size in [64, 3844, 3845, 4100, 4101, 7940, 7941, 8196, 8197, 9018] {
             let mut stream = lab.stream(1, &json!({"sequence_bytes": [size, 9018, 64]}), &json!({"pps": 2000.0}));
             stream["frames"] = json!(30);
@@ -389,7 +390,7 @@ fn the_probe_says_of_every_back_end_what_it_can_do_and_why_not() {
     assert!(probed["backends"][1]["remedy"].as_str().unwrap().contains("af_packet"), "{probed}");
 }
 
-/// A file name of a test's own. The file is gone when this is dropped.
+/// A separate file name for a test. The file is removed when this is dropped.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -461,10 +462,10 @@ fn what_is_sent_into_a_file_is_read_by_others_and_leaves_again_in_its_own_time_o
             );
             assert_eq!(number(&s["sent_bytes"]), 100 * n, "{backend}: {sent}");
             let span = number(&s["last_monotonic_ns"]) - number(&s["first_monotonic_ns"]);
-            // Never sooner than the capture says, but for as much as the first frame was late.
+            // Never sooner than in the capture, except for the delay of the first frame.
             let ms = (span + number(&s["late_max_ns"])).div_ceil(1_000_000);
             assert!(ms >= span_ms && ms <= span_ms + 2000, "{backend} {timing}: {ms} ms");
-            // The probes are of an earlier trial, so each frame is seen and belongs to none.
+            // The probes are of an earlier trial, so each frame is seen and belongs to no stream.
             let settle = json!({"port": "p", "sent": [], "drain_ns": 200_000_000});
             let received = sink.must("settle", settle);
             assert_eq!(number(&received["stale"]), n, "{backend}: {received}");

@@ -1,4 +1,4 @@
-//! The command line as people use it: the real program on real interfaces, what it says and how it ends.
+//! Tests of the command line as people use it: the real program on real interfaces, its output and its exit code.
 
 mod lab;
 
@@ -28,7 +28,7 @@ fn result(out: &Output) -> Value {
     serde_json::from_str(&stdout).unwrap()
 }
 
-/// Waits until `begun`, ten seconds at most, and then 700 ms.
+/// Waits until `begun`, at most ten seconds, and then 700 ms.
 fn for_a_while(begun: impl Fn() -> bool) {
     for _ in 0..500 {
         if begun() {
@@ -39,7 +39,8 @@ fn for_a_while(begun: impl Fn() -> bool) {
     std::thread::sleep(Duration::from_millis(700));
 }
 
-/// Until a program has been attached for two seconds: the receiver attaches one to see its mode, then the one that counts.
+/// Waits until a program has been attached for two seconds: the receiver attaches one to see its mode, then the one
+/// that counts.
 fn unchanged_for_seconds(attached: impl Fn() -> Option<u64>) {
     let (mut last, mut same) = (None, 0);
     for _ in 0..1000 {
@@ -80,7 +81,7 @@ fn wrong_words_are_refused_with_what_would_be_right() {
     assert!(send(&[]).contains("--rate"), "a rate must be given");
 }
 
-/// Kinds of doubts; what hosts of the lab say for themselves may reach a port too.
+/// Returns the kinds of doubts without those that frames of the lab's own hosts cause.
 fn without_strangers(r: &Value) -> Vec<&Value> {
     r["doubts"].as_array().unwrap().iter().map(|d| &d["kind"]).filter(|kind| *kind != "foreign_frames").collect()
 }
@@ -277,7 +278,7 @@ fn ramps_bursts_sweeps_and_frames_given_whole_are_sent_as_they_were_asked_for() 
         (stream["intended"].as_u64().unwrap(), stream["sent_bytes"].as_u64().unwrap(), stream["sent"].as_u64().unwrap())
     };
     let to = ["--to", "172.16.0.3", "--size", "64"];
-    // 0.2 s at 1 kpps, then 0.4 s at 2 kpps in the mean; the time follows from the rate.
+    // 0.2 s at 1 kpps, then 0.4 s at 2 kpps on average; the duration follows from the rate.
     let (asked, ..) = send(&[&to[..], &["--rate", "1kpps:200ms,1kpps..3kpps:400ms"]].concat());
     assert_eq!(asked, 200 + 800);
     let (asked, ..) = send(&[&to[..], &["--rate", "1.6kpps", "--burst", "16", "--duration", "95ms"]].concat());
@@ -408,7 +409,7 @@ fn probe_says_what_works_here_as_table_and_as_json() {
     let out = run(&mut lab.engine(&[], &["probe", "eth-a", "--json"]));
     let r = result(&out);
     assert_eq!(code(&out), 3);
-    // A veth has no clock, and tells programs of XDP the time of software (since Linux 6.3).
+    // A veth has no clock, and gives XDP programs the time of software (since Linux 6.3).
     let times: Vec<_> = r["probed"]["times"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(times, ["software_send", "software_receive", "xdp_arrival"]);
     assert!(r["probed"]["card_clock"].is_null(), "{r}");

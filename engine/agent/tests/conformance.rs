@@ -1,6 +1,6 @@
-//! The same frames give the same account, whatever receives them: each back end, native and generic, on one queue and on
-//! several, on a veth, a TAP and a bridge. What must come out is said by the arrivals alone ([`expected`]), in the words of
-//! RFC 4737; what a back end cannot do it says in words.
+//! Tests that the same frames give the same account for every receiver: each back end, native and generic, on one queue
+//! and on several, on a veth, a TAP and a bridge. The expected result follows from the arrivals alone ([`expected`]),
+//! by the definitions of RFC 4737. A back end states its limits in words.
 
 mod lab;
 
@@ -19,21 +19,21 @@ const TRIAL: u16 = 0x5eed;
 const STREAM: u16 = 7;
 const HOUR: i64 = 3_600_000_000_000;
 
-/// Where frames arrive.
+/// Link on which frames arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     Veth,
-    /// A veth with four queues; its frames come on the one of the last CPU.
+    /// A veth with four queues; its frames come on the queue of the last CPU.
     Queues,
     Tap,
-    /// A bridge over a veth: it has no native XDP, and the kernel takes tags off before it.
+    /// A bridge over a veth: it has no native XDP, and the kernel removes tags before it.
     Bridge,
-    /// Two cards that this machine lends.
+    /// Two cards that the machine provides.
     Cards,
 }
 
 impl Link {
-    /// Whether the driver has no XDP, which the machine says of its cards.
+    /// Returns true if the driver has no XDP; for cards the machine declares it.
     fn is_generic(self) -> bool {
         self == Self::Bridge || self == Self::Cards && std::env::var("DUTLAB_CARDS_XDP").as_deref() == Ok("generic")
     }
@@ -46,12 +46,12 @@ struct Frame {
     trial: u16,
     /// The sender's clock minus ours.
     ahead_ns: i64,
-    /// How long before the trial was asked for it was sent; 0: after its begin.
+    /// Time between its sending and the request for the trial; 0: sent after the begin.
     before_ns: u64,
     tags: usize,
-    /// A bit is altered in this byte, counted from the probe.
+    /// Byte in which a bit is altered, counted from the probe.
     altered: Option<usize>,
-    /// With FCS.
+    /// Length with FCS.
     bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl Frame {
         Self { sequence, trial: TRIAL, ahead_ns: 0, before_ns: 0, tags: 0, altered: None, bytes: 100 }
     }
 
-    /// As it is sent at `now`, or before the instant `begin`.
+    /// Returns the frame as sent at `now`, or before the instant `begin`.
     fn emit_around(&self, destination: Mac, begin: Nanos, now: Nanos) -> Vec<u8> {
         let tag = |id| vlan::Repr { tpid: vlan::CUSTOMER, id, priority: 0 };
         let tags = [tag(100), tag(200)];
@@ -96,7 +96,7 @@ fn numbers(all: impl IntoIterator<Item = u64>) -> Vec<Frame> {
     all.into_iter().map(Frame::number).collect()
 }
 
-/// What each back end must say. `clock` is the plan's `sender_clock`.
+/// Expected result of each back end. `clock` is the plan's `sender_clock`.
 struct Case {
     name: &'static str,
     frames: Vec<Frame>,
@@ -110,7 +110,7 @@ fn cases() -> Vec<Case> {
         frames.iter_mut().for_each(change);
         frames
     };
-    // Of 60: 3 and 50 to 59 are lost, 7 comes twice, 10 after 14, 20 and 21 change places, 30 is damaged.
+    // Of 60: 3 and 50 to 59 are lost, 7 comes twice, 10 after 14, 20 and 21 are swapped, 30 is damaged.
     let mut disturbed = numbers((0..50).filter(|s| ![3, 10].contains(s)));
     let at = |frames: &[Frame], s: u64| frames.iter().position(|f| f.sequence == s).unwrap();
     disturbed.insert(at(&disturbed, 9), Frame::number(7));
@@ -119,7 +119,7 @@ fn cases() -> Vec<Case> {
     disturbed.swap(swapped, swapped + 1);
     let damaged = at(&disturbed, 30);
     disturbed[damaged].altered = Some(probe::LEN);
-    // Two generators that somebody left running, and frames of this trial's number from before it. 5 to 7 are lost.
+    // Two generators that were left running, and frames of this trial's number from before it. 5 to 7 are lost.
     let mut stale = Vec::new();
     for frame in numbers((0..40).filter(|s| !(5..8).contains(s))) {
         stale.push(frame);
@@ -128,7 +128,7 @@ fn cases() -> Vec<Case> {
     }
     let mut early = numbers(0..40);
     early.extend(numbers(40..43).into_iter().map(|f| Frame { before_ns: 2_000_000_000, ..f }));
-    // What the probe says of itself is altered: sequence number, trial, time. It is altered all the same, and not somebody else's.
+    // The probe itself is altered: sequence number, trial, time. The frame counts as altered, not as foreign.
     let altered: Vec<_> = (0..40)
         .map(|s| Frame {
             altered: [Some(9), Some(10), Some(11), Some(12), None][usize::try_from(s % 5).unwrap_or_default()],
@@ -136,7 +136,7 @@ fn cases() -> Vec<Case> {
         })
         .collect();
     let same = json!("same");
-    // A machine may be younger than an hour, and its clock begins at 0.
+    // A machine may have been up for less than an hour, and its clock begins at 0.
     let behind = HOUR.min(clock::monotonic().0.cast_signed() / 2);
     let of_a_slow_clock = || numbers(0..40).into_iter().map(|f| Frame { ahead_ns: -behind, ..f }).collect::<Vec<_>>();
     let case = |name, frames, sent, clock: &Value| Case { name, frames, sent, clock: clock.clone() };
@@ -160,7 +160,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the arrivals alone say.
+/// Returns the account that follows from the arrivals alone.
 fn expected(case: &Case, tags_missing: usize, in_order: bool) -> Value {
     let (mut seen, mut order, mut next, mut before) = (HashSet::new(), Vec::new(), 0, None);
     let (mut received, mut bytes, mut duplicated, mut corrupted, mut stale) = (0_u64, 0, 0_u64, 0, 0);
@@ -192,7 +192,7 @@ fn expected(case: &Case, tags_missing: usize, in_order: bool) -> Value {
         order.push(f.sequence);
     }
     let lost = case.sent - (received - duplicated);
-    // Nothing of an order is known of nothing, or of what came on queues that nobody tells apart.
+    // The order of no frames is unknown, and so is that of frames on queues that are not distinguished.
     let known = |n: usize| if in_order || received == 0 { json!(n) } else { Value::Null };
     json!({"sent": case.sent, "received": received, "received_bytes": bytes, "lost": lost, "duplicated": duplicated,
            "reordered": known(reordered), "reordered_at_least": if in_order { reordered } else { 0 },
@@ -200,7 +200,7 @@ fn expected(case: &Case, tags_missing: usize, in_order: bool) -> Value {
            "balances": true, "stale": stale, "kernel_dropped": 0, "ipdv": ipdv})
 }
 
-/// The same words of what an agent said.
+/// Returns the same values from an agent's reply.
 fn account(received: &Value) -> Value {
     let r = &received["streams"][0];
     let mut a = json!({"stale": received["stale"], "kernel_dropped": received["kernel_dropped"]});
@@ -224,7 +224,7 @@ fn account(received: &Value) -> Value {
     a
 }
 
-/// Starts a trial, and waits until what is sent belongs to it.
+/// Starts a trial, and waits until sent frames belong to it.
 fn begin(sink: &mut Agent) {
     let at = Nanos(n(&sink.must("start", json!({}))["at_monotonic_ns"]));
     while clock::monotonic() <= at {
@@ -232,7 +232,7 @@ fn begin(sink: &mut Agent) {
     }
 }
 
-/// A port that receives, and what brings frames to it.
+/// A receiving port, and the sender of its frames.
 struct Rig {
     lab: Lab,
     link: Link,
@@ -277,7 +277,7 @@ impl Rig {
         sink.ask("open", json!({"port": "p", "iface": self.iface, "backend": backend, "guard": {"isolated": true}}))
     }
 
-    /// Brings frames to the port; says whether all of them got onto the link.
+    /// Sends frames to the port; returns true if all of them got onto the link.
     fn bring(&mut self, frames: &[Vec<u8>]) -> bool {
         if frames.is_empty() {
             return true;
@@ -330,7 +330,7 @@ impl Drop for Rig {
     }
 }
 
-/// A capture of these frames, 100 µs apart (pcap with microseconds, Ethernet).
+/// Returns a capture of these frames, 100 µs apart (pcap with microseconds, Ethernet).
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut b = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -346,7 +346,7 @@ fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     b
 }
 
-/// Every case on every back end of a link.
+/// Runs every case on every back end of a link.
 fn conforms(link: Link) {
     if !netns_or_skip() {
         return;
@@ -362,13 +362,13 @@ fn conforms(link: Link) {
         if backend == "xdp" && !generic {
             assert!(notes.contains("native XDP"), "{notes}");
         }
-        // A tag that is taken off in front of XDP cannot be counted there, and the back end says so.
+        // A tag that is removed before XDP cannot be counted there, and the back end reports that.
         let tags_missing = usize::from(generic);
         assert!(tags_missing == 0 || notes.contains("4 bytes short"), "{notes}");
         for case in cases() {
             let received = rig.measure(&mut sink, &case);
             let what = format!("{link:?}, {backend}, {}: {received}", case.name);
-            // Four queues of a veth, of which af_packet is not told which one a frame came on.
+            // Four queues of a veth; af_packet does not know the queue of a frame.
             let in_order = link != Link::Queues || backend != "af_packet";
             assert_eq!(account(&received), expected(&case, tags_missing, in_order), "{what}");
             let latency = &received["streams"][0]["latency"];
@@ -380,7 +380,7 @@ fn conforms(link: Link) {
     }
 }
 
-/// What left the router, in the order in which it left: numbers of frames of stream 1, from a capture (pcap, Ethernet).
+/// Returns the frames that left the router, in order: numbers of frames of stream 1, from a capture (pcap, Ethernet).
 fn captured(file: &std::path::Path) -> Vec<u64> {
     let b = std::fs::read(file).unwrap();
     let (mut at, mut numbers) = (24, Vec::new());
@@ -395,7 +395,7 @@ fn captured(file: &std::path::Path) -> Vec<u64> {
     numbers
 }
 
-/// Arrivals after a higher number (RFC 4737 section 3.3).
+/// Counts arrivals after a higher number (RFC 4737 section 3.3).
 fn reordered(numbers: &[u64]) -> u64 {
     let mut next = 0;
     let is_late = |n: &&u64| {
@@ -414,7 +414,7 @@ fn what_the_receiving_hosts_queues_do_to_the_order_is_never_the_devices_whatever
     let _alone = lab::alone();
     for (queues, flows) in [(1, 64), (4, 64), (4, 1)] {
         for backend in BACKENDS {
-            // A router or a capture that lost frames for want of a CPU is no referee.
+            // A router or a capture that lost frames for lack of a CPU is no reference.
             let whole = std::iter::repeat_with(|| through_a_router(backend, queues, flows))
                 .take(8)
                 .find(|(numbers, r)| numbers.len() as u64 == n(&r["received"]));
@@ -424,21 +424,23 @@ fn what_the_receiving_hosts_queues_do_to_the_order_is_never_the_devices_whatever
             assert!(numbers.len() > 1000 && n(&r["reordered_at_least"]) <= left, "{what}");
             match r["reordered"].as_u64() {
                 Some(said) => assert_eq!(said, left, "{what}"),
-                // The order is not known, and neither is anything that follows from it.
+                // The order is unknown, and so is everything that follows from it.
                 None => {
                     for key in ["reorder_extent_max", "reordered_ratio", "reorder_extent_mean", "reordered_by_three"] {
                         assert!(r[key].is_null(), "{key}: {what}");
                     }
                 }
             }
-            // One queue has one order. Of four, af_packet is not told which one a frame came on; the others say all of a flow.
+            // One queue has one order. With four, af_packet does not know the queue of a frame; the others know the
+            // order of a flow.
             let known = queues == 1 || flows == 1 && backend != "af_packet";
             assert_eq!(r["reordered"].is_u64(), known, "{what}");
         }
     }
 }
 
-/// Bursts of 32 frames through a router with so many queues towards the sink: the numbers as they left it, and the account of them.
+/// Sends bursts of 32 frames through a router with `queues` queues towards the sink. Returns the numbers as they left
+/// the router, and the account of them.
 fn through_a_router(backend: &str, queues: u32, flows: u32) -> (Vec<u64>, Value) {
     let lab = Lab::routed_with_queues(queues);
     lab.napi();
@@ -459,7 +461,7 @@ fn through_a_router(backend: &str, queues: u32, flows: u32) -> (Vec<u64>, Value)
     let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &rate);
     (stream["frames"], stream["flows"]) = (json!(4000), json!({"count": flows, "source_ports": flows}));
     let (_, received) = lab::trial(&mut source, &mut sink, &json!({"streams": [stream]}));
-    // A capture that is ended forgets what it has not read yet.
+    // A capture that is ended discards frames that it has not read yet.
     let came = n(&received["streams"][0]["received"]);
     let enough = Instant::now() + Duration::from_secs(3);
     while (captured(&file).len() as u64) < came && Instant::now() < enough {
@@ -519,7 +521,7 @@ fn a_link_that_goes_down_is_said_by_both_ports_and_whose_end_it_was_where_it_is_
         let (mut source, mut sink) = (lab.source(), lab.sink());
         source.open();
         assert_eq!(sink.open_with(backend)["backend"], backend);
-        // None, that of the one, that of the other.
+        // First no link is down, then that of the source, then that of the sink.
         for down in ["", "source", "sink"] {
             sink.must("arm", json!({"port": "p", "receive": {"streams": [1], "absorb_udp_ports": [5001]}}));
             let mut stream = lab.stream(1, &json!({"fixed_bytes": 100}), &json!({"pps": 2000}));
@@ -610,7 +612,7 @@ fn every_back_end_sends_what_it_says_over_cards_and_leaves_them_as_they_were() {
         json!({"weighted": [{"bytes": 64, "weight": 1}, {"bytes": 128, "weight": 1}, {"bytes": 1518, "weight": 1}]});
     for backend in BACKENDS {
         if backend == "xdp" && Link::Cards.is_generic() {
-            continue; // such a driver takes no redirected frames, which `open` says
+            continue; // such a driver takes no redirected frames, as `open` reports
         }
         for (sizes, rate) in [
             (json!({"fixed_bytes": 64}), json!({"pps": 2000})),
@@ -668,17 +670,18 @@ fn a_receiver_that_gets_no_cpu_loses_frames_by_count_and_calls_them_its_own() {
             assert_eq!(r["lost"], received["kernel_dropped"], "{backend}: {received}");
         }
         if whole && backend == "af_xdp" {
-            // Its fill ring had 4096 buffers, and nobody gave one back: what found none was dropped here, not on the way.
+            // Its fill ring had 4096 buffers, none of which came back: frames without a buffer were dropped here, not
+            // on the way.
             assert!(n(&received["kernel_dropped"]) >= 6000 - 4096, "{received}");
         }
     }
 }
 
-/// Frames that a peer's queue has room for.
+/// Number of frames that fit into a peer's queue.
 const ROOM: u64 = 100;
 
-/// Sends 2000 frames within 0.4 s into a peer that takes what waits for it whenever `takes` says so, and at the end. Returns what was
-/// sent, and the numbers of the frames that came, in their order.
+/// Sends 2000 frames within 0.4 s to a peer that takes its waiting frames whenever `takes` returns true, and at the
+/// end. Returns the counters of the sender, and the numbers of the frames that came, in order.
 fn into_a_peer(lab: &Lab, backend: &str, takes: impl Fn(Duration) -> bool) -> (Value, Vec<u64>) {
     let mut tap = lab.tap();
     lab.at_sink(&["link", "set", "dev", "tap0", "txqueuelen", &ROOM.to_string()]);
@@ -715,7 +718,7 @@ fn what_a_peer_without_room_did_not_take_is_told_from_what_was_lost() {
         assert_eq!((n(&s["intended"]), n(&s["sent"]) + n(&s["refused"])), (2000, 2000), "{backend}: {s}");
         assert_eq!(came.len() as u64, n(&s["sent"]), "{backend}: {s}");
         assert!(n(&s["sent"]) <= ROOM && n(&s["sent"]) > 0, "{backend}: {s}");
-        // The rest is what the generator was late with when the queue was found full.
+        // The rest are frames for which the generator was late when the queue was found full.
         assert!(n(&s["backpressure"]) > n(&s["refused"]) / 2, "{backend}: {s}");
     }
 }
@@ -726,7 +729,7 @@ fn a_peer_that_takes_less_than_half_is_why_the_rest_was_refused() {
         return;
     }
     let lab = Lab::direct();
-    // It makes room each 130 ms; the sender is 100 ms late before long, and skips frames even when there is room.
+    // It makes room every 130 ms; the sender is soon 100 ms late, and skips frames even when there is room.
     let taken = std::cell::Cell::new(0);
     let each_130_ms = |since: Duration| taken.replace(since.as_millis() / 130) != since.as_millis() / 130;
     let (s, came) = into_a_peer(&lab, "xdp", each_130_ms);
@@ -741,7 +744,7 @@ fn what_a_peer_has_no_room_for_is_offered_again_when_it_has() {
     }
     let lab = Lab::direct();
     for backend in ["xdp", "af_packet"] {
-        // It pauses three times, while 300 frames fall due; and longer where this process gets no CPU.
+        // It pauses three times, while 300 frames fall due, and longer if this process gets no CPU.
         let trial = || into_a_peer(&lab, backend, |since| since.as_millis() % 130 > 60);
         let (s, came) =
             std::iter::repeat_with(trial).take(20).find(|(s, _)| n(&s["sent"]) > ROOM).expect("it took none");
@@ -764,7 +767,7 @@ fn two_generators_that_were_left_running_change_nothing_but_the_count_of_stale_f
         json!({"port": "p", "send": {"trial": trial, "streams": [stream]}})
     };
     let open = json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}});
-    // The one of the trial before, and one that knows nothing of trials; they send until they are ended.
+    // The sender of the previous trial, and one without trials; they send until they are ended.
     let mut left = [TRIAL - 1, 0].map(|trial| {
         let mut agent = lab.source();
         agent.must("open", open.clone());
@@ -818,7 +821,8 @@ fn each_stream_is_read_by_the_clock_of_its_own_sender_by_every_back_end() {
     lab.napi();
     let mut source = lab.source();
     source.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}));
-    // Stream 7 has our clock. That of 9 shows a minute more than ours, they say, that of 8 an hour less; in truth all have one.
+    // Stream 7 has our clock. The plan declares that of 9 a minute ahead of ours and that of 8 an hour behind; in truth
+    // all have one clock.
     let streams = [7, 9, 8];
     let minute = 60 * 1_000_000_000_u64;
     for backend in BACKENDS {
@@ -910,7 +914,7 @@ fn a_probe_is_stale_if_it_was_sent_before_the_trial_was_asked_for_by_every_back_
             sink.must("arm", json!({"port": "p", "receive": receive}));
             let before = clock::monotonic();
             let due = Nanos(n(&sink.must("start", json!({}))["at_monotonic_ns"]));
-            // The first frame of this agent is due 5 ms after it was asked; one of another agent may be earlier.
+            // The first frame of this agent is due 5 ms after the request; one of another agent may be earlier.
             let between = Nanos(due.0 - 1_000_000);
             let mac = rig.lab.mac("sink", "eth-a").parse().unwrap();
             let mut frames: Vec<_> = (0..20).map(|s| Frame::number(s).emit(mac, between)).collect();

@@ -1,5 +1,6 @@
-//! The `xdp` back end through the real agent: every frame accounted for, over a cable, through a Linux router and through
-//! NAT; what it cannot do is done otherwise or said; and whatever ends the agent, nothing stays attached.
+//! Tests of the `xdp` back end through the real agent: every frame accounted for, over a cable, through a Linux router
+//! and through NAT. Requests that it cannot fulfil use another back end or are reported. However the agent ends, no
+//! program stays attached.
 
 mod lab;
 
@@ -43,7 +44,7 @@ fn at_full_speed_over_a_cable_nothing_is_lost_and_nothing_is_unaccounted_for() {
         assert_conserved(s, r);
         assert!(n(&s["sent"]) > 10_000, "{sent}");
         assert_eq!(r["lost"], 0, "{sent}");
-        // Which frames of a mix the driver refused is not known, so their bytes are taken at the mean.
+        // It is unknown which frames of a mix the driver refused, so their bytes are taken at the mean.
         let of_refused = if sizes.get("fixed_bytes").is_some() { 0 } else { 1518 * n(&s["refused"]) / 10 };
         assert!(n(&r["received_bytes"]).abs_diff(n(&s["sent_bytes"])) <= of_refused, "{sent}");
         assert_eq!((&r["reordered"], n(&r["latency"]["count"])), (&json!(0), n(&r["received"])));
@@ -216,7 +217,7 @@ fn what_the_kernel_cannot_send_another_back_end_sends_and_says_so() {
         assert_conserved(s, r);
         assert_eq!((n(&s["intended"]), n(&r["lost"])), (20, 0), "{s}\n{r}");
     }
-    // The same plan on a port that was told to use nothing else.
+    // Now the same plan on a port that must use this back end.
     source.must("close", json!({"port": "p"}));
     source.open_with("xdp");
     source.must("arm", json!({"port": "p", "send": plan}));
@@ -273,7 +274,7 @@ fn without_the_permission_to_load_programs_auto_says_so_and_uses_another_back_en
         return;
     }
     let _alone = lab::alone();
-    // A user namespace of one's own has its own network, and no eBPF.
+    // A new user namespace has its own network, and no eBPF.
     let make = "ip link add name eth-a type veth peer name eth-b && ip link set dev eth-a up && ip link set dev eth-b up \
                 && ethtool -K eth-b gro on";
     let mut agent = Agent::unprivileged(make);
@@ -369,7 +370,7 @@ fn a_program_that_an_earlier_trial_left_counts_for_the_next_trial_alone() {
         json!({"streams": numbers.iter().map(|n| stream(*n)).collect::<Vec<_>>()})
     };
     let mut programs = Vec::new();
-    // In turn: numbers that follow each other, and those that do not, of which some are of the trial before.
+    // In turn: consecutive stream numbers, and others, some of which are of the previous trial.
     for (frames, numbers) in [(300, [7, 8]), (20, [8, 9]), (200, [3, 9]), (10, [4, 9]), (30, [2, 3])] {
         sink.must("arm", json!({"port": "p", "receive": {"streams": numbers}}));
         sink.must("start", json!({}));

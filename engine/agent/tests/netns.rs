@@ -1,4 +1,5 @@
-//! The whole engine on real interfaces: agents in network namespaces, frames over veth and through a Linux router.
+//! Tests of the whole engine on real interfaces: agents in network namespaces, frames over veth and through a Linux
+//! router.
 
 mod lab;
 
@@ -42,7 +43,8 @@ fn every_frame_of_a_paced_mix_arrives_once_and_in_order() {
     assert_eq!((&r["reordered_ratio"], &r["reordered_by_three"], &r["late"]), (&json!(0.0), &json!(0), &json!(0)));
     let gaps = &s["gaps"];
     assert_eq!(gaps["count"], 2399);
-    // All gaps together last from the first frame to the last: 200 µs each at 5000 frames a second, but for what either was late.
+    // The sum of all gaps is the time from the first frame to the last: 200 µs each at 5000 frames a second, except for
+    // delays of the two.
     let (all, late) = (gaps["mean_ns"].as_f64().unwrap() * 2399.0, s["late_max_ns"].as_f64().unwrap());
     assert!((all - 2399.0 * 200_000.0).abs() <= late + 1_000_000.0, "{s}");
     assert_eq!(r["sources"], json!([{"address": "172.16.0.2", "port": 40_000}]));
@@ -66,7 +68,7 @@ fn all_that_is_sent_through_a_router_at_the_maximum_is_accounted_for() {
         assert!(n(&s["sent"]) > 1000, "{sent}");
         assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]) + n(&r["duplicated"]));
         assert_eq!((&r["balances"], &r["corrupted"]), (&json!(true), &json!(0)));
-        // Over veth nothing is lost on the way but what the receiver's ring had no room for.
+        // Over veth no frame is lost on the way except those for which the receiver's ring had no room.
         assert_eq!(n(&r["lost"]), n(&received["kernel_dropped"]), "{received}");
     }
 }
@@ -106,7 +108,7 @@ fn a_trial_does_not_count_the_frames_of_the_one_before() {
         s["frames"] = json!(frames);
         json!({"streams": [s]})
     };
-    // Sent while nobody counts, and still in the sink's ring when the next trial begins.
+    // Sent while no trial counts, and still in the sink's ring when the next trial begins.
     source.must("arm", json!({"port": "p", "send": plan(500)}));
     source.must("start", json!({}));
     source.must("wait", json!({"port": "p"}));

@@ -1,4 +1,4 @@
-//! Receiving on several queues, and where the driver has no XDP.
+//! Tests of receiving on several queues, and on drivers without XDP.
 
 mod lab;
 
@@ -19,7 +19,7 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
         assert_eq!(sink.open_with(backend)["backend"], backend);
         sink.must("arm", json!({"port": "p", "receive": {"streams": [1, 2], "absorb_udp_ports": [5001]}}));
         sink.must("start", json!({}));
-        // A veth takes the queue of the sender's CPU.
+        // A frame gets the veth queue of the sender's CPU.
         let mut sources = [1_u16, 2].map(|number| {
             let mut source = lab.source();
             source.must(
@@ -41,7 +41,8 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
         for (s, r) in sent.iter().zip(received["streams"].as_array().unwrap()) {
             assert_eq!((n(&s["sent"]), n(&r["received"]), n(&r["lost"])), (1000, 1000, 0), "{backend}: {s} {r}");
             assert_eq!((n(&r["duplicated"]), &r["balances"]), (0, &json!(true)), "{backend}: {r}");
-            // Each stream comes on one queue, which af_packet is not told; in the kernel CPUs have no common order for the last three.
+            // Each stream comes on one queue, which af_packet does not know; in the kernel CPUs have no common order
+            // for the last three.
             assert_eq!(r["reordered"], if backend == "af_packet" { Value::Null } else { json!(0) }, "{backend}: {r}");
             assert_eq!(
                 r["reordered_by_three"],
@@ -55,7 +56,7 @@ fn frames_of_two_queues_are_accounted_for_whole_by_every_back_end() {
     }
 }
 
-/// Frames that an XDP program at the sink saw on each receive queue.
+/// Returns the number of frames that an XDP program at the sink saw on each receive queue.
 fn taken_by_queue(lab: &Lab, queues: u32) -> Vec<u64> {
     let counters = lab.exec("sink", &["ethtool", "-S", "eth-a"]);
     let count = |name: String| counters.lines().find_map(|l| l.trim().strip_prefix(&name)?.parse().ok());
@@ -68,7 +69,7 @@ fn open_on(agent: &mut Agent, backend: &str, cpus: &[u32]) {
     assert_eq!(agent.must("open", open)["backend"], backend);
 }
 
-/// So many streams of `frames` frames each, and what became of each: as sent, as received.
+/// Sends `streams` streams of `frames` frames each, and returns the counters of each: as sent, as received.
 fn streams_through(lab: &Lab, source: &mut Agent, sink: &mut Agent, streams: u16, frames: u64) -> Vec<(Value, Value)> {
     let stream = |number| {
         let mut stream = lab.stream(number, &json!({"fixed_bytes": 100}), &json!({"pps": 4000.0}));
@@ -82,14 +83,14 @@ fn streams_through(lab: &Lab, source: &mut Agent, sink: &mut Agent, streams: u16
     each(&sent).into_iter().zip(each(&received)).collect()
 }
 
-/// What a failure shows of a stream.
+/// Describes a stream for the message of a failure.
 fn brief(sent: &Value, received: &Value) -> String {
     let of = |v: &Value, keys: &[&str]| keys.iter().map(|k| format!("{k} {}", v[k])).collect::<Vec<_>>().join(", ");
     let keys = ["stream", "received", "lost", "duplicated", "reordered", "reordered_by_three", "corrupted", "balances"];
     format!("{} / {}", of(sent, &["intended", "sent", "refused"]), of(received, &keys))
 }
 
-/// Two CPUs, or one twice.
+/// Returns two CPUs, or the same one twice.
 fn two_cpus() -> [u32; 2] {
     [0, u32::from(std::thread::available_parallelism().unwrap().get() > 1)]
 }
@@ -135,7 +136,7 @@ fn what_devices_do_to_streams_on_two_and_four_queues_comes_out_exactly() {
                 (n(&r["received"]) + n(&r["lost"]), &json!(true)),
                 "{at}"
             );
-            // Each stream keeps to its queue, where nothing overtakes; af_packet is not told that it does.
+            // Each stream keeps to its queue, where no frame overtakes; af_packet does not know that.
             let order = if backend == "af_xdp" { json!([0, 0, 0]) } else { json!([null, 0, null]) };
             assert_eq!(json!([r["reordered"], r["reordered_at_least"], r["reordered_by_three"]]), order, "{at}");
         }
@@ -161,7 +162,7 @@ fn each_stream_is_sent_on_a_queue_of_its_own_where_threads_are_asked_for() {
     for (s, r) in streams_through(&lab, &mut source, &mut sink, 4, 1000) {
         assert_eq!((n(&s["sent"]), n(&r["received"]), n(&r["reordered"])), (1000, 1000, 0), "{}", brief(&s, &r));
     }
-    // What the host sends for itself may join them.
+    // Frames that the host itself sends may join them.
     let taken = taken_by_queue(&lab, 4);
     assert!(taken.iter().all(|n| (1000..1100).contains(n)), "{taken:?}");
 }
@@ -172,7 +173,7 @@ fn a_stream_that_changes_queues_is_one_stream_in_one_order() {
         return;
     }
     let _alone = lab::alone();
-    // The queue of a frame is that of the CPU that sends it, and this sender is moved to and fro.
+    // The queue of a frame is that of the sending CPU, and this sender is moved to and fro.
     let lab = Lab::direct_with_queues(2);
     lab.napi();
     let (mut source, mut sink) = (lab.source(), lab.sink());
@@ -193,7 +194,7 @@ fn a_stream_that_changes_queues_is_one_stream_in_one_order() {
     let received = sink.must("settle", json!({"port": "p", "sent": told, "drain_ns": 300_000_000}));
     let r = &received["streams"][0];
     assert_eq!((n(&r["received"]), n(&r["lost"]), n(&r["duplicated"])), (5000, 0, 0), "{r}");
-    // Nobody knows the order of two queues; within one nothing is overtaken.
+    // The relative order of two queues is unknown; within one no frame is overtaken.
     if two_cpus()[1] > 0 {
         assert_eq!((&r["reordered"], n(&r["reordered_at_least"])), (&Value::Null, 0), "{r}");
     }
@@ -219,16 +220,16 @@ fn each_queue_has_a_thread_on_the_cpu_asked_for_and_all_of_them_end_with_the_tri
         sink.must("start", json!({}));
         std::thread::sleep(std::time::Duration::from_millis(100));
         let during = sink.cpus_of_threads();
-        // The four are the youngest.
+        // The four are the newest threads.
         let asked = [second, first, second, first].map(|n| n.to_string());
         assert_eq!(during[during.len() - 4..], asked, "{during:?}");
         sink.must("settle", json!({"port": "p", "sent": []}));
-        // Gone with them is the thread that entered what they read.
+        // The thread that entered their frames has ended too.
         assert_eq!(sink.cpus_of_threads(), during[..during.len() - 5], "no thread outlives the trial");
     }
     assert!(lab.exec("sink", &["ip", "-d", "link", "show", "dev", "eth-a"]).contains("prog/xdp"));
     sink.must("close", json!({"port": "p"}));
-    // The kernel lets go of queues and program a moment after their descriptors are closed.
+    // The kernel releases queues and program a moment after their descriptors are closed.
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert!(!lab.exec("sink", &["ip", "-d", "link", "show", "dev", "eth-a"]).contains("prog/xdp"), "still attached");
     open_on(&mut sink, "af_xdp", &[]);
@@ -241,7 +242,7 @@ fn where_the_driver_has_no_xdp_frames_are_counted_in_the_stack_and_the_port_says
     }
     let _alone = lab::alone();
     let lab = Lab::direct();
-    // A bridge has no XDP of its own.
+    // A bridge has no native XDP.
     lab.at_sink(&["link", "add", "name", "br-a", "type", "bridge"]);
     lab.at_sink(&["link", "set", "dev", "br-a", "address", &lab.mac("sink", "eth-a"), "up"]);
     lab.at_sink(&["link", "set", "dev", "eth-a", "master", "br-a"]);
@@ -261,7 +262,7 @@ fn where_the_driver_has_no_xdp_frames_are_counted_in_the_stack_and_the_port_says
         "{sent} {received}"
     );
     assert_eq!((&r["corrupted"], &r["balances"]), (&json!(0), &json!(true)), "{received}");
-    // It cannot send by redirection, and says which back ends can.
+    // It cannot send by redirection, and reports which back ends can.
     let stream = lab.stream(2, &json!({"fixed_bytes": 100}), &json!({"pps": 5000.0}));
     let refused = sink.ask("arm", json!({"port": "p", "send": {"duration_ns": 1_000_000, "streams": [stream]}}));
     assert!(refused["err"]["message"].as_str().unwrap().contains("p can only receive"), "{refused}");
@@ -312,7 +313,8 @@ fn a_frame_that_does_not_fit_the_mtu_is_refused_by_xdp_before_anything_is_attach
     assert_eq!(lab.xdp_at_source(), None);
 }
 
-/// Frames that the kernel dropped on their way to a program that runs in its stack, on any CPU, or did not put on the link.
+/// Counts frames that the kernel dropped before a program that runs in its stack, on any CPU, or did not put on the
+/// link.
 fn dropped_before_the_program(lab: &Lab) -> u64 {
     let backlogs = std::fs::read_to_string("/proc/net/softnet_stat").unwrap();
     let of_backlogs =
@@ -332,7 +334,7 @@ fn three_million_frames_that_two_cpus_count_at_once_by_generic_xdp_balance_for_a
     let _alone = lab::alone();
     let lab = Lab::direct();
     lab.napi();
-    // A bridge has no XDP of its own, and the kernel spreads the flows that it takes in over two CPUs (RPS).
+    // A bridge has no native XDP, and the kernel spreads incoming flows over two CPUs (RPS).
     lab.at_sink(&["link", "add", "name", "br0", "type", "bridge"]);
     lab.at_sink(&["link", "set", "dev", "eth-a", "master", "br0"]);
     lab.at_sink(&["link", "set", "dev", "br0", "up"]);
@@ -352,7 +354,7 @@ fn three_million_frames_that_two_cpus_count_at_once_by_generic_xdp_balance_for_a
     assert_eq!(n(&r["received"]) + n(&r["lost"]), n(&s["sent"]), "{s}\n{r}");
     assert_eq!((n(&r["duplicated"]), n(&r["corrupted"]), &r["balances"]), (0, 0, &json!(true)), "{r}");
     assert_eq!(n(&r["latency"]["count"]) + n(&r["latency"]["negative"]), n(&r["received"]), "{r}");
-    // A count that two CPUs wrote over each other would be a loss that nothing explains.
+    // Counts that two CPUs overwrote would show as an unexplained loss.
     assert!(n(&r["lost"]) <= dropped, "{dropped} were dropped: {r}");
     assert!(n(&r["received"]) > 100_000, "{s}\n{r}");
 }

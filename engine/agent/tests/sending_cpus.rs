@@ -1,5 +1,6 @@
-//! A port that sends on several CPUs at kernel speed: streams dealt out to them, and one stream shared by them. Every frame is accounted
-//! for as if one CPU had sent it; only the order in which a shared stream arrives is nobody's.
+//! Tests of a port that sends on several CPUs at kernel speed: streams distributed over them, and one stream shared by
+//! them. Every frame is accounted for as if one CPU had sent it; only the order of arrival of a shared stream is
+//! undefined.
 
 mod lab;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 const CPUS: [u32; 2] = [0, 1];
 
-/// A cable with so many queues, and the `xdp` back end on both of its ends. `None` where there is one CPU alone.
+/// Makes a cable with `queues` queues, and opens the `xdp` back end on both ends. `None` if there is only one CPU.
 fn both(queues: u32) -> Option<(Lab, Agent, Agent)> {
     if !netns_or_skip() || std::thread::available_parallelism().unwrap().get() < 2 {
         return None;
@@ -30,7 +31,7 @@ fn assert_conserved(s: &Value, r: &Value) {
     assert_eq!((n(&r["lost"]), n(&r["duplicated"])), (0, 0), "{s}\n{r}");
 }
 
-/// Frames are skipped only by a thread that lost its CPU for so long that nobody waits for them any more.
+/// Checks that frames were skipped only by a thread that lost its CPU for too long.
 fn assert_made_in_time(s: &Value) {
     assert!(n(&s["refused"]) == 0 || n(&s["late_max_ns"]) > 100_000_000, "{s}");
 }
@@ -40,7 +41,8 @@ fn each_cpu_sends(source: &Agent) -> bool {
     CPUS.iter().all(|cpu| threads.contains(&cpu.to_string()))
 }
 
-/// A thread that has not begun yet puts itself on its CPU later, wherever a test has moved it.
+/// Waits until both threads send: a thread that has not begun yet moves itself to its CPU later, wherever a test has
+/// moved it.
 fn until_both_send(source: &Agent) {
     while !each_cpu_sends(source) {
         std::thread::sleep(Duration::from_millis(10));
@@ -73,7 +75,7 @@ fn a_stream_that_two_cpus_share_arrives_whole_in_the_number_that_was_asked_for()
             if rate.get("max").is_none() {
                 assert_made_in_time(s);
                 assert_eq!(n(&r["received_bytes"]), n(&s["sent_bytes"]), "{queues} queues, {rate}: {s}\n{r}");
-                // A third of the frames has each length: what a frame is follows from its number, whoever sends it.
+                // A third of the frames has each length: the length follows from the number, whichever CPU sends it.
                 let rounds = n(&s["sent"]) / 3;
                 let rest: u64 = [64, 128, 1518][..usize::try_from(n(&s["sent"]) % 3).unwrap()].iter().sum();
                 assert_eq!(n(&s["sent_bytes"]), rounds * (64 + 128 + 1518) + rest, "{queues} queues, {rate}: {s}");
@@ -113,7 +115,7 @@ fn a_paced_stream_that_the_device_cannot_take_keeps_its_numbers_on_both_cpus() {
     assert_conserved(s, r);
     assert_eq!(n(&s["intended"]), 10_000_000, "{s}");
     assert!(n(&s["refused"]) > 0, "{s}");
-    // A frame that came back is offered again with its number: at the end each CPU has a bulk of them at most.
+    // A frame that came back is offered again with its number: at the end each CPU has at most one bulk of them.
     let numbered = s.get("numbered").map_or(n(&s["sent"]), n);
     assert!(numbered - n(&s["sent"]) <= 2 * 16, "{s}");
 }

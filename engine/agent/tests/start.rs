@@ -1,4 +1,4 @@
-//! When a trial begins: at an instant of one clock or the other, and half by half.
+//! Tests of the start of a trial: at an instant of either clock, and half by half.
 
 mod lab;
 
@@ -25,13 +25,14 @@ fn the_wall_clock_names_the_same_instant_as_the_monotonic_one_and_both_at_once_a
     let time = source.must("clock", json!({}));
     let (received, replied) = (n(&time["received_monotonic_ns"]), n(&time["replied_monotonic_ns"]));
     assert!(received <= replied && replied - received < 1_000_000_000, "{time}");
-    // Longer than a busy machine keeps a process from its CPU.
+    // Longer than a busy machine keeps a process off its CPU.
     let (wall, ahead) = (n(&time["realtime_ns"]), 2_000_000_000);
     let both = source.ask("start", json!({"at_realtime_ns": wall + ahead, "at_monotonic_ns": replied + ahead}));
     assert_eq!(both["err"]["kind"], "bad_request", "{both}");
     sink.must("start", json!({}));
     let started = source.must("start", json!({"at_realtime_ns": wall + ahead}));
-    // The wall clock was read between the two; a slewed clock, and a CPU lost between the readings for this start, are allowed for.
+    // The wall clock was read between the two; allow for a slewed clock, and for a CPU lost between the readings for
+    // this start.
     let at = n(&started["at_monotonic_ns"]);
     assert!(at + 500_000_000 > received + ahead && at < replied + ahead + 500_000_000, "{time} {started}");
     let sent = source.must("wait", json!({"port": "p"}));

@@ -1,4 +1,4 @@
-//! Counters in the middle of a trial: what has certainly got lost by then, an end before the time, and who is to blame for
+//! Tests of counters in the middle of a trial: frames that are certainly lost by then, an early end, and the cause of
 //! frames that were never sent.
 
 mod lab;
@@ -37,7 +37,7 @@ fn gaps_in_the_numbers_tell_what_a_device_dropped_so_far_and_a_trial_stopped_the
         let mut device = Device::start(&lab, &["drops", "7"]);
         let stream = lab.stream(3, &json!({"fixed_bytes": 100}), &json!({"pps": 20_000.0}));
         begin(&mut source, &mut sink, &json!({"duration_ns": 600_000_000_000_u64, "streams": [stream]}));
-        // Where threads get no CPU for a while, counters are late, and many frames arrive between the reading of one and of the other.
+        // If threads get no CPU for a while, counters are late, and many frames arrive between the two readings.
         let (mut there, mut here) = (Value::Null, Value::Null);
         let told = (0..LOOKS).any(|_| {
             there = status_soon(&mut sink);

@@ -1,4 +1,5 @@
-//! Streams that follow each other, bursts at a rate, fields that vary, and captures with probes: as a file or a receiver sees them.
+//! Tests of consecutive streams, bursts at a rate, varying fields, and captures with probes, as seen by a file or a
+//! receiver.
 
 mod lab;
 
@@ -6,7 +7,7 @@ use lab::{Agent, Lab, n, netns_or_skip, told};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// A capture that is gone when dropped.
+/// A capture that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -18,7 +19,7 @@ impl Scratch {
         self.0.to_str().unwrap()
     }
 
-    /// Time in nanoseconds and bytes of each frame.
+    /// Returns time in nanoseconds and bytes of each frame.
     fn frames(&self) -> Vec<(u64, Vec<u8>)> {
         let bytes = std::fs::read(&self.0).unwrap();
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -39,7 +40,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Sends a plan into a file; returns what `wait` said.
+/// Sends a plan into a file; returns the reply to `wait`.
 fn write(agent: &mut Agent, file: &Scratch, plan: &Value) -> Value {
     agent.must("open", json!({"port": "f", "iface": file.name(), "backend": "pcap"}));
     agent.must("arm", json!({"port": "f", "send": plan}));
@@ -49,7 +50,7 @@ fn write(agent: &mut Agent, file: &Scratch, plan: &Value) -> Value {
     sent
 }
 
-/// Time and stream of each frame.
+/// Returns time and stream of each frame.
 fn streams(file: &Scratch) -> Vec<(u64, u16)> {
     // Ethernet, IPv4 and UDP, then two bytes of magic.
     file.frames().into_iter().map(|(time, b)| (time, u16::from_be_bytes([b[44], b[45]]))).collect()
@@ -103,7 +104,8 @@ fn streams_of_a_chain_are_sent_one_after_the_other_with_their_pauses_for_all_rou
     assert_eq!(order, [round.clone(), round.clone(), round].concat());
     for (i, pair) in seen.windows(2).enumerate() {
         let (place, gap) = (i % 48, pair[1].0.saturating_sub(pair[0].0));
-        // Late frames shorten the gap behind them, and a millisecond is for clocks that are corrected. Never is a pause left out.
+        // Late frames shorten the gap behind them, and a millisecond allows for clock corrections. A pause is never
+        // omitted.
         let least = match place {
             4 => 20_000_000,
             47 => 2_000_000,
@@ -193,7 +195,8 @@ fn a_replayed_capture_with_probes_is_accounted_for_frame_by_frame() {
     }
     let (lab, file) = (Lab::direct(), Scratch::new("replayed"));
     let mut source = lab.source();
-    // Old probes in every kind of packet, whose streams and numbers are written over, and frames of a protocol that carries none.
+    // Old probes in every kind of packet, whose streams and numbers are overwritten, and frames of a protocol that
+    // carries none.
     let kinds = [(11, "udp"), (12, "tcp"), (13, "icmp_echo")];
     let mut made: Vec<_> = kinds
         .iter()

@@ -1,4 +1,4 @@
-//! However the agent ends, the machine is as it was: interfaces, sockets, processes.
+//! Tests that the machine is unchanged however the agent ends: interfaces, sockets, processes.
 
 mod lab;
 
@@ -6,7 +6,7 @@ use lab::{Agent, Lab, netns_or_skip};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Kills.
+/// Number of kills.
 const ROUNDS: u64 = 100;
 
 /// `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014).
@@ -18,7 +18,7 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// `DUTLAB_SEED`, or the time.
+/// Returns `DUTLAB_SEED`, or the time.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     std::env::var("DUTLAB_SEED").map_or(now, |s| s.parse().unwrap())
@@ -30,7 +30,7 @@ fn both_ways(lab: &Lab) -> Value {
            "receive": {"streams": [2], "absorb_udp_ports": [5001]}})
 }
 
-/// Waits until the source's namespace looks as it did; the kernel may take a moment to clear up, a busy machine longer.
+/// Waits until the source's namespace is as it was; the kernel may take a moment to clean up, a busy machine longer.
 fn as_it_was(lab: &Lab, before: &str, what: &str) {
     let give_up = Instant::now() + Duration::from_secs(30);
     loop {
@@ -58,7 +58,7 @@ fn an_agent_killed_at_any_point_leaves_nothing_behind() {
     let mut alive = 0;
     for round in 0..ROUNDS {
         let mut agent = lab.source();
-        // Half of the kills come while the port is being opened, half while frames fly.
+        // Half of the kills happen while the port is being opened, half while frames are sent.
         let delay = Duration::from_micros(random(&mut state) % if round % 2 == 0 { 8_000 } else { 60_000 });
         agent.tell("open", json!({"port": "p", "iface": "eth-a", "guard": {"allow": ["172.16.0.0/12"]}}));
         agent.tell("arm", plan.clone());
@@ -106,7 +106,7 @@ fn sigterm_ends_an_agent_to_which_nobody_listens() {
     }
     let lab = Lab::direct();
     let mut agent = lab.source();
-    // More replies than a pipe holds, none of them read.
+    // More replies than fit into a pipe, none of them read.
     for _ in 0..2000 {
         agent.tell("hello", json!({}));
     }

@@ -1,4 +1,4 @@
-//! What frames contain, and when they leave, as the kernel and tcpdump at the other end see it.
+//! Tests of the content of frames and of their timing, as seen by the kernel and tcpdump at the other end.
 
 mod lab;
 
@@ -10,7 +10,7 @@ use std::process::Child;
 
 const FRAMES: u64 = 60;
 
-/// Sends `streams`, and returns what `wait` said; if `sink` is given, also what `settle` said.
+/// Sends `streams`, and returns the reply to `wait`; if `sink` is given, also the reply to `settle`.
 fn send(source: &mut Agent, sink: Option<&mut Agent>, plan: &Value) -> (Value, Value) {
     let all = |key: &str| plan[key].as_array().cloned().unwrap_or_default();
     let numbers: Vec<_> = [all("streams"), all("raw_streams")].concat().iter().map(|s| s["stream"].clone()).collect();
@@ -29,7 +29,8 @@ fn send(source: &mut Agent, sink: Option<&mut Agent>, plan: &Value) -> (Value, V
     (sent, received)
 }
 
-/// The sink's counters of /proc/net/snmp and /proc/net/snmp6 by name, as in `UdpInCsumErrors` and `Udp6InCsumErrors`.
+/// Returns the sink's counters of /proc/net/snmp and /proc/net/snmp6 by name, such as `UdpInCsumErrors` and
+/// `Udp6InCsumErrors`.
 fn counters(lab: &Lab) -> HashMap<String, u64> {
     let text = lab.exec("sink", &["cat", "/proc/net/snmp"]);
     let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
@@ -46,19 +47,19 @@ fn counters(lab: &Lab) -> HashMap<String, u64> {
     all
 }
 
-/// tcpdump at the sink, listening; its lines come when it has seen `count` frames.
+/// A listening tcpdump at the sink; it prints its lines when it has seen `count` frames.
 struct Dump(Child);
 
 impl Dump {
     fn start(lab: &Lab, count: u64, filter: &str) -> Self {
-        // Short snapshots make room for many in its ring; the time limit ends it when frames are missing.
+        // Short snapshots make room for many in its ring; the time limit ends it if frames are missing.
         let argv =
             format!("timeout 10 tcpdump -i eth-a -Q in -n -S -e -vv --immediate-mode -s 2000 -B 8192 -c {count}");
         let argv: Vec<&str> = argv.split(' ').chain([filter]).collect();
         let mut child = lab.spawn("sink", &argv);
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(said.any(|l| l.unwrap().contains("listening on")), "tcpdump does not listen");
-        // The rest is for nobody, and a full pipe would stop it.
+        // The rest is discarded, because a full pipe would stop it.
         std::thread::spawn(move || said.for_each(drop));
         Self(child)
     }
@@ -92,7 +93,7 @@ fn frames_of_every_transport_through_a_router_have_checksums_that_kernel_and_tcp
     let (mut source, mut sink) = (lab.source(), lab.sink());
     source.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}));
     sink.must("open", json!({"port": "p", "iface": "eth-a", "backend": "af_packet", "guard": {"isolated": true}}));
-    // Transport, how tcpdump is told and what it says of a good frame, and the kernel's counter, by IP version.
+    // Transport, tcpdump's filter and its output for a good frame, and the kernel's counter, by IP version.
     let kinds = [
         ("udp", "udp", ["udp sum ok", "udp sum ok"], ["UdpNoPorts", "Udp6NoPorts"]),
         ("tcp", "tcp", ["(correct)", "(correct)"], ["TcpInSegs", "TcpInSegs"]),
@@ -121,7 +122,7 @@ fn frames_of_every_transport_through_a_router_have_checksums_that_kernel_and_tcp
             assert!(after[counter[version]] >= before[counter[version]] + FRAMES, "{transport} {v6}: {after:?}");
             let seen = dump.lines();
             assert_eq!(seen.matches(good[version]).count() as u64, FRAMES, "{transport} {v6}:\n{seen}");
-            // As tcpdump writes them; a checksum of 0x1bad is a good one.
+            // As tcpdump prints them; a checksum of 0x1bad is a good one.
             for bad in ["(incorrect", "[bad", "wrong"] {
                 assert!(!seen.contains(bad), "{transport} {v6}:\n{seen}");
             }
@@ -227,7 +228,7 @@ fn each_flow_of_a_seed_is_one_entry_in_the_routers_state_table() {
         let (sent, _) = send(&mut source, None, &json!({"streams": [stream]}));
         assert_eq!(sent["streams"][0]["sent"], 5000);
         std::thread::sleep(std::time::Duration::from_millis(100));
-        // The same set in the second trial: no entry is added. The namespace's own multicast may make one or two.
+        // The second trial uses the same set: no entry is added. The namespace's own multicast may add one or two.
         let made = entries() - before;
         assert!((5000..5010).contains(&made), "{made} entries");
     }
@@ -275,8 +276,8 @@ fn extension_headers_are_sent_and_passed_over_by_each_back_end_in_both_places() 
     if !netns_or_skip() {
         return;
     }
-    // The chain of RFC 5180 section 5.3, and what each router looks at.
-    // tcpdump does not look at checksums behind a fragment header.
+    // The chain of RFC 5180 section 5.3, and the header that each router examines. tcpdump does not verify checksums
+    // behind a fragment header.
     let chains = [
         (
             1,
@@ -374,7 +375,7 @@ fn bursts_arrive_together_and_at_their_mean_rate() {
     let (sent, received) =
         send(&mut source, Some(&mut sink), &json!({"duration_ns": 500_000_000, "streams": [stream]}));
     assert_eq!((&sent["streams"][0]["intended"], &received["streams"][0]["received"]), (&json!(500), &json!(500)));
-    // Lines with a time of day begin a frame: 14:03:27.123456. Gaps of more than 10 ms part bursts.
+    // Lines with a time of day begin a frame: 14:03:27.123456. Gaps of more than 10 ms separate bursts.
     let text = dump.lines();
     let at: Vec<f64> = text.lines().filter(|l| l.get(2..3) == Some(":")).map(seconds_of_day).collect();
     assert_eq!(at.len(), 500);
@@ -405,7 +406,7 @@ fn several_streams_each_keep_their_own_rate_and_a_change_of_one_loses_nothing() 
     source.must("arm", json!({"port": "p", "send": plan}));
     sink.must("start", json!({}));
     source.must("start", json!({}));
-    // The rate that it has already, again and again and in every unit: not one frame more or less. A frame takes 84 bytes.
+    // The rate that it has already, repeatedly and in every unit: not one frame more or less. A frame takes 84 bytes.
     let same =
         [json!({"pps": 300.0}), json!({"bps_l1": 201_600.0}), json!({"percent": {"percent": 10, "of_bps": 2_016_000}})];
     for rate in same.iter().cycle().take(20) {

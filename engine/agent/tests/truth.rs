@@ -1,12 +1,12 @@
-//! Devices with known answers between two cables: what they do to the frames must come out of our counters, exactly.
+//! Tests with devices with known answers between two cables: our counters must show exactly what they do to the frames.
 
 mod lab;
 
 use lab::{Agent, Device, Lab, n, netns_or_skip};
 use serde_json::{Value, json};
 
-/// Sends `frames` of 100 bytes at `pps` through a device; returns the stream as sent, as received, and what the device
-/// counted.
+/// Sends `frames` of 100 bytes at `pps` through a device; returns the stream as sent, as received, and the device's
+/// counters.
 fn through(device: &[&str], backend: &str, frames: u64, pps: f64) -> (Value, Value, Value) {
     let lab = Lab::bridged();
     lab.napi();
@@ -20,7 +20,7 @@ fn through(device: &[&str], backend: &str, frames: u64, pps: f64) -> (Value, Val
     assert_eq!((&sent["sent"], &sent["refused"]), (&json!(frames), &json!(0)), "{sent}");
     let counts = device.counts();
     assert_eq!(counts["seen"], frames, "{counts}");
-    // Frames in = frames out, whatever happened.
+    // Frames in = frames out, in any case.
     let (s, r) = (&sent, &received);
     assert_eq!(n(&s["sent"]) + n(&r["duplicated"]), n(&r["received"]) + n(&r["lost"]), "{received}");
     assert_eq!((&r["balances"], &r["guessed"]), (&json!(true), &json!(0)), "{received}");
@@ -78,7 +78,7 @@ fn of_a_device_that_swaps_neighbours_each_later_one_is_reordered_by_one() {
     for backend in BACKENDS {
         let (_, r, device) = through(&["swaps", "10"], backend, 20_000, 40_000.0);
         assert_eq!(n(&device["wronged"]), 2000, "{backend}");
-        // RFC 4737 section 4.2.1: the extent of a frame that its next neighbour overtook is 1.
+        // RFC 4737 section 4.2.1: the extent of a frame that was overtaken by its next neighbour is 1.
         assert_eq!((n(&r["reordered"]), n(&r["reorder_extent_max"])), (2000, 1), "{backend}: {r}");
         assert_eq!((n(&r["lost"]), n(&r["duplicated"])), (0, 0), "{backend}: {r}");
         assert_eq!((&r["reorder_extent_mean"], &r["reordered_by_three"]), (&json!(1.0), &json!(0)), "{backend}: {r}");
@@ -113,9 +113,10 @@ fn what_a_policer_let_through_is_received_and_what_it_took_is_lost() {
         let span = n(&s["last_monotonic_ns"]) - n(&s["first_monotonic_ns"]);
         let most = span as f64 / 1e9 * 10_000.0 + 400.0;
         let passed = n(&r["received"]) as f64;
-        // The device's clock reads a little after ours: a frame may wait for a CPU in between.
+        // The device reads its clock a little after us: a frame may wait for a CPU in between.
         assert!(passed <= most * 1.01 + 1.0, "{backend}: {passed} passed a policer of {most}");
-        // A sender that lost its CPU for a while leaves tokens unused; of a policer of half the rate, less would come.
+        // A sender that lost its CPU for a while leaves tokens unused; with a policer of half the rate, fewer would
+        // come.
         assert!(passed > most * 0.5, "{backend}: {passed} passed a policer of {most}");
     }
 }
@@ -127,7 +128,7 @@ fn a_device_that_holds_each_frame_for_300_microseconds_shows_in_the_latency() {
     }
     let _alone = lab::alone();
     // One CPU spins in the device while a frame is held, so frames come one at a time. The median: on a busy machine
-    // some frames wait for a CPU as well, and no counter of ours can know of that.
+    // some frames also wait for a CPU, which no counter of ours can show.
     let (_, r, _) = through(&["holds", "300000"], "xdp", 1000, 1000.0);
     let latency = &r["latency"];
     assert_eq!(n(&latency["count"]), 1000, "{r}");

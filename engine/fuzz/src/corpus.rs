@@ -12,7 +12,7 @@ const PROTOCOL_PAGE: &str = include_str!("../../../docs/reference/engine-protoco
 const CHAIN: [Extension; 4] =
     [Extension::HopByHop, Extension::Routing, Extension::Fragment, Extension::DestinationOptions];
 
-/// Frames of every kind that we send, and some that we do not.
+/// Frames of every kind that we send, and some others.
 ///
 /// # Panics
 /// Never: the frames have room for their headers.
@@ -68,7 +68,7 @@ pub fn lines() -> Vec<Vec<u8>> {
     PROTOCOL_PAGE.lines().filter_map(line).collect()
 }
 
-/// Captures of these frames: both orders of bytes, stamps in microseconds and nanoseconds.
+/// Captures of these frames: both byte orders, stamps in microseconds and nanoseconds.
 #[must_use]
 pub fn captures() -> Vec<Vec<u8>> {
     // draft-ietf-opsawg-pcap: magic, version 2.4, two reserved words, longest frame, Ethernet.

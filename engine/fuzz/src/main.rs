@@ -1,4 +1,4 @@
-//! Throws mutated input at every target, and says with which seed.
+//! Runs every target on mutated input, and prints the seed.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What is being tried, for the last words of a panic.
+/// Current input, for the message of a panic.
 static TRYING: Mutex<String> = Mutex::new(String::new());
 
 /// Mutates literal inputs by a seed and checks what must hold. Does not watch coverage; `libfuzzer/` does.
@@ -86,7 +86,7 @@ fn run(target: &Target, seed: u64, time: Duration, inputs: u64) {
     println!("{}: {n} inputs in {:.1} s, all hold", target.name, begin.elapsed().as_secs_f64());
 }
 
-/// Remembers what is tried now.
+/// Records the current input.
 fn note(name: &str, seed: u64, n: u64, input: &[u8]) {
     use std::fmt::Write;
     let Ok(mut trying) = TRYING.lock() else { return };

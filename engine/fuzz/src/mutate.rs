@@ -2,9 +2,9 @@
 
 /// Longest input.
 const LONGEST: usize = 4096;
-/// Changed inputs that are kept to be changed further.
+/// Number of changed inputs that are kept for further changes.
 const KEPT: usize = 256;
-/// Numbers at which code tends to break.
+/// Numbers at which code often fails.
 const EDGES: [u64; 8] = [0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x7fff_ffff, u64::MAX];
 
 /// `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014).
@@ -12,13 +12,13 @@ const EDGES: [u64; 8] = [0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x7fff_ffff, u64::MAX];
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Makes a generator from a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -27,14 +27,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 if that is 0.
+    /// Returns a number below `end`; 0 if that is 0.
     #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
     pub fn below(&mut self, end: usize) -> usize {
         (self.number() % (end as u64).max(1)) as usize
     }
 }
 
-/// Makes input after input.
+/// Generator of inputs.
 pub struct Mutator {
     corpus: Vec<Vec<u8>>,
     kept: Vec<Vec<u8>>,
@@ -43,16 +43,16 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// Begins with `corpus`, which is not empty.
+    /// Starts with `corpus`, which is not empty.
     #[must_use]
     pub const fn new(corpus: Vec<Vec<u8>>, seed: u64) -> Self {
         Self { corpus, kept: Vec::new(), input: Vec::new(), random: Random::new(seed) }
     }
 
-    /// The next input.
+    /// Returns the next input.
     pub fn mutate(&mut self) -> &[u8] {
         let r = &mut self.random;
-        // Mostly from the corpus: what was changed for long is noise that every parser refuses at once.
+        // Mostly from the corpus: after many changes an input is noise that every parser refuses at once.
         let from = if r.below(4) == 0 && !self.kept.is_empty() { &self.kept } else { &self.corpus };
         self.input.clone_from(&from[r.below(from.len())]);
         for _ in 0..=r.below(6) {
@@ -72,7 +72,7 @@ impl Mutator {
     }
 }
 
-/// One change.
+/// Makes one change.
 fn change(b: &mut Vec<u8>, other: &[u8], r: &mut Random) {
     let at = r.below(b.len());
     let to = (at + 1 + r.below(16)).min(b.len());

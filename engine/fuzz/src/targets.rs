@@ -1,4 +1,4 @@
-//! What must hold for any bytes.
+//! Properties that must hold for any bytes.
 
 use crate::corpus;
 use dutlab_measure::{Account, Arrival, Ledger};
@@ -7,17 +7,17 @@ use dutlab_protocol::{Event, Reply, Request};
 use dutlab_units::{FrameSize, Nanos};
 use dutlab_wire::{Seen, reach};
 
-/// A target: where to begin, and what must hold.
+/// A fuzz target: its first inputs and its property.
 pub struct Target {
-    /// Its name.
+    /// Name of the target.
     pub name: &'static str,
     /// Inputs to begin with.
     pub corpus: fn() -> Vec<Vec<u8>>,
-    /// Panics where something does not hold.
+    /// Panics if the property does not hold.
     pub check: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const ALL: [Target; 4] = [
     Target { name: "frame", corpus: corpus::frames, check: frame },
     Target { name: "protocol", corpus: corpus::lines, check: protocol },
@@ -25,11 +25,11 @@ pub const ALL: [Target; 4] = [
     Target { name: "ledger", corpus: corpus::arrivals, check: ledger },
 ];
 
-/// A frame from the wire is parsed without panic, and counted in exactly one place. A frame with a probe stays the same
-/// to us when bytes follow it that its headers do not count: padding. The search for its destinations ends.
+/// A frame from the wire is parsed without panic, and counted in exactly one place. A frame with a probe has the same
+/// meaning when padding, bytes that its headers do not count, follows it. The search for its destinations ends.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn frame(bytes: &[u8]) {
     let (seen, mut destinations) = (Seen::parse(bytes), 0);
     let _ = reach::destinations(bytes, &mut |_| destinations += 1);
@@ -48,15 +48,15 @@ pub fn frame(bytes: &[u8]) {
     }
 }
 
-/// A line to the agent is either refused, or says the same after it was written back; lines from the agent are read
-/// without panic.
+/// A line to the agent is either refused, or unchanged after it was written back; lines from the agent are read without
+/// panic.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn protocol(bytes: &[u8]) {
     let line = String::from_utf8_lossy(bytes);
     if let Ok(request) = Request::parse(&line) {
-        // A number beyond f64 is read as infinity and has no JSON; the plan is refused later for it.
+        // A number beyond f64 is read as infinity and has no JSON form; the plan is refused later for it.
         if let Ok(text) = serde_json::to_string(&request)
             && !text.contains("null")
         {
@@ -71,7 +71,7 @@ pub fn protocol(bytes: &[u8]) {
 /// A capture is refused, or each of its frames has a length that can be sent and is due no earlier than the one before.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn pcap(bytes: &[u8]) {
     let Ok(replay) = Replay::new(bytes.to_vec(), Timing::Speed(1.0), 2) else { return };
     let mut before = Nanos::ZERO;
@@ -83,10 +83,10 @@ pub fn pcap(bytes: &[u8]) {
     }
 }
 
-/// Whatever sequence numbers arrive, the ledger balances. Each 3 bytes are an arrival: how far from the last one.
+/// The ledger balances for any sequence numbers. Each 3 bytes are an arrival: the distance from the previous one.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub fn ledger(bytes: &[u8]) {
     let mut ledger = Ledger::new();
     let (mut at, mut highest) = (0_u64, 0_u64);

@@ -1,4 +1,4 @@
-//! All streams of a receiving port, frame by frame.
+//! Account of all streams of a receiving port, frame by frame.
 
 use crate::ipdv::Ipdv;
 use crate::latency::Latency;
@@ -9,23 +9,23 @@ use dutlab_wire::probe::sent_at;
 use dutlab_wire::{Found, FourTuple, Seen};
 use std::net::IpAddr;
 
-/// Frames whose sender is looked at, in each stream.
+/// Number of frames of each stream whose sender is recorded.
 const LOOKED_AT: u64 = 1024;
-/// Senders that are remembered, in each stream.
+/// Maximum number of senders that are recorded for each stream.
 const SENDERS: usize = 16;
-/// Frames whose addresses and ports are kept at most: as many as a stream can have flows.
+/// Maximum number of frames whose addresses and ports are kept: as many as a stream can have flows.
 pub const MOST_TUPLES: usize = 1 << 21;
 
-/// What there is to know of a frame that arrived.
+/// A frame that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
-    /// Its probe; `None`: it has none.
+    /// Its probe; `None`: the frame has none.
     found: Option<Found>,
     /// Its length without FCS.
     length: u32,
-    /// When it arrived.
+    /// Time of arrival.
     at: Nanos,
-    /// The way through this host that it came on, within which frames keep their order; `None`: nobody knows.
+    /// The way through this host on which it came; frames of one way keep their order. `None`: unknown.
     way: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Arrival {
         Self { found, length, at, way: Some(0) }
     }
 
-    /// It came on this way; `None`: nobody knows its place among the others.
+    /// Sets the way on which it came; `None`: its place among the others is unknown.
     #[inline]
     #[must_use]
     pub const fn on(mut self, way: Option<u64>) -> Self {
@@ -49,7 +49,7 @@ impl Arrival {
         self
     }
 
-    /// It came on the way of its flow.
+    /// Sets the flow as the way on which it came.
     #[inline]
     #[must_use]
     pub fn on_its_flow(self) -> Self {
@@ -57,46 +57,46 @@ impl Arrival {
         self.on(flow)
     }
 
-    /// When it arrived.
+    /// Returns the time of arrival.
     #[must_use]
     pub const fn at(&self) -> Nanos {
         self.at
     }
 }
 
-/// What a port received in a trial.
+/// Account of a port for one trial.
 #[derive(Debug, Clone)]
 pub struct Account {
     trial: u16,
     late_from: Nanos,
     streams: Vec<StreamAccount>,
-    /// Of the stream in the same place.
+    /// Clock of the stream with the same index.
     clocks: Vec<SenderClock>,
     foreign: u64,
     stale: u64,
 }
 
-/// How to read the send times of a stream.
+/// Relation of a stream's send times to our clock.
 #[derive(Debug, Clone, Copy)]
 struct SenderClock {
-    /// What was sent before, by our clock, is stale.
+    /// Frames that were sent before this, by our clock, are stale.
     begin: Nanos,
-    /// It shows so many nanoseconds more than ours.
+    /// Nanoseconds by which it is ahead of ours.
     ahead: i64,
 }
 
-/// What was received of one stream.
+/// Account of one stream.
 #[derive(Debug, Clone)]
 pub struct StreamAccount {
     /// The stream.
     pub stream: u16,
-    /// Who arrived, how often, in which order.
+    /// Sequence numbers that arrived, how often, and in which order.
     pub ledger: Ledger,
-    /// On which ways.
+    /// Order of the frames, by the way on which they came.
     pub ways: Ways,
-    /// How late.
+    /// One-way latency.
     pub latency: Latency,
-    /// How that changes from a frame to the next.
+    /// Change of latency from a frame to the next.
     pub ipdv: Ipdv,
     /// Arrivals after the drain began.
     pub late: u64,
@@ -106,9 +106,9 @@ pub struct StreamAccount {
     pub corrupted: u64,
     /// First and last arrival.
     pub span: Option<(Nanos, Nanos)>,
-    /// The different senders of the first frames.
+    /// Different senders of the first frames.
     pub senders: Vec<(IpAddr, u16)>,
-    /// Addresses and ports of the frames in the order of their arrival, each frame once; `None`: nobody asked for them.
+    /// Addresses and ports of the frames in order of arrival, each frame once; `None`: not recorded.
     pub tuples: Option<Vec<FourTuple>>,
 }
 
@@ -151,7 +151,8 @@ impl StreamAccount {
 }
 
 impl Account {
-    /// Trial 0, which begins at `begin`, with these streams. With a `begin` of zero, probes of any clock count.
+    /// Makes an account of trial 0, which begins at `begin`, with these streams. With a `begin` of zero, probes of any
+    /// clock count.
     #[must_use]
     pub fn new(begin: Nanos, streams: &[u16]) -> Self {
         let clocks = vec![SenderClock { begin, ahead: 0 }; streams.len()];
@@ -159,14 +160,14 @@ impl Account {
         Self { trial: 0, late_from: Nanos::NEVER, streams, clocks, foreign: 0, stale: 0 }
     }
 
-    /// Probes carry this number; those with another are stale.
+    /// Sets the number in the probes of the trial; probes with another number are stale.
     #[must_use]
     pub const fn of_trial(mut self, trial: u16) -> Self {
         self.trial = trial;
         self
     }
 
-    /// The senders' clock shows so many nanoseconds more than ours.
+    /// Sets by how many nanoseconds the senders' clock is ahead of ours.
     #[must_use]
     pub const fn with_sender_clock_ahead(mut self, nanoseconds: i64) -> Self {
         let mut rest = self.clocks.as_mut_slice();
@@ -177,7 +178,8 @@ impl Account {
         self
     }
 
-    /// The clock of the sender of `stream` shows so many nanoseconds more than ours; what it sent before `begin`, by our clock, is stale.
+    /// Sets by how many nanoseconds the clock of the sender of `stream` is ahead of ours. Frames that it sent before
+    /// `begin`, by our clock, are stale.
     #[must_use]
     pub fn with_sender_clock_of(mut self, stream: u16, begin: Nanos, nanoseconds: i64) -> Self {
         for (clock, _) in self.clocks.iter_mut().zip(&self.streams).filter(|(_, of)| of.stream == stream) {
@@ -186,7 +188,7 @@ impl Account {
         self
     }
 
-    /// Keeps the addresses and ports of the frames of `stream`.
+    /// Records the addresses and ports of the frames of `stream`.
     #[must_use]
     pub fn learning(mut self, stream: Option<u16>) -> Self {
         for of in self.streams.iter_mut().filter(|of| Some(of.stream) == stream) {
@@ -195,7 +197,7 @@ impl Account {
         self
     }
 
-    /// The addresses and ports that were kept.
+    /// Returns the recorded addresses and ports.
     #[must_use]
     pub fn into_tuples(self) -> Option<Vec<FourTuple>> {
         self.streams.into_iter().find_map(|of| of.tuples)
@@ -213,11 +215,11 @@ impl Account {
             self.foreign += 1;
             return;
         };
-        // The same order as in `engine/xdp/bpf/receiver.bpf.c`.
+        // In the same order as `engine/xdp/bpf/receiver.bpf.c`.
         let ahead = Nanos(at.0.wrapping_add_signed(clock.ahead));
         found.probe.sent.0 = sent_at(found.probe.sent, ahead).0.wrapping_add_signed(clock.ahead.wrapping_neg());
         if !found.intact {
-            // Whose trial and time it carries, nobody knows: they may be what was altered.
+            // Its trial and send time are not used: they may be the corrupted part.
             stream.corrupted += 1;
         } else if found.probe.trial != self.trial || found.probe.sent < clock.begin {
             self.stale += 1;
@@ -238,7 +240,7 @@ impl Account {
         self.streams.iter_mut().map(|s| s.latency.take_recent_max()).max().unwrap_or_default()
     }
 
-    /// The streams, in the order they were given.
+    /// Returns the streams, in the order given.
     #[must_use]
     pub fn streams(&self) -> &[StreamAccount] {
         &self.streams
@@ -250,7 +252,7 @@ impl Account {
         self.foreign
     }
 
-    /// Probes of another trial, or sent before this one began.
+    /// Probes of another trial, or sent before this trial began.
     #[must_use]
     pub const fn stale(&self) -> u64 {
         self.stale

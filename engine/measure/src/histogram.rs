@@ -1,5 +1,5 @@
 //! A log-linear histogram of nanoseconds: 128 steps to each power of two, so a bucket is at most 1/128 of its value
-//! wide. Exact minimum, maximum and sum. To enter a value is a shift and an addition.
+//! wide. Minimum, maximum and sum are exact. Recording a value takes a shift and an addition.
 
 use dutlab_units::Nanos;
 
@@ -9,7 +9,7 @@ const STEPS_LOG2: u32 = 7;
 const LONGEST_LOG2: u32 = 40;
 const BUCKETS: usize = ((LONGEST_LOG2 - STEPS_LOG2 + 1) << STEPS_LOG2) as usize;
 
-/// How often each value came, in 35 kB.
+/// Number of occurrences of each value, in 35 kB.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     buckets: Box<[u64]>,
@@ -36,20 +36,20 @@ fn bucket_of(ns: u64) -> usize {
     (bucket as usize).min(BUCKETS - 1)
 }
 
-/// The greatest value that belongs to a bucket.
+/// Returns the greatest value of a bucket.
 const fn end_of(bucket: usize) -> u64 {
     let (power, step) = (bucket >> STEPS_LOG2, (bucket & ((1 << STEPS_LOG2) - 1)) as u64);
     if power == 0 { step } else { (((1 << STEPS_LOG2) + step + 1) << (power - 1)) - 1 }
 }
 
 impl Histogram {
-    /// Enters a value.
+    /// Records a value.
     #[inline]
     pub fn record(&mut self, ns: Nanos) {
         self.record_many(ns, 1);
     }
 
-    /// Enters a value that came `n` times.
+    /// Records a value that occurred `n` times.
     #[inline]
     pub fn record_many(&mut self, ns: Nanos, n: u64) {
         if n == 0 {
@@ -62,37 +62,38 @@ impl Histogram {
         self.sum += u128::from(ns.0) * u128::from(n);
     }
 
-    /// Values entered.
+    /// Number of recorded values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least, exactly; `None` when nothing was entered.
+    /// The least, exactly; `None` when no value was recorded.
     #[must_use]
     pub fn min(&self) -> Option<Nanos> {
         (self.count > 0).then_some(Nanos(self.min))
     }
 
-    /// The greatest, exactly; 0 when nothing was entered.
+    /// The greatest, exactly; 0 when no value was recorded.
     #[must_use]
     pub const fn max(&self) -> Nanos {
         Nanos(self.max)
     }
 
-    /// The sum of all.
+    /// Sum of all values.
     #[must_use]
     pub const fn sum_ns(&self) -> u128 {
         self.sum
     }
 
-    /// The mean, exactly; 0 when nothing was entered.
+    /// The mean, exactly; 0 when no value was recorded.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The value that `share` (0 to 1) of the values did not exceed, to 1/128, and never above the greatest.
+    /// Returns the smallest value that `share` (0 to 1) of the values do not exceed, to 1/128, and never above the
+    /// greatest.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to the count")]
     pub fn quantile(&self, share: f64) -> Nanos {
@@ -105,8 +106,8 @@ impl Histogram {
         Nanos(reached.map_or(self.max, |bucket| end_of(bucket).min(self.max)))
     }
 
-    /// The upper end of each bucket in nanoseconds and the values in it, rising, empty ones left out. The last one
-    /// ends with the greatest value.
+    /// Returns the upper end of each bucket in nanoseconds and the values in it, ascending, without empty buckets. The
+    /// last one ends with the greatest value.
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);

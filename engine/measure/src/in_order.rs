@@ -1,7 +1,7 @@
-//! Arrivals of several queues, brought into one order: that of their times.
+//! Merges the arrivals of several queues into one order: that of their times.
 //!
-//! Each queue hands over what arrived on it, in order, and now and then says that nothing older than some instant is to come.
-//! An arrival goes on as soon as no queue can hand over an older one any more.
+//! Each queue delivers its arrivals in order, and from time to time announces that nothing older than some instant is
+//! to come. An arrival is released when no queue can deliver an older one.
 
 use dutlab_units::Nanos;
 use std::collections::VecDeque;
@@ -15,31 +15,33 @@ pub struct InOrder<T> {
 #[derive(Debug, Clone)]
 struct Queue<T> {
     waiting: VecDeque<(Nanos, T)>,
-    /// Nothing older than this is to come.
+    /// No arrival older than this is to come.
     until: Nanos,
 }
 
 impl<T> InOrder<T> {
-    /// `count` queues of which nothing is known yet.
+    /// Makes `count` queues without arrivals.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self { queues: (0..count).map(|_| Queue { waiting: VecDeque::new(), until: Nanos::ZERO }).collect() }
     }
 
-    /// Something arrived on a queue at `at`, behind all that had arrived there.
+    /// Enters an arrival on a queue at `at`, after all earlier ones of this queue.
     pub fn arrive(&mut self, queue: usize, at: Nanos, what: T) {
         self.queues[queue].waiting.push_back((at, what));
     }
 
-    /// Nothing older than `until` is to come from a queue; `Nanos::NEVER` once it has ended.
+    /// Records that no arrival older than `until` is to come from a queue; `Nanos::NEVER` once it has ended.
     pub fn until(&mut self, queue: usize, until: Nanos) {
         let queue = &mut self.queues[queue];
         queue.until = queue.until.max(until);
     }
 
-    /// Gives what need not wait any longer to `take`, oldest first; of equals, that of the first queue.
+    /// Passes the arrivals that need not wait any longer to `take`, oldest first; of equal times, that of the first
+    /// queue.
     pub fn release(&mut self, mut take: impl FnMut(T)) {
-        // The queue with the oldest arrival gives all that is not younger than what the others have, or may get.
+        // The queue with the oldest arrival releases all arrivals that are no younger than what the others have, or may
+        // get.
         while let Some(oldest) = self.oldest() {
             let others = self.queues.iter().enumerate().filter(|(i, _)| *i != oldest);
             let bound = others.map(|(_, q)| q.next()).min().unwrap_or(Nanos::NEVER);
@@ -63,7 +65,7 @@ impl<T> InOrder<T> {
 }
 
 impl<T> Queue<T> {
-    /// Nothing that this queue has or may get is older.
+    /// Returns the earliest time that an arrival of this queue has or may get.
     fn next(&self) -> Nanos {
         self.waiting.front().map_or(self.until, |(at, _)| *at)
     }

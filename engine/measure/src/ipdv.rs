@@ -1,11 +1,11 @@
-//! How the one-way delay changes from a frame to the next: inter-packet delay variation (RFC 3393, RFC 5481 section 4.1).
+//! Inter-packet delay variation: the change of one-way delay from a frame to the next (RFC 3393, RFC 5481 section 4.1).
 
 use crate::histogram::Histogram;
 use dutlab_units::Nanos;
 
 /// IPDV of one stream. A pair is frame i - 1 and frame i in the order of *sending*, both of which arrived in order: no
-/// frame with a higher number had come before. A lost or late frame has no part in any pair, and takes none but its own
-/// two with it. The clocks' difference falls out, so it holds between two machines as well.
+/// frame with a higher number had come before. A lost or late frame is in no pair, and only removes its own two pairs.
+/// The clocks' difference cancels out, so the result is valid between two machines as well.
 #[derive(Debug, Clone, Default)]
 pub struct Ipdv {
     /// Number of the last frame that arrived in order, and its delay in two's complement: clocks may differ.
@@ -29,7 +29,7 @@ impl Ipdv {
         self.last = Some((sequence, delay));
     }
 
-    /// The absolute values.
+    /// Absolute values of the changes.
     #[must_use]
     pub const fn sizes(&self) -> &Histogram {
         &self.size
@@ -68,7 +68,7 @@ mod tests {
     fn a_late_frame_takes_only_its_own_two_pairs_with_it() {
         // Delays 10, 30 (late), 11 and 14: of 0-1, 1-2 and 2-3 only the last is a pair of frames that came in order.
         assert_eq!(of(&[(0, 0, 10), (2, 20, 31), (1, 10, 40), (3, 30, 44)]), [(3, 1)]);
-        // However late it is, and even where several are.
+        // However late it is, and even if several are late.
         assert_eq!(
             of(&[(0, 0, 10), (3, 30, 41), (2, 20, 45), (4, 40, 56), (1, 10, 60), (5, 50, 68)]),
             [(2, 1), (5, 1)]
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn pairs_are_those_of_neighbours_that_came_in_order_whatever_the_order() {
-        // An oracle that looks delays up by number, over every order of six frames.
+        // The reference looks delays up by number, over every order of six frames.
         let delays = [10_u64, 13, 19, 31, 55, 103];
         let mut orders = vec![vec![]];
         for n in 0..6_usize {

@@ -3,7 +3,7 @@
 use dutlab_units::Nanos;
 use hdrhistogram::Histogram;
 
-/// Latencies above this are entered as this; a frame later than that is lost in any trial.
+/// Longer latencies are recorded as this value; a frame that is later than this is lost in any trial.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits: buckets are at most a thousandth of their value wide.
 const DIGITS: u8 = 3;
@@ -26,7 +26,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Nothing measured yet.
+    /// Makes an empty record.
     ///
     /// # Panics
     /// Never: the bounds are constants that the histogram accepts.
@@ -36,7 +36,8 @@ impl Latency {
         Self { histogram, negative: 0, min: u64::MAX, max: 0, recent_max: 0, sum: 0 }
     }
 
-    /// Enters a frame that was sent and arrived at these instants of one clock, which may have begun between them.
+    /// Records a frame that was sent and arrived at these instants of one clock. The clock's origin may be between
+    /// them.
     #[inline]
     pub fn record(&mut self, sent: Nanos, arrived: Nanos) {
         let ns = arrived.0.wrapping_sub(sent.0);
@@ -92,13 +93,14 @@ impl Latency {
         if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 }
     }
 
-    /// The latency that `share` (0 to 1) of the frames did not exceed, to three digits, and never above the greatest.
+    /// Returns the latency that `share` (0 to 1) of the frames did not exceed, to three digits, and never above the
+    /// greatest.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Nanos {
         Nanos(self.histogram.value_at_quantile(share).min(self.max))
     }
 
-    /// The upper end of each bucket in nanoseconds and the frames in it, rising, empty ones left out.
+    /// Returns the upper end of each bucket in nanoseconds and the frames in it, ascending, without empty buckets.
     #[must_use]
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.histogram

@@ -1,10 +1,10 @@
-//! The ledger of one stream: which sequence numbers arrived, how often, and in which order.
+//! Ledger of one stream: the sequence numbers that arrived, how often, and in which order.
 //!
-//! Reordering is that of RFC 4737: a frame is reordered when its number is smaller than the next one expected
-//! (section 3.3), and its extent is the distance, in arrivals, to the first arrival with a larger number (section 4.2.1).
-//! Duplicates are left out of both. Whether a number arrived before is remembered for the last [`REMEMBERED`] numbers. An
-//! arrival from further back may be late or a duplicate: it counts as a duplicate, because to count it as new could hide a
-//! loss, and it is `guessed`. The back end `xdp` keeps the same rule (`engine/xdp/bpf/ledger.h`).
+//! Reordering is that of RFC 4737: a frame is reordered when its number is smaller than the next one expected (section
+//! 3.3), and its extent is the distance, in arrivals, to the first arrival with a larger number (section 4.2.1).
+//! Duplicates are left out of both. The ledger remembers for the last [`REMEMBERED`] numbers whether they arrived. An
+//! arrival from further back may be late or a duplicate. It counts as a duplicate, because counting it as new could
+//! hide a loss, and it is `guessed`. The back end `xdp` uses the same rule (`engine/xdp/bpf/ledger.h`).
 
 use crate::settlement::Settlement;
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 /// Numbers below the next one expected for which arrivals are remembered one by one: 131 040. The kernel's window is made of
 /// words for 32 numbers each and may reuse the oldest word early, so this is one word less than the window.
 pub const REMEMBERED: u64 = WINDOW - 32;
-/// Places of the window, a power of two.
+/// Size of the window in numbers, a power of two.
 const WINDOW: u64 = 1 << 17;
 
-/// What arrived of one stream.
+/// Arrivals of one stream.
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    /// Bit `s % WINDOW` says whether number s arrived, for the `WINDOW` numbers below `next`.
+    /// Bit `s % WINDOW` is set if number s arrived, for the `WINDOW` numbers below `next`.
     seen: Box<[u64]>,
     /// One above the largest number that arrived: `NextExp` of RFC 4737.
     next: u64,
@@ -31,8 +31,8 @@ pub struct Ledger {
     /// The last three first arrivals.
     recent: [u64; 3],
     guessed: u64,
-    /// The arrivals with the largest number so far, in runs without interruption; those that end before the numbers which are
-    /// remembered are forgotten, since no extent needs them. At most one run for every second number.
+    /// The arrivals with the largest number so far, in uninterrupted runs. Runs that end before the remembered numbers
+    /// are dropped, since no extent needs them. At most one run for every second number.
     runs: VecDeque<Run>,
 }
 
@@ -43,14 +43,14 @@ struct Run {
     start: u64,
     /// One above the last number.
     end: u64,
-    /// How many first arrivals came before the first number.
+    /// Number of first arrivals before the first number.
     arrivals_before: u64,
 }
 
 /// The end of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settled {
-    /// How many were sent, arrived and were lost.
+    /// Numbers of frames that were sent, arrived and were lost.
     pub frames: Settlement,
     /// Frames that arrived after one with a larger number.
     pub reordered: u64,
@@ -58,10 +58,11 @@ pub struct Settled {
     pub extent_max: u64,
     /// The sum of all reordering extents.
     pub extent_sum: u64,
-    /// Frames that are 3-reordered (RFC 4737 section 5): the three arrivals before all have a larger number. A TCP
-    /// with the usual threshold would take such a frame for lost.
+    /// Frames that are 3-reordered (RFC 4737 section 5): the three arrivals before all have a larger number. TCP with
+    /// the usual threshold would consider such a frame lost.
     pub by_three: u64,
-    /// Arrivals from further back than [`REMEMBERED`] numbers; they are among `duplicated`, and nobody knows whether they are.
+    /// Arrivals from further back than [`REMEMBERED`] numbers; they are among `duplicated`, and it is unknown whether
+    /// they are duplicates.
     pub guessed: u64,
 }
 
@@ -72,7 +73,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Nothing arrived yet.
+    /// Makes an empty ledger.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -90,7 +91,7 @@ impl Ledger {
         }
     }
 
-    /// Enters an arrival, and says whether it was the first of its number.
+    /// Enters an arrival, and returns true if it was the first of its number.
     #[inline]
     pub fn arrive(&mut self, sequence: u64) -> bool {
         let first_arrivals = self.received - self.duplicated;
@@ -122,7 +123,7 @@ impl Ledger {
 
     fn new_run(&mut self, sequence: u64, first_arrivals: u64) {
         let remembered_from = sequence.saturating_sub(REMEMBERED);
-        // Of the runs that end at or below a number that may still arrive, only the last one's place matters.
+        // Among the runs that end at or below a number that may still arrive, only the last one is needed.
         while self.runs.front().is_some_and(|run| run.end <= remembered_from) {
             self.runs.pop_front();
         }
@@ -135,14 +136,14 @@ impl Ledger {
         if sequence - self.next >= WINDOW {
             self.seen.fill(0);
         } else {
-            // Number s - WINDOW had the place of s until now.
+            // Number s - WINDOW used the bit of s until now.
             (self.next..sequence).for_each(|s| self.set(s, false));
         }
         self.set(sequence, true);
         self.next = sequence + 1;
     }
 
-    /// Whether `sequence`, below `next`, had not arrived before; marks it.
+    /// Returns true if `sequence`, below `next`, had not arrived before; marks it.
     fn first_of_the_past(&mut self, sequence: u64) -> bool {
         if self.next - sequence <= REMEMBERED {
             let first = !self.bit(sequence);
@@ -153,9 +154,9 @@ impl Ledger {
         false
     }
 
-    /// How many first arrivals came before the first one with a number above `sequence`, which is below `next`.
+    /// Returns the number of first arrivals before the first one with a number above `sequence`, which is below `next`.
     fn first_larger(&self, sequence: u64) -> u64 {
-        // Runs follow one another in numbers and in arrivals, so the first run that ends above `sequence + 1` has it.
+        // Runs are ordered by numbers and by arrivals, so the first run that ends above `sequence + 1` contains it.
         let at = self.runs.partition_point(|run| run.end <= sequence + 1);
         self.runs.get(at).map_or(0, |run| run.arrivals_before + (sequence + 1).saturating_sub(run.start))
     }
@@ -203,7 +204,8 @@ impl Ledger {
         self.settle_numbered(sent, sent)
     }
 
-    /// The same where frames that were refused used up numbers as well: all numbers used are below `numbered`.
+    /// Closes the ledger of a stream whose refused frames used up numbers as well: all numbers used are below
+    /// `numbered`.
     #[must_use]
     pub const fn settle_numbered(&self, sent: u64, numbered: u64) -> Settled {
         let Self { received, duplicated, next, .. } = *self;
@@ -243,7 +245,7 @@ mod tests {
         assert!(!l.settle_numbered(2, 7).frames.balances(), "more arrived than was sent");
     }
 
-    /// RFC 4737 word by word: all arrivals are kept.
+    /// RFC 4737 literally: all arrivals are kept.
     fn naive(arrivals: &[u64], sent: u64) -> Settled {
         let (mut seen, mut firsts, mut next) = (HashSet::new(), Vec::new(), 0);
         let (mut reordered, mut extent_max, mut extent_sum, mut by_three) = (0, 0, 0, 0);

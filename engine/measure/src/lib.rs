@@ -1,13 +1,13 @@
-//! What became of the frames: who arrived, how often, in which order, and how late. Never sees a socket or a clock.
+//! Accounting of received frames: which arrived, how often, in which order, and how late. Uses no socket and no clock.
 //!
 //! - [`ledger`]: the sequence numbers of one stream
-//! - [`ways`]: what is certain of their order where they came on several receive queues
-//! - [`settlement`]: what was lost, and whether the frames are conserved
-//! - [`latency`]: their one-way latency
-//! - [`ipdv`]: how it changes from a frame to the next
+//! - [`ways`]: the order that is certain where frames came on several receive queues
+//! - [`settlement`]: the frames lost, and whether the frames are conserved
+//! - [`latency`]: one-way latency
+//! - [`ipdv`]: its change from a frame to the next
 //! - [`histogram`]: a log-linear histogram
 //! - [`account`]: all streams of a port, frame by frame
-//! - [`in_order`]: what arrived on several queues, in one order
+//! - [`in_order`]: the arrivals of several queues, in one order
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -1,12 +1,12 @@
-//! The end of a stream's account: how many frames were lost, and whether all frames are conserved. One rule for every back end,
-//! whether the frames were counted here or in the kernel.
+//! Settlement of a stream: how many frames were lost, and whether all frames are conserved. All back ends use the same
+//! rule, whether the frames were counted here or in the kernel.
 
-/// What the sender reports of a stream, and what the receiver counted.
+/// Counters of a stream, from the sender's report and from the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settlement {
     /// Frames that left.
     pub sent: u64,
-    /// All numbers that were used are below this: `sent`, or more where refused frames used up numbers.
+    /// Exclusive upper bound of the numbers used: `sent`, or more where refused frames used up numbers.
     pub numbered: u64,
     /// Arrivals, duplicates included.
     pub received: u64,
@@ -29,14 +29,15 @@ impl Settlement {
         self.sent.saturating_sub(self.unique())
     }
 
-    /// Whether frames arrived that were not sent: a number that was not used, or more frames than left. Somebody else sends
-    /// with our stream's number, or a count is wrong; then `lost` is worth nothing.
+    /// Returns true if frames arrived that were not sent: a number that was not used, or more frames than left. Then
+    /// another sender uses our stream's number, or a count is wrong, and `lost` is meaningless.
     #[must_use]
     pub const fn is_beyond(&self) -> bool {
         self.next > self.numbered || self.unique() > self.sent
     }
 
-    /// Whether the frames are conserved: `sent` + `duplicated` = `received` + `lost`, and nothing arrived that was not sent.
+    /// Returns true if the frames are conserved: `sent` + `duplicated` = `received` + `lost`, and nothing arrived that
+    /// was not sent.
     #[must_use]
     pub const fn balances(&self) -> bool {
         !self.is_beyond() && self.sent + self.duplicated == self.received + self.lost()

@@ -1,24 +1,25 @@
-//! What is certain of the order of a stream whose frames came on several ways through the receiving host.
+//! Certain order of a stream whose frames came on several ways through the receiving host.
 //!
-//! Frames of one receive queue, or of one flow where a card spreads flows over its queues, are handed over as they came from the link. Frames of two
-//! queues are not: whichever is polled first seems earlier, by the times of software too. So a frame is certainly reordered where a
-//! later one came before it on the same way; across ways nobody knows.
+//! Frames of one receive queue, or of one flow where a card spreads flows over its queues, are delivered in the order
+//! of the link. Frames of two queues are not: the queue that is polled first seems earlier, by the times of software
+//! too. So a frame is certainly reordered if a later one came before it on the same way. Between ways the order is
+//! unknown.
 
-/// Ways that are followed one by one. A number of a queue has a place of its own.
+/// Number of ways that are tracked separately. Each queue number has its own entry.
 const FOLLOWED: usize = 256;
 
-/// The ways that frames of a stream came on.
+/// Ways on which frames of a stream came.
 #[derive(Debug, Clone, Default)]
 pub struct Ways {
     first: Option<u64>,
     several: bool,
-    /// A way, and one above the highest number that came on it. A way whose place is taken is not followed.
+    /// A way, and one above the highest number that came on it. A way whose entry is in use is not tracked.
     next: Vec<Option<(u64, u64)>>,
     reordered: u64,
 }
 
 impl Ways {
-    /// A frame came for the first time, on this way; `None`: its place among the others is not known.
+    /// Enters a first arrival on this way; `None`: its place among the others is unknown.
     #[inline]
     pub fn arrive(&mut self, way: Option<u64>, sequence: u64) {
         let Some(way) = way else {
@@ -39,13 +40,13 @@ impl Ways {
         }
     }
 
-    /// Whether the order of arrival is that of the link: all frames came on one way.
+    /// Returns true if the order of arrival is that of the link: all frames came on one way.
     #[must_use]
     pub const fn is_one(&self) -> bool {
         !self.several
     }
 
-    /// Frames that came after one with a higher number on the same way: no receiver of ours changed places there.
+    /// Frames that came after one with a higher number on the same way, so that the receiver did not reorder them.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered

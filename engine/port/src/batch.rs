@@ -1,17 +1,17 @@
 //! The buffers of a burst. One call fills them all: a call for each frame would cost more than the frame.
 //!
-//! Buffers are used again and again. Each [`Slot`] remembers what its buffer holds, so that whoever fills it needs to
-//! write only what changes from frame to frame.
+//! Buffers are reused. Each [`Slot`] records the content of its buffer, so that a writer only needs to write what
+//! changes from frame to frame.
 
-/// What is in a buffer of a back end.
+/// State of one buffer of a back end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
-    /// Where the buffer begins in the back end's memory.
+    /// Offset of the buffer in the back end's memory.
     pub start: u32,
     /// Length of the frame in it, without FCS.
     pub length: u32,
-    /// Which template the frame was made from, by a number that no other template of this process has; 0: not known.
-    /// Nothing else than what changes from frame to frame differs from the template.
+    /// Number of the template that the frame was made from, unique in this process; 0: unknown. The buffer differs from
+    /// the template only in what changes from frame to frame.
     pub holds: u64,
 }
 
@@ -37,9 +37,9 @@ pub struct Batch<'a> {
 pub struct Buffer<'a> {
     /// The buffer.
     pub bytes: &'a mut [u8],
-    /// Length of the frame in it, to be set by whoever writes one.
+    /// Length of the frame in it; the writer sets it.
     pub length: &'a mut u32,
-    /// See [`Slot::holds`]; to be set likewise.
+    /// Template number, see [`Slot::holds`]; the writer sets it.
     pub holds: &'a mut u64,
 }
 
@@ -53,13 +53,13 @@ impl<'a> Batch<'a> {
         Self { memory, slots, order, room }
     }
 
-    /// How many frames are wanted.
+    /// Number of frames wanted.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether none is wanted.
+    /// Returns true if no frame is wanted.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -81,7 +81,7 @@ pub trait Fill {
     fn fill(&mut self, first: usize, batch: &mut Batch<'_>);
 }
 
-/// The simple way: `f(i, buffer)` writes frame i and returns its length.
+/// Simple form: `f(i, buffer)` writes frame i and returns its length.
 impl<F: FnMut(usize, &mut [u8]) -> usize> Fill for F {
     fn fill(&mut self, first: usize, batch: &mut Batch<'_>) {
         for i in 0..batch.len() {
@@ -96,7 +96,7 @@ impl<F: FnMut(usize, &mut [u8]) -> usize> Fill for F {
     }
 }
 
-/// Has frame `first` of a burst written into `bytes`; returns its length.
+/// Makes `fill` write frame `first` of a burst into `bytes`; returns its length.
 pub fn fill_one(fill: &mut dyn Fill, first: usize, bytes: &mut [u8]) -> usize {
     let mut slot = [Slot::default()];
     let room = bytes.len();

@@ -1,8 +1,9 @@
-//! The clock of a card (`/dev/ptpN`, Documentation/driver-api/ptp.rst of the kernel), and how far it is ahead of ours.
+//! Clock of a card (`/dev/ptpN`, Documentation/driver-api/ptp.rst of the kernel), and how far it is ahead of ours.
 //!
-//! The kernel reads both clocks together, in one of three ways of `linux/ptp_clock.h`, best first: at one instant, by the hardware
-//! (`PTP_SYS_OFFSET_PRECISE`); ours right before and after the card's (`PTP_SYS_OFFSET_EXTENDED`); or with all the way to the card
-//! between them (`PTP_SYS_OFFSET`). Of several readings the one that took least has the least error: half of what it took.
+//! The kernel reads both clocks together, in one of three ways of `linux/ptp_clock.h`, best first: at one instant, by
+//! the hardware (`PTP_SYS_OFFSET_PRECISE`); ours directly before and after the card's (`PTP_SYS_OFFSET_EXTENDED`); ours
+//! before and after the whole access to the card (`PTP_SYS_OFFSET`). Of several readings, the shortest has the smallest
+//! error: half of its duration.
 
 use crate::clock;
 use dutlab_units::Nanos;
@@ -11,16 +12,16 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
-/// Readings in a call.
+/// Readings per call.
 const SAMPLES: u32 = 5;
 /// `PTP_MAX_SAMPLES`.
 const MOST_SAMPLES: usize = 25;
 /// Bytes of `struct ptp_clock_time`: seconds (64 bits, signed), nanoseconds (32), reserved (32).
 const TIME: usize = 16;
-/// Bytes in front of the times where there are several readings: their number, and three reserved words.
+/// Bytes in front of the times in the formats with several readings: their number, and three reserved words.
 const HEAD: usize = 16;
 
-/// How the kernel can be asked, best first.
+/// Way to read both clocks, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     /// The hardware reads both clocks at one instant.
@@ -34,7 +35,7 @@ pub enum Reading {
 impl Reading {
     const ALL: [Self; 3] = [Self::Precise, Self::Extended, Self::Plain];
 
-    /// Bytes of its structure.
+    /// Size of its structure in bytes.
     const fn size(self) -> usize {
         match self {
             Self::Precise => 3 * TIME + 16,
@@ -43,7 +44,7 @@ impl Reading {
         }
     }
 
-    /// Its request: `_IOWR('=', 8, …)`, `_IOWR('=', 9, …)`, `_IOW('=', 5, …)` of `asm-generic/ioctl.h`.
+    /// Its ioctl number: `_IOWR('=', 8, …)`, `_IOWR('=', 9, …)`, `_IOW('=', 5, …)` of `asm-generic/ioctl.h`.
     #[expect(clippy::cast_possible_truncation, reason = "sizes have at most 14 bits")]
     const fn request(self) -> u32 {
         let (direction, number) = match self {
@@ -54,13 +55,13 @@ impl Reading {
         direction << 30 | (self.size() as u32) << 16 | (b'=' as u32) << 8 | number
     }
 
-    /// The best of the readings in an answer; `None` where it has none.
+    /// Returns the best of the readings in an answer; `None` if it has none.
     fn best(self, answer: &[u8]) -> Option<Apart> {
         if self == Self::Precise {
             return Some(Apart { ahead: time(answer, 0)? - time(answer, 1)?, error: 0 });
         }
         let count = usize::try_from(u32::from_ne_bytes(*answer.first_chunk()?)).ok()?.min(MOST_SAMPLES);
-        // Ours, the card's, ours; in the plain form the last of a reading is the first of the next.
+        // Order: ours, the card's, ours. In the plain form, the last time of a reading is the first of the next.
         let stride = if self == Self::Extended { 3 } else { 2 };
         let times = answer.get(HEAD..)?;
         let one = |n: usize| {
@@ -87,12 +88,13 @@ fn time(b: &[u8], n: usize) -> Option<i128> {
     Some(i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds))
 }
 
-/// How far a card's clock is ahead of `CLOCK_MONOTONIC`.
+/// Offset of a card's clock from `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ahead {
-    /// Nanoseconds; negative where it is behind. A clock that counts TAI since 1970 is decades ahead.
+    /// Nanoseconds by which the card is ahead; negative if it is behind. A clock that counts TAI since 1970 is decades
+    /// ahead.
     pub ns: i64,
-    /// True to within this.
+    /// Error bound.
     pub error: Nanos,
 }
 
@@ -102,24 +104,25 @@ impl Ahead {
         Some(Self { ns, error: error + Nanos(u64::try_from(apart.error).ok()?) })
     }
 
-    /// A time of the card by our clock; `None` where ours had not begun.
+    /// Converts a time of the card to our clock; `None` if it is before our clock began.
     #[must_use]
     pub fn ours(self, card: Nanos) -> Option<Nanos> {
         u64::try_from(i128::from(card.0) - i128::from(self.ns)).ok().map(Nanos)
     }
 
-    /// What follows `before`, with the error of times that were taken between the two: the clocks went apart meanwhile.
+    /// Returns this offset, which follows `before`, with the error of times taken between the two: the clocks drifted
+    /// meanwhile.
     #[must_use]
     pub fn after(self, before: Self) -> Self {
         Self { error: self.error + before.error + Nanos(self.ns.abs_diff(before.ns)), ..self }
     }
 }
 
-/// A card's clock, open.
+/// An open clock of a card.
 #[derive(Debug)]
 pub struct CardClock {
     file: File,
-    /// How it is read.
+    /// Way in which it is read.
     pub reading: Reading,
 }
 
@@ -127,7 +130,8 @@ impl CardClock {
     /// Opens `/dev/ptpN`, and finds the best way to read it.
     ///
     /// # Errors
-    /// There is no such device, it may not be read, or the driver refuses all three ways: what it said to the last.
+    /// There is no such device, it may not be read, or the driver refuses all three ways; the error is that of the last
+    /// way.
     pub fn open(number: u32) -> io::Result<Self> {
         let path = PathBuf::from(format!("/dev/ptp{number}"));
         let file = File::open(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
@@ -142,10 +146,10 @@ impl CardClock {
         Err(last)
     }
 
-    /// How far it is ahead now.
+    /// Returns how far it is ahead now.
     ///
     /// # Errors
-    /// What the kernel says, or that its answer makes no sense.
+    /// The kernel's error, or an answer that makes no sense.
     pub fn ahead(&self) -> io::Result<Ahead> {
         // The longest of the structures, in words of 64 bits.
         let mut answer = [0_u64; Reading::Extended.size() / 8];
@@ -195,7 +199,8 @@ mod tests {
 
     #[test]
     fn requests_have_the_numbers_of_the_header() {
-        // `asm-generic/ioctl.h`: direction in the two highest bits, then 14 bits of size, 8 of kind, 8 of number. As strace(1) knows them.
+        // `asm-generic/ioctl.h`: direction in the two highest bits, then 14 bits of size, 8 of kind, 8 of number.
+        // Values as strace(1) shows them.
         assert_eq!(Reading::Precise.request(), 0xc040_3d08);
         assert_eq!(Reading::Extended.request(), 0xc4c0_3d09);
         assert_eq!(Reading::Plain.request(), 0x4340_3d05);
@@ -208,7 +213,7 @@ mod tests {
         let times = [(100, 0), (137, 400), (100, 900), (100, 1000), (137, 1060), (100, 1100)];
         let best = Reading::Extended.best(&several(2, &times)).unwrap();
         assert_eq!(best, Apart { ahead: 37_000_000_010, error: 50 });
-        // The plain form shares what lies between two readings.
+        // In the plain form, consecutive readings share a time.
         let times = [(100, 0), (137, 400), (100, 900), (137, 960), (100, 1000)];
         let best = Reading::Plain.best(&several(2, &times)).unwrap();
         assert_eq!(best, Apart { ahead: 37_000_000_010, error: 50 });
@@ -225,7 +230,7 @@ mod tests {
         for n in 0..HEAD + 3 * TIME {
             assert_eq!(Reading::Extended.best(&whole[..n]), None);
         }
-        // More readings than there can be.
+        // More readings than are possible.
         assert!(Reading::Extended.best(&several(u32::MAX, &[(1, 0), (2, 0), (1, 10)])).is_some());
     }
 
@@ -239,7 +244,7 @@ mod tests {
         assert_eq!(ahead.ours(Nanos(5)), None, "before ours began");
         let behind = Ahead { ns: -900, error: Nanos(1) };
         assert_eq!(behind.ours(Nanos(100)), Some(Nanos(1000)));
-        // Between the two the clocks went 300 ns apart.
+        // The clocks drifted by 300 ns between the two.
         let later = Ahead { ns: 1_037_000_000_300, error: Nanos(40) };
         assert_eq!(later.after(ahead), Ahead { ns: 1_037_000_000_300, error: Nanos(410) });
     }

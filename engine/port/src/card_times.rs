@@ -1,4 +1,4 @@
-//! Times of a card for what it receives: switched on for as long as a port is open, and brought to our clock.
+//! Receive times of a card: switched on while a port is open, and converted to our clock.
 
 use crate::card_clock::{Ahead, CardClock};
 use crate::ethtool;
@@ -6,27 +6,27 @@ use crate::stamping::Switched;
 use dutlab_units::Nanos;
 use std::io;
 
-/// The clocks are compared again after this. At 100 ppm they go 200 ns apart meanwhile, which is in the error.
+/// Interval between comparisons of the clocks. At 100 ppm they drift by 200 ns, which the error includes.
 const FRESH: Nanos = Nanos(2_000_000);
-/// No frame lies in a queue for longer.
+/// Longest time that a frame can be in a queue.
 const OLDEST: Nanos = Nanos(10_000_000_000);
 
-/// The card's clock, and how far it is ahead.
+/// Clock of the card, and how far it is ahead.
 pub struct CardTimes {
     clock: CardClock,
-    /// As it was read last, and when.
+    /// Last reading, and when it was made.
     last: (Ahead, Nanos),
-    /// The same with the error of what arrives until it is read again; `None` while it cannot be read.
+    /// Last reading with the error for frames that arrive until the next one; `None` while the clock cannot be read.
     ahead: Option<Ahead>,
-    /// Holds the card's stamping switched on; the first queue of a port does it for all.
+    /// Keeps the card's stamping switched on; only the first queue of a port has it.
     _on: Option<Switched>,
 }
 
 impl CardTimes {
-    /// The card's times of an interface; `None` where its driver has none.
+    /// Returns the card's times of an interface; `None` if its driver has none.
     ///
     /// # Errors
-    /// Why times that the driver offers cannot be used.
+    /// Reason why times that the driver offers cannot be used.
     pub fn of(iface: &str) -> io::Result<Option<Self>> {
         let Ok(stamping) = ethtool::stamping(iface) else { return Ok(None) };
         if !stamping.card_receives() {
@@ -39,7 +39,7 @@ impl CardTimes {
         Self::open(number, Some(Switched::on(iface)?)).map(Some)
     }
 
-    /// The same for another queue of the port.
+    /// Returns the card's times for another queue of the port.
     pub fn again(iface: &str) -> io::Result<Self> {
         let number = ethtool::stamping(iface)?.clock;
         Self::open(number.ok_or_else(|| io::Error::other("the driver names no clock of the card"))?, None)
@@ -51,13 +51,13 @@ impl CardTimes {
         Ok(Self { clock, last: (ahead, Nanos::ZERO), ahead: Some(ahead), _on: on })
     }
 
-    /// Compares the clocks anew: what was known before was long ago.
+    /// Compares the clocks again, because the last comparison is old.
     pub fn begin(&mut self, now: Nanos) {
         self.ahead = self.clock.ahead().ok();
         self.last = (self.ahead.unwrap_or(self.last.0), now);
     }
 
-    /// How far the card's clock is ahead, for frames that arrived since this was asked before.
+    /// Returns how far the card's clock is ahead, for frames that arrived since the last call.
     pub fn ahead(&mut self, now: Nanos) -> Option<Ahead> {
         if now.since(self.last.1) > FRESH {
             let read = self.clock.ahead().ok();
@@ -67,7 +67,7 @@ impl CardTimes {
         self.ahead
     }
 
-    /// How the card's clock is read, for those who read the record.
+    /// Returns a note for the record on how the card's clock is read.
     #[must_use]
     pub fn note(&self) -> String {
         let within = self.ahead.map_or(0, |a| a.error.0);
@@ -79,7 +79,7 @@ impl CardTimes {
     }
 }
 
-/// A time of the card by our clock, for a frame that was taken `now`; `None` where that cannot be its time.
+/// Converts a time of the card to our clock, for a frame that was taken at `now`; `None` if that cannot be its time.
 #[must_use]
 pub fn ours(card: Nanos, ahead: Option<Ahead>, now: Nanos) -> Option<Nanos> {
     let ahead = ahead?;

@@ -5,9 +5,9 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU64;
 
-/// Two clocks read closer to each other than this are read well enough.
+/// Longest time between two readings that is accurate enough.
 const CLOSE: Nanos = Nanos(500);
-/// How often they are read at most.
+/// Maximum number of readings.
 const TRIES: usize = 8;
 
 fn read(clock: ClockId) -> Nanos {
@@ -16,34 +16,34 @@ fn read(clock: ClockId) -> Nanos {
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// `CLOCK_MONOTONIC`: what everything in the engine is timed by. All network namespaces of a machine share it.
+/// Returns `CLOCK_MONOTONIC`, the clock of all times in the engine. All network namespaces of a machine share it.
 #[must_use]
 pub fn monotonic() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// `CLOCK_REALTIME`: what the kernel stamps arriving frames with.
+/// Returns `CLOCK_REALTIME`, with which the kernel stamps arriving frames.
 #[must_use]
 pub fn realtime() -> Nanos {
     read(ClockId::Realtime)
 }
 
-/// CPU time that the calling thread has used: what it did, however often others had its CPU meanwhile.
+/// Returns the CPU time of the calling thread. Time in which others had its CPU is not included.
 #[must_use]
 pub fn thread_cpu() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }
 
-/// What has to be taken from `CLOCK_REALTIME` to get `CLOCK_MONOTONIC`, now.
+/// Returns the current value of `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`.
 ///
-/// Realtime is read between two readings of the other and compared with their middle: the error is at most half of
-/// the time between them. A thread that lost its CPU in between reads again.
+/// Realtime is read between two readings of the other clock and compared with their middle: the error is at most half
+/// of the time between them. A thread that lost its CPU in between reads again.
 #[must_use]
 pub fn realtime_offset() -> Nanos {
     realtime_offset_within().0
 }
 
-/// The same, and its error.
+/// Returns the offset as [`realtime_offset`], and its error.
 #[must_use]
 pub fn realtime_offset_within() -> (Nanos, Nanos) {
     let mut best = (Nanos::NEVER, Nanos::ZERO);
@@ -62,14 +62,14 @@ pub fn realtime_offset_within() -> (Nanos, Nanos) {
     (best.1, Nanos(best.0.0.div_ceil(2)))
 }
 
-/// By how many nanoseconds this process's time namespace shifts `CLOCK_MONOTONIC` from the kernel's own (`time_namespaces(7)`); 0 where the
-/// kernel has none.
+/// Returns by how many nanoseconds this process's time namespace shifts `CLOCK_MONOTONIC` from the kernel's clock
+/// (`time_namespaces(7)`); 0 if the kernel has no time namespaces.
 #[must_use]
 pub fn shift() -> i64 {
     std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| shift_in(&text)).unwrap_or(0)
 }
 
-/// The same, in the kernel's words: a line a clock, with its seconds and nanoseconds.
+/// Parses the shift from the kernel's text: one line per clock, with its seconds and nanoseconds.
 fn shift_in(text: &str) -> Option<i64> {
     let mut words = text.lines().find_map(|line| line.strip_prefix("monotonic"))?.split_whitespace();
     let [seconds, ns] = [words.next()?, words.next()?].map(|word| word.parse::<i64>().ok());
@@ -78,7 +78,7 @@ fn shift_in(text: &str) -> Option<i64> {
 
 /// Lets this thread's timers fire without the 50 µs of slack that threads have by default.
 pub fn precise_timers() {
-    // Without it, sleeps only end later.
+    // If this fails, sleeps only end later.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 

@@ -1,10 +1,10 @@
-//! Which CPU a thread runs on.
+//! CPUs of threads.
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 #[must_use]
 pub fn allowed() -> Vec<u32> {
     let numbers = 0..u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
@@ -21,19 +21,19 @@ pub fn pin(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Binds the calling thread, number `nth` of its kind, to one of `cpus`, which serve several threads each if there are more
-/// of these. Without any, and with one that is not there, it stays where it was.
+/// Binds the calling thread, number `nth` of its kind, to one of `cpus`. CPUs serve several threads each if there are
+/// more threads. If the list is empty or the CPU does not exist, the thread stays where it was.
 pub fn pin_to_nth(cpus: &[u32], nth: usize) {
     if let Some(n) = cpus.iter().cycle().nth(nth) {
         let _ = pin(*n);
     }
 }
 
-/// Lets the calling thread run on every CPU that the system leaves it.
+/// Lets the calling thread run on every CPU that the system allows it.
 pub fn unpin() {
     let mut set = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
-    // The kernel takes away what the process's cpuset does not hold.
+    // The kernel removes CPUs that are not in the process's cpuset.
     let _ = sched_setaffinity(None, &set);
 }
 

@@ -1,9 +1,9 @@
-//! What can go wrong at a port: the call, its errno, the facts, and what would help.
+//! Errors of a port: the call, its errno, the facts and the remedy.
 
 use std::fmt;
 use std::io;
 
-/// Why a port cannot be opened or used.
+/// Reason why a port cannot be opened or used.
 #[derive(Debug)]
 pub enum PortError {
     /// There is no such interface in this network namespace.
@@ -22,16 +22,16 @@ pub enum PortError {
         call: &'static str,
         /// The interface.
         iface: String,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
     /// This back end cannot do that on this interface or kernel.
     Unsupported {
         /// The interface.
         iface: String,
-        /// What, and why not.
+        /// Unsupported action, and the reason.
         what: String,
-        /// What would help.
+        /// Suggested remedy.
         remedy: String,
     },
     /// The interface vanished or went down while in use.
@@ -40,10 +40,10 @@ pub enum PortError {
         call: &'static str,
         /// The interface.
         iface: String,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A back end of another crate failed; the text says which call, why, and what would help.
+    /// A back end of another crate failed. The text names the call, the reason and the remedy.
     Refused(Box<Refusal>),
     /// The interface is up and takes no frames: nothing is plugged in, or the other end is down.
     NoCarrier {
@@ -51,7 +51,7 @@ pub enum PortError {
         call: &'static str,
         /// The interface.
         iface: String,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another system call failed.
@@ -60,23 +60,23 @@ pub enum PortError {
         call: &'static str,
         /// The interface.
         iface: String,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What a back end of another crate says of its failure.
+/// Failure of a back end of another crate.
 #[derive(Debug)]
 pub struct Refusal {
-    /// For programs.
+    /// Kind of error, for programs.
     pub kind: ErrorKind,
     /// The call that failed.
     pub call: &'static str,
-    /// For people: the interface, the call, the system's answer and the cause.
+    /// Text for people: the interface, the call, the system's answer and the cause.
     pub text: String,
-    /// What would help.
+    /// Suggested remedy.
     pub remedy: String,
-    /// What the system answered, where a system call failed.
+    /// The system's error, if a system call failed.
     pub source: Option<io::Error>,
 }
 
@@ -96,7 +96,7 @@ pub enum ErrorKind {
 }
 
 impl PortError {
-    /// What kind of error it is.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -109,7 +109,7 @@ impl PortError {
         }
     }
 
-    /// The error of a system call on `iface`, sorted by its errno.
+    /// Makes the error of a system call on `iface`, classified by its errno.
     #[must_use]
     pub fn from_call(call: &'static str, iface: &str, source: io::Error) -> Self {
         let iface = iface.to_owned();
@@ -120,13 +120,13 @@ impl PortError {
         }
     }
 
-    /// The last error of this thread, made by `call` on `iface`.
+    /// Makes an error of this thread's last errno, for `call` on `iface`.
     #[must_use]
     pub fn last(call: &'static str, iface: &str) -> Self {
         Self::from_call(call, iface, io::Error::last_os_error())
     }
 
-    /// The system call, if one failed.
+    /// Returns the system call, if one failed.
     #[must_use]
     pub const fn call(&self) -> Option<&'static str> {
         match self {
@@ -139,7 +139,7 @@ impl PortError {
         }
     }
 
-    /// The errno, if a system call failed.
+    /// Returns the errno, if a system call failed.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -152,7 +152,7 @@ impl PortError {
         }
     }
 
-    /// What would help, where we know it.
+    /// Returns a remedy, if one is known.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {

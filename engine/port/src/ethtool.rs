@@ -1,4 +1,4 @@
-//! What the driver of an interface says: ethtool(8) by `SIOCETHTOOL` (`linux/ethtool.h`), which every kernel answers.
+//! Queries to the driver of an interface: ethtool(8) by `SIOCETHTOOL` (`linux/ethtool.h`), which every kernel answers.
 
 use crate::sys;
 use rustix::net::{AddressFamily, SocketType};
@@ -18,16 +18,16 @@ const GET_STAMPING: u32 = 0x41;
 /// `ETH_FLAG_RXVLAN`.
 const RX_VLAN: u32 = 1 << 8;
 
-/// Queues of an interface that are in use.
+/// Queues of an interface in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
-    /// Those that receive.
+    /// Number of receive queues.
     pub receive: u32,
-    /// Those that send.
+    /// Number of send queues.
     pub send: u32,
 }
 
-/// How many queues the interface called `name` uses; `None`: the driver does not say.
+/// Returns the numbers of queues that the interface `name` uses; `None` if the driver does not report them.
 #[must_use]
 pub fn queues(name: &str) -> Option<Queues> {
     // struct ethtool_channels: cmd, max_{rx,tx,other,combined}, {rx,tx,other,combined}_count.
@@ -36,7 +36,7 @@ pub fn queues(name: &str) -> Option<Queues> {
     Some(Queues { receive: with_combined(channels[5]), send: with_combined(channels[6]) })
 }
 
-/// The driver's name.
+/// Returns the driver's name.
 pub fn driver(name: &str) -> io::Result<String> {
     // struct ethtool_drvinfo: cmd, driver[32], version, firmware, bus, …; 196 bytes.
     let info = ask::<49>(name, GET_DRIVER)?;
@@ -44,68 +44,69 @@ pub fn driver(name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
-/// Whether the driver has a link. The flag `IFF_RUNNING` may be a second late.
+/// Returns true if the driver has a link. The flag `IFF_RUNNING` may be a second late.
 pub fn link(name: &str) -> io::Result<bool> {
     Ok(ask::<2>(name, GET_LINK)?[1] != 0)
 }
 
-/// Whether a port takes the outer VLAN tag off a frame and hands it on apart (`rx-vlan-offload`), out of sight of an XDP program.
+/// Returns true if a port removes the outer VLAN tag from a frame and delivers it separately (`rx-vlan-offload`), so
+/// that an XDP program does not see it.
 #[must_use]
 pub fn takes_tags_off(name: &str) -> bool {
     ask::<2>(name, GET_FLAGS).is_ok_and(|value| value[1] & RX_VLAN != 0)
 }
 
-/// Who can stamp frames with the time for a packet socket (`SO_TIMESTAMPING`).
+/// Time stamps that an interface offers to a packet socket (`SO_TIMESTAMPING`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamping {
     /// `SOF_TIMESTAMPING_*` of `linux/net_tstamp.h`.
     bits: u32,
-    /// `HWTSTAMP_FILTER_*` of the same file, a bit each.
+    /// `HWTSTAMP_FILTER_*` of the same file, one bit each.
     filters: u32,
     /// Number of the card's clock: `/dev/ptpN`.
     pub clock: Option<u32>,
 }
 
 impl Stamping {
-    /// The card, as it sends.
+    /// Returns true if the card stamps frames as it sends them.
     #[must_use]
     pub const fn card_sends(self) -> bool {
         self.bits & 1 != 0
     }
 
-    /// The driver, as it sends.
+    /// Returns true if the driver stamps frames as it sends them.
     #[must_use]
     pub const fn software_sends(self) -> bool {
         self.bits & 1 << 1 != 0
     }
 
-    /// The card, as it receives.
+    /// Returns true if the card stamps frames as it receives them.
     #[must_use]
     pub const fn card_receives(self) -> bool {
         self.bits & 1 << 2 != 0
     }
 
-    /// Whether the card can stamp every frame that it receives, and not those of PTP alone (`HWTSTAMP_FILTER_ALL`).
+    /// Returns true if the card can stamp every frame that it receives, not only PTP frames (`HWTSTAMP_FILTER_ALL`).
     #[must_use]
     pub const fn card_receives_all(self) -> bool {
         self.filters & 1 << 1 != 0
     }
 
-    /// The kernel, as it receives.
+    /// Returns true if the kernel stamps frames as it receives them.
     #[must_use]
     pub const fn software_receives(self) -> bool {
         self.bits & 1 << 3 != 0
     }
 }
 
-/// Who can stamp frames of an interface.
+/// Returns the time stamps that an interface offers.
 pub fn stamping(name: &str) -> io::Result<Stamping> {
     // struct ethtool_ts_info: cmd, so_timestamping, phc_index, tx_types, three reserved, rx_filters, three reserved.
     let info = ask::<11>(name, GET_STAMPING)?;
     Ok(Stamping { bits: info[1], filters: info[7], clock: u32::try_from(info[2].cast_signed()).ok() })
 }
 
-/// The speed of the link in megabits per second, as the driver puts it: 0 or all ones where it does not know.
+/// Returns the speed of the link in megabits per second, as the driver reports it: 0 or all ones if unknown.
 pub fn megabits(name: &str) -> io::Result<u32> {
     // struct ethtool_cmd: cmd, supported, advertising, speed and three bytes … , speed_hi at byte 28; 44 bytes.
     let settings = ask::<11>(name, GET_SETTINGS)?;
@@ -126,14 +127,14 @@ struct Request {
 
 const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 
-/// Carries out a command that fills a structure of `WORDS` words of 32 bits.
+/// Runs a command that fills a structure of `WORDS` words of 32 bits.
 fn ask<const WORDS: usize>(iface: &str, command: u32) -> io::Result<[u32; WORDS]> {
     let fd = sys::socket(AddressFamily::INET, SocketType::DGRAM)?;
     let mut answer = [0; WORDS];
     answer[0] = command;
     let mut request = Request { name: sys::name(iface)?, data: answer.as_mut_ptr(), rest: [0; 2] };
-    // SAFETY: `request` is a whole ifreq whose name ends in a zero byte. It leads to a structure of the command that it begins with:
-    // each caller names the structure and gives its length.
+    // SAFETY: `request` is a whole ifreq whose name ends in a zero byte. It points to a structure of the command that
+    // it begins with: each caller names the structure and gives its length.
     match unsafe { libc::ioctl(fd.as_raw_fd(), SIOCETHTOOL, &raw mut request) } {
         0 => Ok(answer),
         _ => Err(io::Error::last_os_error()),
@@ -149,7 +150,7 @@ mod tests {
         for name in ["dutlab-none", "a-name-that-is-too-long-for-linux", "nul\0byte"] {
             assert!(driver(name).is_err() && queues(name).is_none() && !takes_tags_off(name), "{name}");
         }
-        // Loopback has no driver that could be asked for more.
+        // Loopback has no driver that answers further queries.
         assert!(link("lo").is_ok());
         let lo = stamping("lo").unwrap();
         assert_eq!(

@@ -1,33 +1,34 @@
-//! The receive queues that the frames of an interface come from: whether they can change places inside of this host.
+//! Receive queues that feed an interface, and whether they can reorder frames inside this host.
 //!
-//! Queues are polled one after the other, or at the same time by several CPUs. So frames of two queues come in an order that is not that of
-//! the link, and get the times of software in that order too.
+//! Queues are polled one after the other, or at the same time by several CPUs. So frames of two queues are not
+//! delivered in the order of the link, and software stamps them in the order of delivery too.
 
 use crate::port::Order;
 use crate::{ethtool, link, speed};
 
-/// What feeds an interface.
+/// Receive queues behind an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feeds {
     /// One receive queue.
     OneQueue,
-    /// Several of its own.
+    /// Several queues of the interface itself.
     Queues {
-        /// Whether it is a card, which puts all frames of a flow into one queue.
+        /// True for a card, which puts all frames of a flow into one queue.
         wired: bool,
     },
-    /// Several of interfaces below it, or none that can be seen from this namespace.
+    /// Several queues of lower interfaces, or none that are visible from this namespace.
     Others {
-        /// Whether all of these are cards.
+        /// True if all of these are cards.
         wired: bool,
     },
 }
 
-/// What feeds the interface of this number. What cannot be asked has several queues.
+/// Returns the queues behind the interface with this index. An interface that cannot be queried counts as one with
+/// several queues.
 #[must_use]
 pub fn of(index: u32) -> Feeds {
     let Ok(Some(leaves)) = link::leaves(index) else { return Feeds::Others { wired: false } };
-    // A driver that does not say uses all that it has.
+    // Without an answer of the driver, all queues count as used.
     let queues = |leaf: &link::Leaf| ethtool::queues(&leaf.name).map_or(leaf.queues, |q| q.receive);
     if leaves.iter().all(|leaf| queues(leaf) <= 1) {
         return Feeds::OneQueue;
@@ -38,7 +39,7 @@ pub fn of(index: u32) -> Feeds {
 }
 
 impl Feeds {
-    /// The order of frames that are given without their queue.
+    /// Returns the order of frames that are delivered without their queue number.
     #[must_use]
     pub const fn order(self) -> Order {
         match self {
@@ -48,7 +49,7 @@ impl Feeds {
         }
     }
 
-    /// The order of frames that the queue of this number gives.
+    /// Returns the order of frames of one queue.
     #[must_use]
     pub const fn order_of_queue(self, number: u32) -> Order {
         match self {

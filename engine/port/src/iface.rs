@@ -7,7 +7,7 @@ use crate::{ethtool, link};
 use std::fmt;
 use std::net::IpAddr;
 
-/// The routing table that is used unless rules say otherwise (`RT_TABLE_MAIN`).
+/// Routing table that is used by default (`RT_TABLE_MAIN`).
 const MAIN_TABLE: u32 = 254;
 
 /// A network interface of this namespace.
@@ -21,45 +21,45 @@ pub struct Interface {
     pub mac: [u8; 6],
     /// Longest IP packet in bytes.
     pub mtu: u32,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
-    /// Whether something answers at the other end of its cable.
+    /// True if the other end of its cable answers.
     pub carrier: bool,
     /// Its addresses.
     pub addresses: Vec<Network>,
-    /// Which route leads out of its link to more than a testbed.
+    /// Route out of its link to more than a testbed.
     pub leads_out: LeadsOut,
-    /// What shares its link ([`link::sharers`]): names and addresses.
+    /// Interfaces that share its link ([`link::sharers`]): names and addresses.
     pub shared_with: Vec<(String, Vec<Network>)>,
 }
 
-/// Whether a route leads out of a link to more than a testbed: a default route of IPv4 or IPv6, or a part of one, in any routing
-/// table.
+/// Result of the search for a route out of a link to more than a testbed: a default route of IPv4 or IPv6, or a part of
+/// one, in any routing table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeadsOut {
-    /// None does.
+    /// No route leads out.
     No,
-    /// This one does, out of the interface of this name.
+    /// This route leads out of the interface of this name.
     By(String, WideRoute),
-    /// The kernel does not say. The guard must not let everything pass then.
+    /// Unknown: the kernel does not answer. The guard must not pass everything then.
     Unknown,
 }
 
-/// Why test traffic must not leave an interface (RFC 6815).
+/// Reason why test traffic must not leave an interface (RFC 6815).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InUse {
     /// A route to the Internet, or to a large part of it, leads out of its link.
     LeadsOut {
         /// The interface.
         iface: String,
-        /// The route, or that nobody knows.
+        /// The route, or that it is unknown.
         by: LeadsOut,
     },
     /// An interface of its link has an address outside of the testbed's networks.
     ForeignAddress {
         /// The interface.
         iface: String,
-        /// The one with the address.
+        /// The interface with the address.
         owner: String,
         /// The address.
         address: Network,
@@ -87,7 +87,7 @@ impl fmt::Display for InUse {
     }
 }
 
-/// An interface of the link of `iface`.
+/// Describes an interface of the link of `iface`.
 fn named(owner: &str, iface: &str) -> String {
     if owner == iface { iface.to_owned() } else { format!("{owner}, which shares a link with {iface},") }
 }
@@ -95,7 +95,7 @@ fn named(owner: &str, iface: &str) -> String {
 impl std::error::Error for InUse {}
 
 impl InUse {
-    /// What the user can do.
+    /// Returns what the user can do.
     #[must_use]
     pub fn remedy(&self) -> String {
         let other = match self {
@@ -137,7 +137,7 @@ impl Interface {
         })
     }
 
-    /// Says why test traffic must not leave here, if so. Link-local addresses are always allowed.
+    /// Returns an error if test traffic must not leave here. Link-local addresses are always allowed.
     pub fn not_in_use(&self, allow: &[Network]) -> Result<(), InUse> {
         if self.leads_out != LeadsOut::No {
             return Err(InUse::LeadsOut { iface: self.name.clone(), by: self.leads_out.clone() });
@@ -153,8 +153,8 @@ impl Interface {
     }
 }
 
-/// What users of XDP should know of the bytes that are counted on a port; `generic`: programs run in the kernel's stack, which
-/// may have taken a tag off before.
+/// Returns a note for users of XDP on the bytes that are counted on a port. `generic`: programs run in the kernel's
+/// stack, which may have removed a tag before.
 #[must_use]
 pub fn tags_note(name: &str, generic: bool) -> Option<String> {
     (generic || ethtool::takes_tags_off(name)).then(|| {

@@ -3,16 +3,17 @@
 //! - [`port`]: the traits. A back end sends either in bursts that the agent paces ([`BurstSender`]) or takes a whole
 //!   plan into the kernel ([`PlanSender`]); it receives either frames ([`BurstReceiver`]) or counts in the kernel
 //!   ([`CountingReceiver`])
-//! - [`batch`]: the buffers of a burst, and who fills them
-//! - [`plan`]: what a [`PlanSender`] is given: frame templates, offsets of what changes, pacing
-//! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that rest on eBPF are the crate `dutlab-xdp`
+//! - [`batch`]: the buffers of a burst, and the trait that fills them
+//! - [`plan`]: input of a [`PlanSender`]: frame templates, offsets of changing fields, pacing
+//! - [`af_packet`], [`memory`], [`pcap`]: back ends; those that use eBPF are in the crate `dutlab-xdp`
 //! - [`neighbour`]: the MAC of the next hop
-//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's speed; [`network`]: its addresses;
-//!   [`feeds`]: the receive queues behind it; [`missed`]: what its hardware dropped; [`link_watch`]: whether its link went down; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
-//!   [`card_times`]: times of the card, by our clock; [`link`], [`ethtool`]: what the kernel and its driver say
-//! - [`sys`], [`mapping`], [`stall`]: what back ends are made of
+//! - [`iface`]: facts of an interface, and the check that it is not part of a network in use; [`speed`]: its link's
+//!   speed; [`network`]: its addresses; [`feeds`]: the receive queues behind it; [`missed`]: drops of its hardware;
+//!   [`link_watch`]: losses of its link; [`promiscuous`]: frames for other stations; [`card_clock`], [`stamping`],
+//!   [`card_times`]: times of the card, by our clock; [`link`], [`ethtool`]: queries to the kernel and its driver
+//! - [`sys`], [`mapping`], [`stall`]: building blocks of back ends
 //!
-//! This crate knows nothing of headers and probes: frames are bytes.
+//! This crate does not parse headers or probes: frames are bytes.
 
 pub mod af_packet;
 pub mod batch;

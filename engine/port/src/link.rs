@@ -1,4 +1,4 @@
-//! What the kernel says of an interface (rtnetlink(7), `linux/if_link.h`), and its addresses.
+//! Interfaces and their addresses, as the kernel reports them (rtnetlink(7), `linux/if_link.h`).
 
 use crate::netlink::{Netlink, attribute, find, number, u32_at};
 use crate::network::Network;
@@ -49,9 +49,9 @@ const LAUNCH_TIME: u64 = 1 << 2;
 pub struct Link {
     /// Its number.
     pub index: u32,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
-    /// Whether something answers at the other end.
+    /// True if the other end answers.
     pub carrier: bool,
     /// Longest IP packet in bytes.
     pub mtu: u32,
@@ -83,30 +83,31 @@ fn numbered(index: u32) -> io::Result<Vec<u8>> {
     Netlink::route()?.ask(libc::RTM_GETLINK, &body)
 }
 
-/// An interface and what it is a part of.
+/// An interface and the interfaces that it is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     index: u32,
     name: String,
-    /// What frames go to, or come from, without a router between: the bridge or bond that it belongs to, the interface that it is on.
+    /// Interfaces that its frames reach without a router: the bridge or bond that it belongs to, and the interface that
+    /// it is on.
     touches: [Option<u32>; 2],
-    /// Whether what it is on lies in another namespace.
+    /// True if the interface that it is on is in another namespace.
     is_elsewhere: bool,
-    /// Receive queues that it has room for.
+    /// Maximum number of receive queues.
     queues: u32,
 }
 
-/// An interface whose frames come from no other one.
+/// An interface that is on no other one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
     /// Its name.
     pub name: String,
-    /// Receive queues that it has room for; not all need be in use.
+    /// Maximum number of receive queues; not all need be in use.
     pub queues: u32,
 }
 
-/// The interfaces of this namespace that frames of this one come from in the end, itself if from no other; `None`: from one of another
-/// namespace, which is not seen.
+/// Returns the lowest interfaces of this namespace that frames of this one come from, or itself if it is the lowest;
+/// `None` if they come from another namespace, which is not visible.
 pub fn leaves(index: u32) -> io::Result<Option<Vec<Leaf>>> {
     let mut all = Vec::new();
     Netlink::route()?.dump(libc::RTM_GETLINK, &[0; IFINFOMSG], &mut |entry| all.extend(member(entry)))?;
@@ -121,7 +122,7 @@ fn leaves_among(index: u32, all: &[Member]) -> Option<Vec<Leaf>> {
         if one.is_elsewhere {
             return None;
         }
-        // It belongs to a bridge or bond, its first; it is on another one, its second.
+        // First: it belongs to a bridge or bond. Second: it is on another interface.
         let members = all.iter().filter(|m| m.touches[0] == Some(at)).map(|m| m.index);
         let lower: Vec<_> = members.chain(one.touches[1]).collect();
         if lower.is_empty() {
@@ -136,8 +137,8 @@ fn leaves_among(index: u32, all: &[Member]) -> Option<Vec<Leaf>> {
     Some(leaves)
 }
 
-/// The interfaces of this namespace that share a link with this one, without itself: masters, members, uppers and lowers, and theirs.
-/// What is in another namespace, or at the other end of a cable, is not seen.
+/// Returns the interfaces of this namespace that share a link with this one, without itself: masters, members, uppers,
+/// lowers and theirs. Interfaces in another namespace, or at the other end of a cable, are not visible.
 pub fn sharers(index: u32) -> io::Result<Vec<(u32, String)>> {
     let mut all = Vec::new();
     Netlink::route()?.dump(libc::RTM_GETLINK, &[0; IFINFOMSG], &mut |entry| all.extend(member(entry)))?;
@@ -145,7 +146,7 @@ pub fn sharers(index: u32) -> io::Result<Vec<(u32, String)>> {
     Ok(all.into_iter().filter(|m| m.index != index && shared.contains(&m.index)).map(|m| (m.index, m.name)).collect())
 }
 
-/// What is reached from `index` in any number of steps, in either direction.
+/// Returns the interfaces that `index` reaches in any number of steps, in either direction.
 fn reached(index: u32, all: &[Member]) -> Vec<u32> {
     let (mut found, mut looked_at) = (vec![index], 0);
     while let Some(&at) = found.get(looked_at) {
@@ -161,8 +162,9 @@ fn reached(index: u32, all: &[Member]) -> Vec<u32> {
     found
 }
 
-/// The ends of a veth or netkit pair name each other as what they are on, the ports of a switch chip the CPU's port: cables are between.
-/// The members of a VRF are routed between, not bridged.
+/// Parses a member. The ends of a veth or netkit pair name each other as the interface that they are on, and the ports
+/// of a switch chip name the CPU's port: there are cables between them. The members of a VRF are connected by routing,
+/// not by bridging.
 fn member(entry: &[u8]) -> Option<Member> {
     if entry.len() < IFINFOMSG {
         return None;
@@ -185,7 +187,7 @@ fn member(entry: &[u8]) -> Option<Member> {
     })
 }
 
-/// The addresses of these interfaces, with the interface of each.
+/// Returns the addresses of these interfaces, with the interface of each.
 pub fn addresses(of: &[u32]) -> io::Result<Vec<(u32, Network)>> {
     let mut all = Vec::new();
     Netlink::route()?.dump(libc::RTM_GETADDR, &[0; IFADDRMSG], &mut |entry| {
@@ -194,7 +196,7 @@ pub fn addresses(of: &[u32]) -> io::Result<Vec<(u32, Network)>> {
     Ok(all)
 }
 
-/// The address of an entry, if it is one of the interface.
+/// Returns the address of an entry, if it belongs to the interface.
 fn address(entry: &[u8], index: u32) -> Option<Network> {
     if entry.len() < IFADDRMSG || u32_at(entry, 4) != index {
         return None;
@@ -209,7 +211,8 @@ fn address(entry: &[u8], index: u32) -> Option<Network> {
     Some(Network { address, prefix: entry[1] })
 }
 
-/// The XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and id.
+/// Returns the XDP program that is attached to an interface: its mode (1 native, 2 generic, 3 offloaded, 4 several) and
+/// id.
 pub fn attached(index: u32) -> io::Result<Option<(u8, u32)>> {
     let answer = numbered(index)?;
     let Some(xdp) = find(&answer, IFINFOMSG, IFLA_XDP) else { return Ok(None) };
@@ -218,17 +221,17 @@ pub fn attached(index: u32) -> io::Result<Option<(u8, u32)>> {
     Ok((mode != 0).then_some((mode, id)))
 }
 
-/// Places of the counters that are read, in `struct rtnl_link_stats64`.
+/// Indices of the counters in use, in `struct rtnl_link_stats64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
-    /// Frames that were received.
+    /// Received frames.
     #[cfg(test)]
     RxPackets = 0,
     /// Frames that the device dropped for lack of buffer space: the host was slower than the link.
     RxMissed = 15,
 }
 
-/// A counter of an interface since it is there.
+/// Returns a counter of an interface since its creation.
 pub fn counter(index: u32, place: Counter) -> io::Result<u64> {
     let answer = numbered(index)?;
     find(&answer, IFINFOMSG, IFLA_STATS64)
@@ -237,35 +240,36 @@ pub fn counter(index: u32, place: Counter) -> io::Result<u64> {
         .ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
 }
 
-/// How often an interface has lost its carrier since it is there. Needs Linux 4.16.
+/// Returns the number of carrier losses of an interface since its creation. Needs Linux 4.16.
 pub fn carrier_losses(index: u32) -> io::Result<u32> {
     let answer = numbered(index)?;
     let losses = find(&answer, IFINFOMSG, IFLA_CARRIER_DOWN_COUNT).and_then(number);
     losses.ok_or_else(|| io::Error::other("the kernel's answer has no such counter"))
 }
 
-/// Whether this news of an interface is that the one of this number is set down.
+/// Returns true if this message reports that the interface with this index was set down.
 pub(crate) fn is_down(news: &[u8], index: u32) -> bool {
     news.len() >= IFINFOMSG && u32_at(news, 4) == index && u32_at(news, 8) & libc::IFF_UP.cast_unsigned() == 0
 }
 
-/// Bits of `enum netdev_xdp_act` of an interface; `None` where the kernel has no such question (before 6.3).
+/// Returns the bits of `enum netdev_xdp_act` of an interface; `None` if the kernel does not know the query (before
+/// 6.3).
 pub fn xdp_features(index: u32) -> io::Result<Option<u64>> {
     Ok(netdev(index)?.and_then(|answer| word(&answer, NETDEV_A_DEV_XDP_FEATURES)))
 }
 
-/// Times that a driver shares with XDP and `AF_XDP`. What a kernel does not know yet, its drivers have not.
+/// Times that a driver gives to XDP and `AF_XDP`. All are false on kernels that do not know the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XdpTimes {
-    /// A program is told when a frame arrived (`bpf_xdp_metadata_rx_timestamp`, Linux 6.3).
+    /// A program gets the arrival time of a frame (`bpf_xdp_metadata_rx_timestamp`, Linux 6.3).
     pub arrival: bool,
-    /// An `AF_XDP` socket is told when a frame left (Linux 6.8).
+    /// An `AF_XDP` socket gets the departure time of a frame (Linux 6.8).
     pub departure: bool,
-    /// An `AF_XDP` socket can say when a frame shall leave (Linux 6.14).
+    /// An `AF_XDP` socket can set the launch time of a frame (Linux 6.14).
     pub launch: bool,
 }
 
-/// Which times the driver of an interface shares.
+/// Returns the times that the driver of an interface gives.
 pub fn xdp_times(index: u32) -> io::Result<XdpTimes> {
     let answer = netdev(index)?.unwrap_or_default();
     let has = |kind, bit| word(&answer, kind).is_some_and(|bits| bits & bit != 0);
@@ -280,7 +284,7 @@ fn word(answer: &[u8], kind: u16) -> Option<u64> {
     find(answer, GENLMSGHDR, kind).and_then(|v| v.first_chunk()).map(|bits| u64::from_ne_bytes(*bits))
 }
 
-/// What the kernel says of an interface in the family `netdev`; `None` where it has no such family.
+/// Returns the kernel's answer about an interface in the family `netdev`; `None` if it has no such family.
 fn netdev(index: u32) -> io::Result<Option<Vec<u8>>> {
     let netlink = Netlink::generic()?;
     let question = |command: u8, kind, value: &[u8]| [vec![command, 1, 0, 0], attribute(kind, value)].concat();
@@ -299,7 +303,7 @@ mod tests {
 
     #[test]
     fn counters_are_those_that_sysfs_shows() {
-        // Loopback is silent in a namespace of its own, and elsewhere never counts down.
+        // In a separate namespace, loopback is quiet; elsewhere its counters never decrease.
         let shown = |name: &str| {
             let text = std::fs::read_to_string(format!("/sys/class/net/lo/statistics/{name}")).unwrap();
             text.trim().parse::<u64>().unwrap()

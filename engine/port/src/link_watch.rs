@@ -1,7 +1,9 @@
-//! Whether a port's link went down while somebody watched: what is lost then, the tester lost, or the cable, and nobody charges it to a DUT.
+//! Watch on a port's link. Frames that are lost while the link is down are not charged to a DUT: the tester or the
+//! cable lost them.
 //!
-//! The kernel counts each loss of the carrier, however short. Who caused it is known in one case only: the port itself was set down on this
-//! host, which the kernel tells as it happens. A carrier that is lost while the port is up was lost at the other end or on the way.
+//! The kernel counts each loss of the carrier, however short. The cause is known in one case only: the port itself was
+//! set down on this host, which the kernel reports as it happens. A carrier that is lost while the port is up was lost
+//! at the other end or on the way.
 
 use crate::error::PortError;
 use crate::link;
@@ -17,17 +19,17 @@ pub struct LinkWatch {
     news: Listener,
 }
 
-/// What became of a link meanwhile.
+/// Losses of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkLoss {
-    /// How often it lost its carrier; at least once if it had none when the watch began.
+    /// Number of carrier losses; at least 1 if the link had no carrier when the watch began.
     pub times: u32,
-    /// Whether the port was set down here.
+    /// True if the port was set down on this host.
     pub set_down: bool,
 }
 
 impl LinkWatch {
-    /// Watches from now on.
+    /// Starts to watch.
     ///
     /// # Errors
     /// When the interface is gone.
@@ -39,7 +41,8 @@ impl LinkWatch {
         Ok(Self { iface: iface.to_owned(), index, downs_before, was_down, news })
     }
 
-    /// What became of the link since then. Nothing is known of a port that is gone: its own error says so.
+    /// Returns the losses of the link since the start. For a port that is gone nothing is known; its own error reports
+    /// that.
     #[must_use]
     pub fn end(&self) -> LinkLoss {
         let mut set_down = link::named(&self.iface).is_ok_and(|l| l.index == self.index && !l.up);

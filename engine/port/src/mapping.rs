@@ -11,8 +11,8 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, wherever it goes. What may be done to it from several threads is up to
-// those who take pointers into it.
+// SAFETY: only this value owns the mapping, wherever it moves. The users of pointers into it are responsible for
+// concurrent access.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared reference gives out pointers only.
 unsafe impl Sync for Mapping {}
@@ -32,8 +32,8 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
-    /// Maps at least `length` bytes of fresh memory in pages of 2 MiB, of which the system must have set aside enough
-    /// (`vm.nr_hugepages`): a card's driver then looks up fewer pages.
+    /// Maps at least `length` bytes of fresh memory in pages of 2 MiB, so that a card's driver looks up fewer pages.
+    /// The system must have reserved enough of them (`vm.nr_hugepages`).
     pub fn huge(length: usize) -> io::Result<Self> {
         const HUGE: usize = 2 << 20;
         let length = length.next_multiple_of(HUGE);
@@ -44,13 +44,13 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
-    /// Where it begins.
+    /// Returns the start of the mapping.
     #[must_use]
     pub const fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// How long it is.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn length(&self) -> usize {
         self.length
@@ -79,7 +79,7 @@ mod tests {
         if free > 0 {
             let mapping = Mapping::huge(1).unwrap();
             assert_eq!(mapping.length(), 2 << 20);
-            // SAFETY: the last byte of the mapping, which nobody else has.
+            // SAFETY: the last byte of the mapping, to which there is no other reference.
             unsafe { mapping.start().add(mapping.length() - 1).write(7) };
         }
     }

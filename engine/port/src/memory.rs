@@ -1,5 +1,5 @@
-//! A port without a device. [`Sink`] swallows what is sent: what the CPU alone can do. [`pipe`] is two halves of one
-//! queue, for tests of what is above.
+//! Port without a device. [`Sink`] discards sent frames, which measures the CPU alone. [`pipe`] makes the two halves of
+//! one queue, for tests of higher layers.
 
 use crate::batch::{Batch, Fill, Slot, fill_one};
 use crate::error::PortError;
@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Frames in a burst: many enough that what a burst costs (a reading of the clock, a look at the schedule) is small
-/// beside its frames, few enough that the CPU knows the addresses of all buffers' pages by heart (64 on common CPUs).
+/// Frames in a burst. Enough that the cost per burst (a reading of the clock, a look at the schedule) is small compared
+/// to the frames; few enough that the pages of all buffers fit in the CPU's TLB (64 entries on common CPUs).
 const BURST: usize = 64;
-/// From one buffer to the next. Not a power of two, so that the buffers spread over all sets of the cache; a whole number
-/// of cache lines all the same.
+/// Distance between buffers. Not a power of two, so that the buffers spread over all sets of the cache; a whole number
+/// of cache lines.
 const STRIDE: usize = FrameSize::MAX.without_fcs().next_multiple_of(128) + 64;
 
-/// Swallows frames.
+/// Sender that discards all frames.
 #[derive(Debug)]
 pub struct Sink {
     memory: Box<[u8]>,
@@ -43,7 +43,7 @@ impl BurstSender for Sink {
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError> {
         let sent = want.min(BURST);
         fill.fill(0, &mut Batch::new(&mut self.memory, &mut self.slots, &self.order[..sent], STRIDE));
-        // As if a device read them: the compiler may leave out no byte.
+        // Simulates a device that reads the frames: the compiler must not omit any byte.
         std::hint::black_box((&mut self.memory, &mut self.slots));
         Ok(Handed { sent, refused: 0 })
     }
@@ -69,7 +69,7 @@ pub struct PipeReceiver {
     queue: Arc<Queue>,
 }
 
-/// A queue with room for `room` frames, which arrive at the instant that `clock` says when they are sent.
+/// Makes a queue with room for `room` frames, which arrive at the time that `clock` gives when they are sent.
 #[must_use]
 pub fn pipe(room: usize, clock: fn() -> Nanos) -> (PipeSender, PipeReceiver) {
     let queue = Arc::new(Queue::default());

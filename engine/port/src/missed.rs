@@ -3,11 +3,11 @@
 use crate::error::PortError;
 use crate::link::{Counter, counter};
 
-/// The drop counter of a receiving port's hardware (`rx_missed_errors`) from an instant on. Whoever lost those frames, it
-/// was the tester and not the DUT.
+/// Increase of the drop counter of a receiving port's hardware (`rx_missed_errors`). The tester lost those frames, not
+/// the DUT.
 ///
-/// Devices in software have no such counter; it stays 0. Drivers that count a full ring elsewhere (`rx_dropped` also
-/// counts frames that reached us and that the host did not want) are not seen here.
+/// Software devices have no such counter; it stays 0. Drivers that count a full ring elsewhere are not covered
+/// (`rx_dropped` also counts frames that reached us and that the host did not want).
 #[derive(Debug, Clone)]
 pub struct Missed {
     iface: String,
@@ -16,7 +16,7 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Counts from now on.
+    /// Starts to count.
     ///
     /// # Errors
     /// When the interface is gone.
@@ -26,14 +26,14 @@ impl Missed {
         Ok(missed)
     }
 
-    /// Frames since then.
+    /// Returns the number of frames since the start.
     ///
     /// # Errors
     /// When the interface is gone.
     pub fn count(&self) -> Result<u64, PortError> {
         let now = counter(self.index, Counter::RxMissed)
             .map_err(|e| PortError::from_call("netlink(RTM_GETLINK)", &self.iface, e))?;
-        // A driver that was reset begins at 0 again.
+        // The counter of a driver that was reset starts at 0 again.
         Ok(now.checked_sub(self.before).unwrap_or(now))
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's neighbour table: which MAC an IP address on a link has (rtnetlink(7), `linux/neighbour.h`).
+//! The kernel's neighbour table: MACs of IP addresses on a link (rtnetlink(7), `linux/neighbour.h`).
 
 use crate::error::PortError;
 use crate::iface::Interface;
@@ -15,13 +15,13 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 /// `struct ndmsg`: family, padding, index, state, flags, type.
 const NDMSG: usize = 12;
-/// The discard service (RFC 863): a datagram to it asks for nothing.
+/// The discard service (RFC 863): a datagram to it requests nothing.
 const DISCARD: u16 = 9;
-/// How often the table is looked at while the kernel resolves.
+/// Interval of the look-ups while the kernel resolves.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The MAC of `address` on `iface`. Where the table has none, a datagram makes the kernel ask for it; `None` when
-/// nobody answers within `wait`.
+/// Returns the MAC of `address` on `iface`. If the table has none, a datagram makes the kernel ask for it. `None` if
+/// there is no answer within `wait`.
 pub fn resolve(iface: &Interface, address: IpAddr, wait: Duration) -> Result<Option<[u8; 6]>, PortError> {
     let begin = Instant::now();
     let mut asked = false;
@@ -40,7 +40,7 @@ pub fn resolve(iface: &Interface, address: IpAddr, wait: Duration) -> Result<Opt
     }
 }
 
-/// What the table says now.
+/// Returns the current entry of the table.
 fn look_up(iface: &Interface, address: IpAddr) -> Result<Option<[u8; 6]>, PortError> {
     let (mut question, mut found) = ([0; NDMSG], None);
     question[0] = sys::IP[usize::from(address.is_ipv6())];
@@ -51,7 +51,7 @@ fn look_up(iface: &Interface, address: IpAddr) -> Result<Option<[u8; 6]>, PortEr
     Ok(found)
 }
 
-/// The MAC of an entry, if it is that of `address`.
+/// Returns the MAC of an entry, if it is that of `address`.
 fn entry(b: &[u8], index: u32, address: IpAddr) -> Option<[u8; 6]> {
     if b.len() < NDMSG || u32_at(b, 4) != index || u16_at(b, 8) & KNOWN == 0 {
         return None;
@@ -81,7 +81,7 @@ fn provoke(iface: &Interface, address: IpAddr) -> io::Result<()> {
         IpAddr::V6(a) => SocketAddrV6::new(a, DISCARD, 0, iface.index).into(),
     };
     match socket.send_to(&[], to) {
-        // Nobody there: the table will say so.
+        // No host answers: the table will show it.
         Err(e) if matches!(e.raw_os_error(), Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EADDRNOTAVAIL)) => {
             Ok(())
         }
@@ -89,8 +89,8 @@ fn provoke(iface: &Interface, address: IpAddr) -> io::Result<()> {
     }
 }
 
-/// The next hop on the way to `address` out of `iface`, by the kernel's tables: the address itself where it is on the
-/// link, a gateway, or `None` where no route leads out of this interface.
+/// Returns the next hop to `address` out of `iface`, by the kernel's tables: the address itself if it is on the link, a
+/// gateway, or `None` if no route leads out of this interface.
 #[must_use]
 pub fn next_hop(iface: &Interface, address: IpAddr) -> Option<IpAddr> {
     if iface.addresses.iter().any(|n| n.contains(address)) {
@@ -107,12 +107,13 @@ pub fn next_hop(iface: &Interface, address: IpAddr) -> Option<IpAddr> {
     }
 }
 
-/// A route without gateway leads to the link.
+/// Returns the next hop of a route; a route without gateway leads to the link.
 fn gateway(gateway: IpAddr, address: IpAddr) -> IpAddr {
     if gateway.is_unspecified() { address } else { gateway }
 }
 
-/// The gateway of the longest prefix in `/proc/net/route`, whose numbers are in network order, read as little-endian.
+/// Returns the gateway of the longest prefix in `/proc/net/route`, whose numbers are in network order, read as
+/// little-endian.
 fn gateway_v4(table: &str, iface: &str, address: u32) -> Option<std::net::Ipv4Addr> {
     let number = |hex: &str| u32::from_str_radix(hex, 16).ok().map(u32::from_be);
     let routes = table.lines().skip(1).filter_map(|line| {
@@ -123,7 +124,7 @@ fn gateway_v4(table: &str, iface: &str, address: u32) -> Option<std::net::Ipv4Ad
     routes.max_by_key(|(bits, _)| *bits).map(|(_, via)| via.into())
 }
 
-/// The same of `/proc/net/ipv6_route`.
+/// Returns the gateway of the longest prefix in `/proc/net/ipv6_route`.
 fn gateway_v6(table: &str, iface: &str, address: u128) -> Option<std::net::Ipv6Addr> {
     let routes = table.lines().filter_map(|line| {
         let field: Vec<_> = line.split_ascii_whitespace().collect();

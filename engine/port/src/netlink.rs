@@ -1,4 +1,4 @@
-//! Netlink (netlink(7)): one question to the kernel and its one answer, or a whole table of it.
+//! Netlink (netlink(7)): a query to the kernel with one answer, or with a whole table as answer.
 
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -10,10 +10,10 @@ const HEADER: usize = 16;
 const REQUEST: u16 = 1;
 const DUMP: u16 = 0x300;
 
-/// A socket for questions of one family of netlink.
+/// A socket for queries to one family of netlink.
 pub(crate) struct Netlink(OwnedFd);
 
-/// How a datagram of the kernel's answer ends.
+/// End of one datagram of the kernel's answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     More,
@@ -22,12 +22,12 @@ enum Part {
 }
 
 impl Netlink {
-    /// For questions about links, addresses, routes and neighbours (rtnetlink(7)).
+    /// Opens a socket for queries about links, addresses, routes and neighbours (rtnetlink(7)).
     pub(crate) fn route() -> io::Result<Self> {
         Self::open(None)
     }
 
-    /// For questions of families that the kernel names.
+    /// Opens a socket for queries to families that the kernel names.
     pub(crate) fn generic() -> io::Result<Self> {
         Self::open(Some(net::netlink::GENERIC))
     }
@@ -36,14 +36,14 @@ impl Netlink {
         Ok(Self(net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, family)?))
     }
 
-    /// Asks one question, which consists of a structure and attributes, and gives its one answer in the same form.
+    /// Sends one query, which consists of a structure and attributes, and returns its one answer in the same form.
     pub(crate) fn ask(&self, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut answer = None;
         self.talk(kind, REQUEST, body, &mut |body| answer = Some(body.to_vec()))?;
         answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
     }
 
-    /// Asks for a whole table, and hands each entry to `take`. A kernel that does not have it has no entries of it.
+    /// Requests a whole table, and passes each entry to `take`. A kernel without this table gives no entries.
     pub(crate) fn dump(&self, kind: u16, body: &[u8], take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         match self.talk(kind, REQUEST | DUMP, body, take) {
             Err(Errno::OPNOTSUPP | Errno::AFNOSUPPORT) => Ok(()),
@@ -69,7 +69,7 @@ impl Netlink {
     }
 }
 
-/// Hears what the kernel tells of all links of this namespace.
+/// Receives the kernel's messages about all links of this namespace.
 #[derive(Debug)]
 pub(crate) struct Listener(OwnedFd);
 
@@ -77,7 +77,7 @@ pub(crate) struct Listener(OwnedFd);
 const LINKS: u32 = 1;
 
 impl Listener {
-    /// From now on.
+    /// Starts to listen.
     pub(crate) fn of_links() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
@@ -85,12 +85,12 @@ impl Listener {
         Ok(Self(fd))
     }
 
-    /// Hands over what was told since the last call, as far as there was room to keep it.
+    /// Passes on the messages since the last call, as far as there was room to keep them.
     pub(crate) fn read(&self, take: &mut dyn FnMut(&[u8])) {
         let mut buffer = vec![0_u8; 1 << 16];
         loop {
             match net::recv(&self.0, buffer.as_mut_slice(), RecvFlags::empty()) {
-                // What there was no room for is lost; the rest is still there.
+                // Messages without room are lost; the rest is still there.
                 Err(Errno::INTR | Errno::NOBUFS) => {}
                 Err(_) => return,
                 Ok((n, _)) => {
@@ -125,7 +125,7 @@ fn read(mut b: &[u8], take: &mut dyn FnMut(&[u8])) -> Part {
     Part::More
 }
 
-/// An attribute of a question.
+/// Encodes an attribute of a query.
 pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(value.len() + 4).expect("attributes are short");
     let mut a = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
@@ -133,7 +133,7 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     a
 }
 
-/// The attributes of an answer or of an entry, which follow its structure of `fixed` bytes.
+/// Returns the attributes of an answer or of an entry, which follow its structure of `fixed` bytes.
 pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut b = body.get(fixed..).unwrap_or(&[]);
     std::iter::from_fn(move || {
@@ -141,19 +141,19 @@ pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16
             return None;
         }
         let length = usize::from(u16_at(b, 0)).clamp(4, b.len());
-        // The highest bits say how the value is nested.
+        // The highest bits describe the nesting of the value.
         let attribute = (u16_at(b, 2) & 0x3fff, &b[4..length]);
         b = &b[length.next_multiple_of(4).min(b.len())..];
         Some(attribute)
     })
 }
 
-/// The value of the first attribute of a kind.
+/// Returns the value of the first attribute of a kind.
 pub(crate) fn find(body: &[u8], fixed: usize, kind: u16) -> Option<&[u8]> {
     attributes(body, fixed).find(|(k, _)| *k == kind).map(|(_, value)| value)
 }
 
-/// The number that a value begins with.
+/// Returns the number at the start of a value.
 pub(crate) fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|n| u32::from_ne_bytes(*n))
 }

@@ -44,7 +44,7 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// Whether `address` is in this network.
+    /// Returns true if `address` is in this network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let differ = match (self.address, address) {

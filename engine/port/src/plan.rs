@@ -1,20 +1,20 @@
-//! A whole trial as a back end inside the kernel needs it: bytes, offsets, numbers. No header has a name here.
+//! Plan of a whole trial for a back end inside the kernel: bytes, offsets, numbers. It has no names for headers.
 
 use dutlab_traffic::{Series, Spaced};
 use dutlab_units::Nanos;
 
-/// What is to be sent.
+/// Send plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendPlan {
-    /// The number that the probes of this trial carry.
+    /// Number in the probes of this trial.
     pub trial: u16,
     /// The streams.
     pub streams: Vec<PlanStream>,
-    /// When the first frame is due, on `CLOCK_MONOTONIC`.
+    /// Time at which the first frame is due, on `CLOCK_MONOTONIC`.
     pub start: Nanos,
     /// No frame is due at or after this; `NEVER` if only counts end the streams.
     pub end: Nanos,
-    /// A link without a carrier does not end sending: what is due meanwhile is refused.
+    /// Keep sending while the link has no carrier: frames that are due meanwhile are refused.
     pub through_link_loss: bool,
 }
 
@@ -23,48 +23,50 @@ pub struct SendPlan {
 pub struct PlanStream {
     /// Its number, already in the templates.
     pub stream: u16,
-    /// One for each frame size.
+    /// Templates, one for each frame size.
     pub templates: Vec<Template>,
     /// Frame n uses `templates[order[n % order.len()]]`. Not empty.
     pub order: Vec<u16>,
-    /// What changes from flow to flow; `None`: a single flow, as in the templates.
+    /// Fields that change from flow to flow; `None`: a single flow, as in the templates.
     pub flows: Option<FlowSet>,
-    /// What counts from frame to frame in each template, besides sequence number and send time. A back end that cannot
-    /// count leaves what the templates have: their checksums are right for it.
+    /// Numbers that count from frame to frame in each template, besides sequence number and send time. A back end that
+    /// cannot count leaves the values of the templates, whose checksums are right for them.
     pub counters: Vec<Counter>,
-    /// Bits that vary from frame to frame by a rule of their own. No two have a bit in common, nor with a field of `flows` or
-    /// a counter.
+    /// Bits that vary from frame to frame by their own rule. No two have a bit in common, nor with a field of `flows`
+    /// or a counter.
     pub varied: Vec<Varied>,
-    /// When frames are due.
+    /// Times at which frames are due.
     pub pace: Pace,
-    /// The pace begins so long after the plan's start.
+    /// Time from the plan's start to the start of the pace.
     pub after: Nanos,
-    /// The stream ends after this many; `u64::MAX`: the plan's end ends it.
+    /// The stream ends after this many frames; `u64::MAX`: the plan's end ends it.
     pub frames: u64,
 }
 
-/// A frame with probe, sequence 0, stamp 0 (no trial, no send time) and right checksums; and where in it the changing things are.
+/// A frame with probe, sequence 0, stamp 0 (no trial, no send time) and right checksums, and the offsets of its
+/// changing fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// The frame without FCS.
     pub bytes: Vec<u8>,
-    /// Big-endian 48-bit sequence number. At an even place.
+    /// Offset of the big-endian 48-bit sequence number; even.
     pub sequence_at: u16,
-    /// Big-endian 64-bit stamp: the trial's number and the send time, as `dutlab_wire::probe::stamp` makes it. At an even
-    /// place.
+    /// Offset of the big-endian 64-bit stamp: the trial's number and the send time, as `dutlab_wire::probe::stamp`
+    /// makes it; even.
     pub stamp_at: u16,
-    /// Header checksum that covers the addresses only (IPv4), if there is one.
+    /// Offset of the header checksum that covers the addresses only (IPv4), if there is one.
     pub ip_checksum_at: Option<u16>,
-    /// Checksum that covers sequence number and send time, and what `flows` changes where `field.in_checksum`.
+    /// Offset of the checksum that covers sequence number, send time and the fields of `flows` with
+    /// `field.in_checksum`.
     pub checksum_at: u16,
-    /// Whether a computed checksum of 0 is written as 0xffff (UDP).
+    /// True if a computed checksum of 0 is written as 0xffff (UDP).
     pub zero_is_ffff: bool,
 }
 
 /// The flows of a stream. Frame n belongs to flow n mod `count`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSet {
-    /// How many flows there are.
+    /// Number of flows.
     pub count: u32,
     /// The fields that change: source address, destination address, source port, destination port (no ports but the
     /// identifier with ICMP), then higher words of IPv6 addresses where those change, then MACs.
@@ -77,22 +79,22 @@ pub struct FlowSet {
 /// A field that changes from flow to flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Where it is, at an even place.
+    /// Offset; even.
     pub at: u16,
     /// 2 or 4 bytes, big-endian.
     pub length: u8,
-    /// Whether the transport's checksum covers it.
+    /// True if the transport's checksum covers it.
     pub in_checksum: bool,
-    /// Whether the IPv4 header checksum covers it.
+    /// True if the IPv4 header checksum covers it.
     pub in_ip_checksum: bool,
 }
 
-/// Bits of a frame that vary from frame to frame, in a few bytes around them that are read as one big-endian number.
+/// Bits that vary from frame to frame, in a few bytes around them that are read as one big-endian number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Varied {
-    /// Where these bytes are: an even place.
+    /// Offset of these bytes; even.
     pub at: u16,
-    /// How many they are: an even number, at most 16.
+    /// Number of these bytes: even, at most 16.
     pub length: u8,
     /// Bits of the number below those that vary.
     pub shift: u8,
@@ -102,19 +104,19 @@ pub struct Varied {
     pub in_checksum: u128,
     /// The bits of the number that the IPv4 header checksum covers.
     pub in_ip_checksum: u128,
-    /// Which value the bits have in which frame.
+    /// Values of the bits, by frame.
     pub values: Series,
 }
 
 impl Varied {
-    /// The varying bits of frame `n` at their place in the number.
+    /// Returns the varying bits of frame `n` at their place in the number.
     #[must_use]
     #[inline]
     pub fn bits(&self, n: u64) -> u128 {
         self.values.at(n) << self.shift
     }
 
-    /// The number in `frame`.
+    /// Returns the number in `frame`.
     #[must_use]
     #[inline]
     pub fn read(&self, frame: &[u8]) -> u128 {
@@ -136,22 +138,22 @@ impl Varied {
 /// A number that grows with the frames of a stream: frame n has the low `length` bytes of `start` + n / `every` × `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
-    /// Where it is, at an even place.
+    /// Offset; even.
     pub at: u16,
     /// 2 or 4 bytes, big-endian.
     pub length: u8,
     /// The value in frame 0, which the templates have.
     pub start: u32,
-    /// It grows with each n-th frame; at least 1.
+    /// Number of frames between increments; at least 1.
     pub every: u32,
-    /// By this.
+    /// Increment.
     pub step: u32,
-    /// Whether the checksum at `checksum_at` covers it.
+    /// True if the checksum at `checksum_at` covers it.
     pub in_checksum: bool,
 }
 
 impl Counter {
-    /// The value in frame `n`.
+    /// Returns the value in frame `n`.
     #[must_use]
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "numbers of headers wrap around")]
@@ -161,32 +163,32 @@ impl Counter {
     }
 }
 
-/// When the frames of a stream are due. Instants count from [`SendPlan::start`].
+/// Times at which the frames of a stream are due. Instants count from [`SendPlan::start`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pace {
-    /// At once, always.
+    /// All frames are due at once, always.
     Max,
-    /// Pieces of linearly changing rate one after another; the last goes on at its `to_pps`. Constant rate is one
-    /// piece with `from_pps` = `to_pps`.
+    /// Consecutive pieces of linearly changing rate. After the last one, the stream continues at its `to_pps`. A
+    /// constant rate is one piece with `from_pps` = `to_pps`.
     Linear(Vec<Piece>),
     /// `frames` at once every `period`.
     Bursts {
         /// Frames in a burst.
         frames: u32,
-        /// From the start of one burst to the start of the next.
+        /// Time from the start of one burst to the start of the next.
         period: Nanos,
     },
-    /// Bursts at a rate of their own, with a pause between them.
+    /// Bursts with a rate within the burst and a pause between bursts.
     Spaced(Spaced),
 }
 
-/// A while of linearly changing rate.
+/// A period of linearly changing rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Piece {
     /// Frames per second at its start.
     pub from_pps: f64,
     /// Frames per second at its end.
     pub to_pps: f64,
-    /// How long it lasts.
+    /// Duration of the piece.
     pub span: Nanos,
 }

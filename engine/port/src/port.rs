@@ -1,6 +1,6 @@
-//! What every back end offers.
+//! Traits of the back ends.
 //!
-//! Halves are handed to threads of the agent and come back from them when a trial ends. All instants are of
+//! Halves are handed to threads of the agent, which return them when a trial ends. All instants are of
 //! `CLOCK_MONOTONIC`; all lengths are without FCS unless a name says so.
 
 use crate::batch::Fill;
@@ -12,22 +12,23 @@ use std::sync::Arc;
 
 /// The sending half of a port.
 pub enum Sender {
-    /// Take bursts; the agent paces. At least one, and each may be served by a thread of its own.
+    /// Senders of bursts; the agent paces. At least one; each may be served by a separate thread.
     Burst(Vec<Box<dyn BurstSender>>),
-    /// Takes a whole plan; the back end paces.
+    /// Sender of a whole plan; the back end paces.
     Plan(Box<dyn PlanSender>),
 }
 
 /// The receiving half of a port.
 pub enum Receiver {
-    /// Give frames; the agent accounts for them. One for each queue, and each may be served by a thread of its own.
+    /// Receivers that give frames; the agent accounts for them. One for each queue; each may be served by a separate
+    /// thread.
     Burst(Vec<Box<dyn BurstReceiver>>),
-    /// Accounts for the frames itself.
+    /// Receiver that accounts for the frames itself.
     Counting(Box<dyn CountingReceiver>),
 }
 
-/// What became of a burst. The first `sent` frames that were filled left, then `refused` were refused for good; what was
-/// filled behind them was not tried, and its sequence numbers are free again.
+/// Result of a burst. The first `sent` filled frames left, the next `refused` were refused for good. Frames filled
+/// after them were not tried, and their sequence numbers are free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Handed {
     /// Frames that the kernel took.
@@ -39,7 +40,7 @@ pub struct Handed {
 /// A frame that was handed over and did not leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsent {
-    /// How many frames were handed over after it.
+    /// Number of frames that were handed over after it.
     pub ago: u64,
     /// Its length without FCS.
     pub length: u32,
@@ -47,25 +48,25 @@ pub struct Unsent {
 
 /// Sends bursts of frames.
 pub trait BurstSender: Send {
-    /// The most frames that one call takes.
+    /// Returns the largest number of frames for one call.
     fn burst_max(&self) -> usize;
 
-    /// Has `fill` write up to `want` frames, hands them over and says what became of them. Does not wait for room: with
-    /// none, nothing is sent.
+    /// Makes `fill` write up to `want` frames, hands them over and returns the result. Does not wait for room: without
+    /// room, nothing is sent.
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
 
-    /// Whether a link without a carrier is not an error from now on: it takes no frames, and that is all.
+    /// Sets whether a link without a carrier is not an error from now on: it then only takes no frames.
     fn go_through_link_loss(&mut self, yes: bool) {
         let _ = yes;
     }
 
-    /// Waits until what was handed over has left, as long as it still moves and no longer than a second.
+    /// Waits until the frames handed over have left, as long as there is progress and for at most a second.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }
 
-    /// Gives `each`, once and oldest first, the frames that calls had counted as `sent` and that did not leave after all: the
-    /// driver threw them away, or [`flush`](Self::flush) gave them up. Their numbers are used up.
+    /// Passes to `each`, once and oldest first, the frames that calls had counted as `sent` and that did not leave: the
+    /// driver dropped them, or [`flush`](Self::flush) gave them up. Their numbers are used up.
     fn take_unsent(&mut self, each: &mut dyn FnMut(Unsent)) {
         let _ = each;
     }
@@ -74,29 +75,29 @@ pub trait BurstSender: Send {
 /// A frame that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'a> {
-    /// The frame without FCS, whole or cut to what the back end keeps.
+    /// The frame without FCS, whole or truncated to what the back end keeps.
     pub bytes: &'a [u8],
     /// Its whole length without FCS.
     pub length: u32,
-    /// When it arrived.
+    /// Time of arrival.
     pub at: Nanos,
 }
 
-/// Whose times frames got as they arrived, and how many each.
+/// Sources of the times of arriving frames, with the number of frames of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamped {
-    /// The card's, by its own clock, brought to ours.
+    /// Frames with the card's time, by its own clock, converted to ours.
     pub card: u64,
-    /// The kernel's: its stack's, or those of a program in it.
+    /// Frames with the kernel's time: of its stack, or of a program in it.
     pub kernel: u64,
-    /// Ours, when a frame was taken.
+    /// Frames with our time, read when the frame was taken.
     pub engine: u64,
-    /// The card's times are true to within this by our clock.
+    /// Error bound of the card's times by our clock.
     pub card_error: Nanos,
 }
 
 impl Stamped {
-    /// Those of two queues.
+    /// Returns the sum of the counts of two queues.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -107,7 +108,7 @@ impl Stamped {
         }
     }
 
-    /// Enters a frame.
+    /// Counts a frame.
     pub const fn enter(&mut self, by: By) {
         match by {
             By::Card => self.card += 1,
@@ -117,64 +118,64 @@ impl Stamped {
     }
 }
 
-/// Whose time a frame got.
+/// Source of a frame's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The card's.
+    /// The card.
     Card,
-    /// The kernel's.
+    /// The kernel.
     Kernel,
-    /// Ours.
+    /// The engine.
     Engine,
 }
 
-/// What the order in which a receiver gives frames says of their order on the link.
+/// Relation between the order in which a receiver gives frames and their order on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// It is that of the link.
+    /// Frames are in the order of the link.
     #[default]
     Link,
-    /// It is among frames of the queue of this number; the times of two queues cannot be compared.
+    /// Frames of the queue with this number are in order; the times of two queues cannot be compared.
     Queue(u32),
-    /// It is among frames of one flow: a card puts them all into one queue.
+    /// Frames of one flow are in order: a card puts them all into one queue.
     Flow,
-    /// Nothing: frames of several queues come in the order in which these are polled.
+    /// No relation: frames of several queues come in the order of polling.
     Nothing,
 }
 
 /// Receives frames of one queue, oldest first.
 pub trait BurstReceiver: Send {
-    /// Throws away what is waiting and sets the drop counter to 0.
+    /// Discards waiting frames and sets the drop counter to 0.
     fn begin(&mut self) -> Result<(), PortError>;
 
     /// Waits up to `wait` for frames, calls `take` for each that is there, and returns how many there were.
     fn receive(&mut self, wait: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError>;
 
-    /// Whether the kernel stamps frames when they arrive. Without that they have the time at which they were taken, and
-    /// must not be left lying.
+    /// Returns true if the kernel stamps frames when they arrive. Otherwise they get the time at which they are taken,
+    /// and must be taken at once.
     fn stamps(&self) -> bool {
         true
     }
 
-    /// Which of its frames are in the order of the link.
+    /// Returns the order of its frames.
     fn order(&self) -> Order {
         Order::Link
     }
 
-    /// Whose times the frames since [`begin`](Self::begin) got; none where nobody keeps count.
+    /// Returns the sources of the times since [`begin`](Self::begin); zeroes if they are not counted.
     fn stamped(&self) -> Stamped {
         Stamped::default()
     }
 
-    /// Frames that had arrived since [`begin`](Self::begin) and were dropped for want of room.
+    /// Returns the number of frames that arrived since [`begin`](Self::begin) and were dropped for lack of room.
     fn dropped(&mut self) -> Result<u64, PortError>;
 
-    /// Whether frames have arrived that [`receive`](Self::receive) has not been given yet, whatever keeps them.
+    /// Returns true if frames have arrived that [`receive`](Self::receive) has not been given yet, for whatever reason.
     fn holds_frames(&mut self) -> Result<bool, PortError> {
         Ok(false)
     }
 
-    /// Frames since [`begin`](Self::begin) that carry no probe and were left to the host without being handed to us.
+    /// Returns the number of frames since [`begin`](Self::begin) that carry no probe and were left to the host.
     fn passed(&mut self) -> Result<u64, PortError> {
         Ok(0)
     }
@@ -186,7 +187,7 @@ pub trait PlanSender: Send {
     /// [`run`](Self::run).
     fn load(&mut self, plan: &SendPlan) -> Result<Arc<dyn PlanControl>, PortError>;
 
-    /// Sends, on the calling thread (which is pinned already), until all is sent or the control says stop.
+    /// Sends on the calling thread, which is pinned already, until all is sent or the control stops it.
     fn run(&mut self) -> Result<(), PortError>;
 }
 
@@ -198,33 +199,33 @@ pub trait PlanControl: Send + Sync {
     /// Changes the pace of the plan's stream number `index` from now on.
     fn set_pace(&self, index: usize, pace: &Pace) -> Result<(), PortError>;
 
-    /// What was sent so far, in the order of the plan's streams. Final after `run` has returned.
+    /// Returns the counters so far, in the order of the plan's streams. Final after `run` has returned.
     fn totals(&self) -> Vec<StreamTotals>;
 
-    /// Time from each frame of stream number `index` to the next, if the back end keeps it.
+    /// Returns the gaps between the frames of stream number `index`, if the back end keeps them.
     fn gaps(&self, index: usize) -> Option<Gaps> {
         let _ = index;
         None
     }
 }
 
-/// What was sent of a stream. `asked` = `sent` + `refused`.
+/// Frames sent of a stream. `asked` = `sent` + `refused`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamTotals {
-    /// Frames that were due by the end of sending; at the maximum rate, those that were tried.
+    /// Frames that were due by the end of sending; at the maximum rate, frames that were tried.
     pub asked: u64,
     /// Frames that left.
     pub sent: u64,
     /// Frames that were refused, or due and not sent in time.
     pub refused: u64,
-    /// Of these, frames that could have been sent and were not taken: the device's queue was full, or, where two devices share a
-    /// memory (veth), the peer's ring. Below `asked` only by these, and the sender was fast enough.
+    /// Refused frames that could have been sent and were not taken: the device's queue was full, or, where two devices
+    /// share a memory (veth), the peer's ring. The sender was fast enough if only these are missing.
     pub backpressure: u64,
-    /// Nobody knows which frames the device did not take: they are among `sent`, and `backpressure` is 0.
+    /// It is unknown which frames the device did not take: they are among `sent`, and `backpressure` is 0.
     pub refusals_unknown: bool,
-    /// Numbers used up: by the frames that left, and by those that were refused after they had got one.
+    /// Numbers used up by frames that left and by frames that were refused after they got one.
     pub numbered: u64,
-    /// Several CPUs wrote numbers at the same time: the stream has no order.
+    /// Several CPUs numbered frames at the same time: the stream has no order.
     pub unordered: bool,
     /// Bytes that left, with FCS.
     pub bytes: u64,
@@ -232,7 +233,7 @@ pub struct StreamTotals {
     pub first: Nanos,
     /// Send time of the last frame; meaningless when `sent` is 0.
     pub last: Nanos,
-    /// The most that a frame was sent after it was due.
+    /// Longest delay of a frame after it was due.
     pub late_max: Nanos,
 }
 
@@ -245,41 +246,41 @@ pub struct Gaps {
     pub max: Nanos,
     /// The sum of all, in nanoseconds.
     pub sum: u128,
-    /// Upper end of a bucket in nanoseconds and gaps in it, rising, empty ones left out.
+    /// Upper end of each bucket in nanoseconds and the gaps in it, ascending, without empty buckets.
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// What a [`CountingReceiver`] shall look for.
+/// Streams that a [`CountingReceiver`] counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
     /// The streams; probes of others are foreign.
     pub streams: Vec<WatchedStream>,
-    /// The number that probes of this trial carry; others are stale.
+    /// Number in the probes of this trial; others are stale.
     pub trial: u16,
-    /// Checksums are not looked at.
+    /// Do not verify checksums.
     pub unverified: bool,
 }
 
-/// A stream that a receiver shall look for.
+/// A stream that a receiver counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchedStream {
     /// Its number.
     pub id: u16,
-    /// Its probes that were sent before this, by our clock, are stale.
+    /// Probes that were sent before this time, by our clock, are stale.
     pub begin: Nanos,
     /// Its sender's clock minus ours, in nanoseconds.
     pub sender_ahead: i64,
 }
 
 impl Watch {
-    /// The numbers of the streams.
+    /// Returns the numbers of the streams.
     #[must_use]
     pub fn ids(&self) -> Vec<u16> {
         self.streams.iter().map(|stream| stream.id).collect()
     }
 }
 
-/// Accounts for frames by itself.
+/// Receives and accounts for frames without the agent.
 pub trait CountingReceiver: Send {
     /// Sets all counters to 0 and begins to count.
     fn begin(&mut self, watch: &Watch) -> Result<(), PortError>;
@@ -291,25 +292,25 @@ pub trait CountingReceiver: Send {
     fn end(&mut self) -> Result<Counted, PortError>;
 }
 
-/// What a [`CountingReceiver`] counted.
+/// Counters of a [`CountingReceiver`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counted {
-    /// In the order of [`Watch::streams`].
+    /// Counters of each stream, in the order of [`Watch::streams`].
     pub streams: Vec<CountedStream>,
     /// Frames without a probe of these streams.
     pub foreign: u64,
     /// Probes from before the trial.
     pub stale: u64,
-    /// Frames that were dropped for want of room before they could be counted; `None`: nobody knows.
+    /// Frames that were dropped for lack of room before they could be counted; `None`: unknown.
     pub dropped: Option<u64>,
-    /// Whose times the frames of all streams got.
+    /// Sources of the times of all frames.
     pub stamped: Stamped,
 }
 
 /// Inter-packet delay variation (RFC 5481 section 4.1), as absolute values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Variation {
-    /// Pairs of frames that follow each other in number and arrived so.
+    /// Pairs of frames that are consecutive in number and in arrival.
     pub count: u64,
     /// The sum, in nanoseconds.
     pub sum: u128,
@@ -317,34 +318,35 @@ pub struct Variation {
     pub max: Nanos,
 }
 
-/// What a [`CountingReceiver`] counted of one stream.
+/// Counters of a [`CountingReceiver`] for one stream.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountedStream {
     /// Frames that arrived, duplicates included.
     pub received: u64,
-    /// Their bytes, with FCS.
+    /// Bytes that arrived, with FCS.
     pub bytes: u64,
     /// Arrivals of a frame that had arrived before.
     pub duplicated: u64,
     /// Arrivals after a frame with a higher number (RFC 4737 section 3).
     pub reordered: u64,
-    /// Of these, arrivals after such a frame of the same receive queue.
+    /// Arrivals among `reordered` after such a frame of the same receive queue.
     pub reordered_in_queue: u64,
-    /// Whether the frames came on several queues, of which nobody knows the order: then only `reordered_in_queue` is of the link.
+    /// True if the frames came on several queues, whose relative order is unknown: only `reordered_in_queue` is then of
+    /// the link.
     pub several_queues: bool,
-    /// The largest reordering extent (RFC 4737 section 4.2.1) that is known.
+    /// Largest known reordering extent (RFC 4737 section 4.2.1).
     pub reorder_extent_max: u64,
-    /// The sum of all extents that are known.
+    /// Sum of all known extents.
     pub reorder_extent_sum: u64,
-    /// How many of `reordered` have a known extent.
+    /// Number of frames among `reordered` with a known extent.
     pub reorder_extents: u64,
     /// Frames that are 3-reordered (RFC 4737 section 5.3); `None` where the arrivals of several CPUs have no common order.
     pub reordered_by_three: Option<u64>,
-    /// How latency changed from each frame to the next.
+    /// Change of latency from each frame to the next.
     pub ipdv: Variation,
     /// One above the highest number that arrived.
     pub next: u64,
-    /// Arrivals so late that nobody knows whether they were duplicates; they are among `duplicated`.
+    /// Arrivals so late that it is unknown whether they are duplicates; they are among `duplicated`.
     pub guessed: u64,
     /// Frames with a wrong checksum; not among `received`.
     pub corrupted: u64,
@@ -360,7 +362,7 @@ pub struct CountedStream {
     pub latency_max: Nanos,
     /// Sum of all latencies, in nanoseconds.
     pub latency_sum: u128,
-    /// Upper end of a bucket in nanoseconds and frames in it, rising, empty ones left out.
+    /// Upper end of each bucket in nanoseconds and the frames in it, ascending, without empty buckets.
     pub latency: Vec<(u64, u64)>,
     /// Source addresses and ports of the first frames, each once.
     pub sources: Vec<(IpAddr, u16)>,

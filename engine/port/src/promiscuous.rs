@@ -1,11 +1,11 @@
-//! Frames for other stations: a card's filter of MACs lets them pass while one of these is there, and no longer than the
-//! process is (packet(7), `PACKET_MR_PROMISC`).
+//! Promiscuous mode: a card's MAC filter passes frames for other stations while one of these values exists, at most
+//! until the process ends (packet(7), `PACKET_MR_PROMISC`).
 
 use crate::error::PortError;
 use crate::{speed, sys};
 use std::os::fd::OwnedFd;
 
-/// A socket that receives nothing itself, and keeps the filter of its interface open.
+/// A socket that receives nothing, and keeps the filter of its interface open.
 #[derive(Debug)]
 pub struct Promiscuous {
     _socket: OwnedFd,
@@ -15,7 +15,7 @@ impl Promiscuous {
     /// Opens the filter of a card; other interfaces have none. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn of_card(iface: &str, index: u32) -> Result<Option<Self>, PortError> {
         if !speed::is_wired(iface) {
             return Ok(None);
@@ -26,7 +26,7 @@ impl Promiscuous {
     }
 }
 
-/// Opens the filter for as long as a packet socket is there.
+/// Opens the filter for as long as a packet socket exists.
 pub(crate) fn join(socket: &OwnedFd, iface: &str, index: u32) -> Result<(), PortError> {
     #[expect(clippy::cast_possible_truncation, reason = "1")]
     let membership = libc::packet_mreq {

@@ -17,21 +17,22 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
-/// A prefix shorter than this is not a network of a testbed, but a part of the Internet: halves (0/1, 128/1) do what a default
-/// route does. The shortest that nobody routes there are 10.0.0.0/8 (RFC 1918) and `fc00::/7` (RFC 4193).
+/// Shortest prefix lengths (IPv4, IPv6) that are a network of a testbed. A shorter prefix is a part of the Internet:
+/// two halves (0/1, 128/1) act as a default route. The shortest that are not routed there are 10.0.0.0/8 (RFC 1918) and
+/// `fc00::/7` (RFC 4193).
 const SHORTEST: (u8, u8) = (8, 7);
 
 /// A route that leads out of a testbed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WideRoute {
-    /// Where it leads.
+    /// Destination of the route.
     pub to: Network,
     /// The number of its routing table; 254 is the usual one.
     pub table: u32,
 }
 
-/// The first route out of one of these interfaces that leads to more than a testbed, a default route or a part of one, and which
-/// interface that is.
+/// Returns the first route out of one of these interfaces that leads to more than a testbed (a default route or a part
+/// of one), and the index of that interface.
 pub(crate) fn wide_route(of: &[u32]) -> io::Result<Option<(u32, WideRoute)>> {
     let netlink = Netlink::route()?;
     for family in sys::IP {
@@ -48,7 +49,7 @@ pub(crate) fn wide_route(of: &[u32]) -> io::Result<Option<(u32, WideRoute)>> {
     Ok(None)
 }
 
-/// The route of a message, if it leads out of the interface and to more than a testbed.
+/// Returns the route of a message, if it leads out of the interface and to more than a testbed.
 fn wide(b: &[u8], index: u32) -> Option<WideRoute> {
     if b.len() < RTMSG || b[7] != UNICAST {
         return None;
@@ -73,7 +74,7 @@ fn wide(b: &[u8], index: u32) -> Option<WideRoute> {
     (leads_out && !address.is_multicast()).then_some(WideRoute { to: Network { address, prefix }, table })
 }
 
-/// The interfaces of several next hops.
+/// Returns the interfaces of several next hops.
 fn next_hops(mut b: &[u8]) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         if b.len() < NEXT_HOP {
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
     use crate::netlink::attribute;
 
-    /// A message of the kernel about a unicast route.
+    /// Makes a message of the kernel about a unicast route.
     fn route(family: i32, prefix: u8, table: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
         let mut b = vec![u8::try_from(family).unwrap(), prefix, 0, 0, table, 3, 0, UNICAST, 0, 0, 0, 0];
         b.extend(attributes.concat());

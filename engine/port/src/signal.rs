@@ -1,9 +1,9 @@
-//! SIGTERM, SIGINT and SIGHUP as something to wait for.
+//! SIGTERM, SIGINT and SIGHUP as an event to wait for.
 
 use std::io;
 
-/// The signals that ask a program to end. Blocked in this thread and in all that it starts later, so that only
-/// [`wait`](Self::wait) takes them.
+/// The signals that ask a program to end. They are blocked in this thread and in all threads that it starts later, so
+/// that only [`wait`](Self::wait) takes them.
 pub struct Termination {
     set: libc::sigset_t,
 }

@@ -1,12 +1,12 @@
-//! How fast a link is, as its card says.
+//! Speed of a link, as its card reports it.
 
 use crate::ethtool;
 use std::fmt;
 use std::io;
 
-/// `SPEED_UNKNOWN`: no link, or a driver that does not say.
+/// `SPEED_UNKNOWN`: no link, or a driver that does not report it.
 const UNKNOWN: u32 = u32::MAX;
-/// Drivers of devices without a wire. They name a constant, which says nothing about what they can carry.
+/// Drivers of devices without a wire. They report a constant that is unrelated to their capacity.
 const WITHOUT_WIRE: [&str; 6] = ["veth", "tun", "dummy", "bridge", "ifb", "netdevsim"];
 
 /// The speed of an interface's link.
@@ -14,7 +14,7 @@ const WITHOUT_WIRE: [&str; 6] = ["veth", "tun", "dummy", "bridge", "ifb", "netde
 pub enum Speed {
     /// Bits per second.
     Bps(f64),
-    /// Not known, and why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
@@ -27,19 +27,19 @@ impl fmt::Display for Speed {
     }
 }
 
-/// Whether devices of a driver have a wire, of their own or a hypervisor's.
+/// Returns true if devices of a driver have a wire, their own or a hypervisor's.
 #[must_use]
 pub fn has_wire(driver: &str) -> bool {
     !WITHOUT_WIRE.contains(&driver)
 }
 
-/// Whether the interface called `name` is a card, or what a hypervisor shows as one.
+/// Returns true if the interface `name` is a card, or a hypervisor's emulation of one.
 #[must_use]
 pub fn is_wired(name: &str) -> bool {
     ethtool::driver(name).is_ok_and(|driver| has_wire(&driver))
 }
 
-/// Asks for the speed of the interface called `name`. What cannot be asked is not known: this never fails.
+/// Returns the speed of the interface `name`. Never fails: without an answer the speed is unknown.
 #[must_use]
 pub fn of(name: &str) -> Speed {
     let unknown = |e: io::Error| Speed::Unknown(format!("{name}: SIOCETHTOOL: {e}"));

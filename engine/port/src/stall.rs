@@ -1,4 +1,4 @@
-//! A card that takes no frames: for a moment it is busy, for longer it has no carrier.
+//! Detection of a card that takes no frames: it is busy for a moment, or has no carrier for longer.
 
 use crate::clock;
 use crate::error::PortError;
@@ -6,10 +6,10 @@ use crate::iface::Interface;
 use dutlab_units::Nanos;
 use std::io;
 
-/// A card may be busy this long before it is asked for its carrier.
+/// Time for which a card may be busy before its carrier is checked.
 const PATIENCE: Nanos = Nanos(50_000_000);
 
-/// How long a sender has been without progress.
+/// Time for which a sender has made no progress.
 #[derive(Debug)]
 pub struct Stall {
     index: u32,
@@ -19,28 +19,28 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// No stall yet.
+    /// Starts without a stall.
     #[must_use]
     pub const fn new(iface: &Interface) -> Self {
         Self { index: iface.index, since: None, goes_through: false }
     }
 
-    /// Whether a link without a carrier is not an error from now on.
+    /// Sets whether a link without a carrier is not an error from now on.
     pub const fn go_through_link_loss(&mut self, yes: bool) {
         self.goes_through = yes;
     }
 
-    /// Frames were taken.
+    /// Records that frames were taken.
     pub const fn moved(&mut self) {
         self.since = None;
     }
 
-    /// No frame was taken. An error once that has lasted and the interface has no carrier.
+    /// Records that no frame was taken. Returns an error once that has lasted and the interface has no carrier.
     pub fn check(&mut self, iface: &str, call: &'static str) -> Result<(), PortError> {
         self.refused(iface, call, io::Error::from_raw_os_error(libc::ENOBUFS))
     }
 
-    /// The same, with what the system said.
+    /// As [`check`](Self::check), with the system's error.
     pub fn refused(&mut self, iface: &str, call: &'static str, source: io::Error) -> Result<(), PortError> {
         let now = clock::monotonic();
         let since = *self.since.get_or_insert(now);
@@ -51,7 +51,7 @@ impl Stall {
         self.carrier(iface, call, source)
     }
 
-    /// An error if the interface has no carrier and that counts, or is another one by now.
+    /// Returns an error if the interface has no carrier and that counts, or if it was replaced by another one.
     pub fn carrier(&self, iface: &str, call: &'static str, source: io::Error) -> Result<(), PortError> {
         let iface = iface.to_owned();
         match Interface::read(&iface) {

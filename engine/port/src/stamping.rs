@@ -1,5 +1,5 @@
-//! Whether a card stamps frames as they arrive (Documentation/networking/timestamping.rst of the kernel, section 3): it is asked to by
-//! `SIOCSHWTSTAMP`, and told again what it did before.
+//! Receive time stamps of a card (Documentation/networking/timestamping.rst of the kernel, section 3): switched on by
+//! `SIOCSHWTSTAMP`, and restored afterwards.
 
 use crate::sys;
 use rustix::net::{AddressFamily, SocketType};
@@ -12,7 +12,7 @@ const SET: libc::Ioctl = 0x89b0;
 /// `HWTSTAMP_FILTER_ALL` of `linux/net_tstamp.h`: every frame.
 const EVERY_FRAME: i32 = 1;
 
-/// `struct hwtstamp_config`: flags, whether frames that leave are stamped, which of those that arrive are.
+/// `struct hwtstamp_config`: flags, stamps of frames that leave, filter of the frames that are stamped on arrival.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Config {
@@ -31,8 +31,8 @@ struct Request {
 
 const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 
-/// Stamping that is on. Dropping this puts it back as it was. A process that is killed leaves it on until the card is told otherwise, or
-/// goes down: `hwstamp_ctl -i IFACE -r 0`.
+/// Stamping that is switched on. Dropping this restores the previous state. A process that is killed leaves it on until
+/// the card is set otherwise or goes down: `hwstamp_ctl -i IFACE -r 0`.
 #[derive(Debug)]
 pub struct Switched {
     iface: String,
@@ -40,10 +40,10 @@ pub struct Switched {
 }
 
 impl Switched {
-    /// Has the card of `iface` stamp every frame that arrives. Needs `CAP_NET_ADMIN`.
+    /// Makes the card of `iface` stamp every frame that arrives. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The driver does not say what it did before, so that it could not be put back, or refuses.
+    /// The driver does not report its previous state, so that it could not be restored, or it refuses.
     pub fn on(iface: &str) -> io::Result<Self> {
         let mut before = Config { flags: 0, sent: 0, received: 0 };
         tell(iface, GET, &mut before).map_err(|e| of_call("SIOCGHWTSTAMP", &e))?;
@@ -53,7 +53,7 @@ impl Switched {
         }
         let mut wanted = Config { flags: 0, received: EVERY_FRAME, ..before };
         tell(iface, SET, &mut wanted).map_err(|e| of_call("SIOCSHWTSTAMP", &e))?;
-        // A driver may do less, and says so; what it did is undone when `on` goes.
+        // A driver may do less, and reports it; dropping `on` undoes it.
         if wanted.received != EVERY_FRAME {
             return Err(io::Error::other(format!("the card stamps only some frames (filter {})", wanted.received)));
         }
@@ -77,7 +77,7 @@ fn of_call(call: &str, e: &io::Error) -> io::Error {
 fn tell(iface: &str, request: libc::Ioctl, config: &mut Config) -> io::Result<()> {
     let fd = sys::socket(AddressFamily::INET, SocketType::DGRAM)?;
     let mut asked = Request { name: sys::name(iface)?, data: config, rest: [0; 2] };
-    // SAFETY: a whole ifreq whose name ends in a zero byte, which leads to the structure that both requests have.
+    // SAFETY: a whole ifreq whose name ends in a zero byte; it points to the structure that both requests use.
     match unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut asked) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

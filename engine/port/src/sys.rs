@@ -1,4 +1,4 @@
-//! Sockets as safe functions that name the call and the interface when they fail.
+//! Socket calls as safe functions whose errors name the call and the interface.
 
 use crate::error::PortError;
 use dutlab_units::Nanos;
@@ -8,10 +8,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Every protocol; the constant of `linux/if_ether.h`, in the width that the address has.
+/// All protocols: the constant of `linux/if_ether.h`, in the width of the address field.
 pub const ETH_P_ALL: u16 = 3;
 
-/// Address families of IPv4 and IPv6, in the width that netlink has.
+/// Address families of IPv4 and IPv6, in the width of the netlink field.
 #[expect(clippy::cast_possible_truncation, reason = "2 and 10")]
 pub const IP: [u8; 2] = [libc::AF_INET as u8, libc::AF_INET6 as u8];
 
@@ -25,7 +25,8 @@ pub fn packet_socket(iface: &str) -> Result<OwnedFd, PortError> {
     socket(AddressFamily::PACKET, SocketType::RAW).map_err(|e| PortError::from_call("socket", iface, e))
 }
 
-/// The name of an interface as the kernel takes it, with zeroes behind it; `ENODEV` if none can be called so.
+/// Returns the name of an interface as the kernel takes it, padded with zeroes; `ENODEV` if no interface can have this
+/// name.
 pub fn name(iface: &str) -> io::Result<[u8; libc::IFNAMSIZ]> {
     let mut name = [0; libc::IFNAMSIZ];
     if iface.is_empty() || iface.len() >= name.len() || iface.contains('\0') {
@@ -60,7 +61,7 @@ pub fn bind_to_device(fd: &impl AsFd, iface: &str) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &name(iface)?)
 }
 
-/// Waits until a socket can be read or has an error, for `wait` at most; says what poll(2) says of it.
+/// Waits until a socket can be read or has an error, for at most `wait`; returns the flags of poll(2).
 pub fn wait(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<PollFlags, PortError> {
     let mut fds = [PollFd::new(fd, PollFlags::IN | PollFlags::ERR)];
     #[expect(clippy::cast_possible_wrap, reason = "a wait is far below 2^63 nanoseconds")]
@@ -72,7 +73,7 @@ pub fn wait(fd: &OwnedFd, wait: Nanos, iface: &str) -> Result<PollFlags, PortErr
     }
 }
 
-/// Reads and clears the error that waits at a socket: its interface went down, or vanished.
+/// Reads and clears the pending error of a socket: its interface went down, or vanished.
 pub fn pending_error(fd: &OwnedFd, call: &'static str, iface: &str) -> Result<(), PortError> {
     sockopt::socket_error(fd)
         .map_err(|e| PortError::from_call("getsockopt(SO_ERROR)", iface, e.into()))?

@@ -1,4 +1,4 @@
-//! Several rings on one interface, on the loopback interface of a network namespace of the test's own.
+//! Tests of several rings on one interface, on the loopback interface of a separate network namespace.
 
 mod own;
 
@@ -36,7 +36,7 @@ fn send(tx: &mut Bursts, frames: u16, probe: bool) {
     }
 }
 
-/// Frames that a ring hands over until none has come for a while.
+/// Counts the frames that a ring hands over until none has come for a while.
 fn taken(ring: &mut Ring) -> usize {
     let mut all = 0;
     loop {
@@ -61,7 +61,7 @@ fn each_ring_gets_flows_of_its_own_and_together_they_get_every_frame() {
         }
         send(&mut tx, 300, false);
         let each: Vec<_> = rings.iter_mut().map(taken).collect();
-        // All of a flow goes to one ring, and each flow was sent twice.
+        // All frames of a flow go to one ring, and each flow was sent twice.
         assert!(each.iter().sum::<usize>() == 1000 && each.iter().all(|n| *n > 100 && n % 2 == 0), "{each:?}");
         let counters: Vec<_> = rings.iter_mut().map(|r| (r.passed().unwrap(), r.dropped().unwrap())).collect();
         assert_eq!(counters, [(300, 0), (0, 0), (0, 0)]);

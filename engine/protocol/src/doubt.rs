@@ -1,45 +1,47 @@
-//! Reasons to distrust a result. The commands of the engine give them by themselves; those that dutlab gives too have its names
-//! (`src/dutlab/doubts.py`) and its bounds (`src/dutlab/methods/ledger.py`), which `tests/contract/test_engine_doubts.py` holds against each other.
+//! Reasons to distrust a result. The engine's commands raise them automatically. Those that dutlab raises too share its
+//! names (`src/dutlab/doubts.py`) and its bounds (`src/dutlab/methods/ledger.py`);
+//! `tests/contract/test_engine_doubts.py` compares the two.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// More copies than this share of the frames sent are no single accident.
+/// Share of duplicates in the frames sent above which they are no single accident.
 pub const DUPLICATES_SHARE: f64 = 0.001;
-/// A trial in which more than this share of the frames was not made in time is one at another rate.
+/// Share of frames not made in time above which the trial counts as one at another rate.
 pub const RATE_TOLERANCE: f64 = 0.005;
 
-/// One reason.
+/// One reason to distrust a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Doubt {
-    /// Which.
+    /// Kind of doubt, for programs.
     pub kind: DoubtKind,
-    /// For people.
+    /// Explanation, for people.
     pub text: String,
 }
 
-/// Every reason that the engine knows.
+/// All reasons that the engine knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoubtKind {
-    /// Frames arrived that nobody sent.
+    /// Frames arrived that were never sent.
     LedgerOpen,
     /// The generator did not reach its rate.
     TxStarved,
-    /// The port took less than was offered. dutlab gives no doubt for it: it is the DUT's pressure back, which has a figure.
+    /// The port took fewer frames than were offered. dutlab raises no doubt for it: it is backpressure of the DUT,
+    /// which has a figure.
     HeldBack,
-    /// Nobody knows which frames the port refused.
+    /// It is unknown which frames the port refused.
     RefusalsUnknown,
     /// The receiver dropped frames that had reached this host.
     RxDropped,
-    /// Nobody knows how many.
+    /// It is unknown how many frames the receiver dropped.
     RxDropsUnknown,
-    /// Frames came too late to tell whether they came twice.
+    /// Frames came too late to tell whether they are duplicates.
     LedgerGuessed,
     /// The order of frames on the link is not known.
     ReorderingUnknown,
-    /// Some extents are not.
+    /// Some reordering extents are unknown.
     ReorderingPartlyKnown,
     /// Frames arrived altered.
     CorruptedFrames,
@@ -51,12 +53,12 @@ pub enum DoubtKind {
     LatencyUnknown,
     /// A port's link went down.
     LinkWentDown,
-    /// A port failed. dutlab's trial has no result then.
+    /// A port failed. dutlab's trial then has no result.
     PortFailed,
 }
 
 impl DoubtKind {
-    /// Whether it only says what the user should know: the result is none the worse.
+    /// Returns true for a note: the user should know it, but the result is as good as without it.
     #[must_use]
     pub const fn is_note(self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! What the agent says on its own.
+//! Events: lines of the agent that answer no request.
 
 use crate::fault::Fault;
 use crate::status::Status;
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Event {
     /// Once a second for each port whose plan asked for it.
     Second(Second),
-    /// Stream by stream, once a second. An agent says it only when it is asked; commands write it where `--events` names a file.
+    /// Counters stream by stream, once a second. The agent sends them only on request; commands write them to the file
+    /// of `--events`.
     Status(Status),
     /// A port failed; `wait` and `settle` still reply with what was counted before.
     Failed(Failed),
@@ -23,7 +24,7 @@ pub enum Event {
 pub struct Second {
     /// The port.
     pub port: String,
-    /// When the counters were read.
+    /// Time at which the counters were read.
     pub monotonic_ns: u64,
     /// Frames sent.
     pub sent: u64,
@@ -37,7 +38,7 @@ pub struct Second {
     pub duplicated: u64,
     /// Frames that arrived after a later one.
     pub reordered: u64,
-    /// Frames that the receiver's kernel dropped for want of room.
+    /// Frames that the receiver's kernel dropped for lack of room.
     pub kernel_dropped: u64,
     /// Mean one-way latency of the frames since the last event; absent when none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,6 +54,6 @@ pub struct Second {
 pub struct Failed {
     /// The port.
     pub port: String,
-    /// Why.
+    /// Reason for the failure.
     pub err: Fault,
 }

@@ -1,15 +1,15 @@
-//! What is wrong, for programs and for people.
+//! Faults, described for programs and for people.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a request was not carried out, or a port failed.
+/// Reason why a request was not carried out or a port failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// For programs.
+    /// Kind of fault, for programs.
     pub kind: ErrorKind,
-    /// For people: one sentence with the facts.
+    /// One sentence with the facts, for people.
     pub message: String,
     /// The system call that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,7 +17,7 @@ pub struct Fault {
     /// Its errno.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errno: Option<i32>,
-    /// What would help.
+    /// Suggested remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

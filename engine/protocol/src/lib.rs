@@ -1,12 +1,12 @@
-//! What a controller and `dutlab-engine agent` say to each other: one JSON object a line, on stdin and stdout.
+//! Messages between a controller and `dutlab-engine agent`: one JSON object a line, on stdin and stdout.
 //!
-//! - [`request`]: what the controller asks, `{"id": 1, "op": "open", …}`
-//! - [`plan`]: what is to be sent and received, inside `arm`
+//! - [`request`]: requests of the controller, `{"id": 1, "op": "open", …}`
+//! - [`plan`]: frames to send and to receive, inside `arm`
 //! - [`reply`]: exactly one for each request, `{"id": 1, "ok": {…}}` or `{"id": 1, "err": {…}}`
-//! - [`event`]: what the agent says on its own, `{"event": "second", …}`
-//! - [`status`]: what became of the frames so far
-//! - [`totals`]: what became of them in the end
-//! - [`doubt`]: why to distrust that; the commands say it, the agent leaves it to the controller
+//! - [`event`]: lines of the agent that answer no request, `{"event": "second", …}`
+//! - [`status`]: counters in the middle of a trial
+//! - [`totals`]: counters at the end of a trial
+//! - [`doubt`]: reasons to distrust a result; the commands raise them, the agent leaves that to the controller
 //!
 //! Every field carries its unit in its name. Frame sizes are bytes with FCS. Instants are nanoseconds of
 //! `CLOCK_MONOTONIC` of the agent's machine. Unknown keys are refused, so that a mistyped one never runs another trial.

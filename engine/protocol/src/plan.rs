@@ -1,4 +1,4 @@
-//! What is to be sent and received.
+//! Plan of a trial: frames to send and to receive.
 
 mod chain;
 mod default;
@@ -24,12 +24,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// What a port sends in one trial: `streams`, `raw_streams` or both; or `replay` alone.
+/// Send plan of a port for one trial: `streams`, `raw_streams` or both; or `replay` alone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendPlan {
-    /// The number that probes of this trial carry, the same as at the receiver: it tells them from those of any other
-    /// sender, whatever its clock. Each trial should have another.
+    /// Number in the probes of this trial, the same as at the receiver. It tells them from the probes of any other
+    /// sender, whatever its clock. Each trial should have another number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub trial: u16,
     /// The streams, each with its own rate. Their numbers differ.
@@ -38,17 +38,17 @@ pub struct SendPlan {
     /// Streams of frames that are given byte by byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw_streams: Vec<RawStream>,
-    /// Streams of which each begins when the one before it has ended.
+    /// Chains of streams: each stream begins when the previous one has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<Chain>,
     /// Frames of a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-    /// Sending ends after this time; absent: only `frames` of each stream end it.
+    /// Duration of sending; absent: sending ends when each stream has sent its `frames`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
-    /// A link without a carrier does not end sending: frames that fall due meanwhile are refused, and the others leave when they
-    /// are due. For a load during which the device at the other end is reset.
+    /// Keep sending while the link has no carrier: frames that fall due meanwhile are refused, and the others leave
+    /// when they are due. For a load during which the device at the other end is reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub through_link_loss: bool,
 }
@@ -57,7 +57,7 @@ pub struct SendPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Its number in every probe. One receiver must not see two streams of the same number.
+    /// Stream number in every probe. One receiver must not see two streams with the same number.
     pub stream: u16,
     /// Source MAC; absent: the port's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,18 +71,19 @@ pub struct Stream {
     pub source: IpAddr,
     /// Destination address, of the same kind.
     pub destination: IpAddr,
-    /// The frames go the other way: each is the answer to a frame of the stream that these addresses and ports describe,
-    /// which change places in it. Not for ICMP.
+    /// Reverse the direction: each frame answers a frame of the stream that these addresses and ports describe, so
+    /// source and destination are swapped. Not for ICMP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers: bool,
-    /// Frame n answers the n-th of the frames that this port learned, over and over: it goes where that one came from, as it was on arrival.
-    /// Addresses and ports of the stream are of the same version of IP, and stay unused. UDP alone; without `answers`, `flows` and `vary`.
+    /// Answer learned frames: frame n answers the n-th of the frames that this port learned, repeatedly. It goes to the
+    /// address and port that this frame had as its source on arrival. Addresses and ports of the stream have the same
+    /// version of IP and are not used. UDP only; not with `answers`, `flows` or `vary`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub learned: bool,
-    /// What the probe travels in.
+    /// Transport header in front of the probe.
     #[serde(default)]
     pub transport: Transport,
-    /// Headers between that of IPv6 and the transport, at most 4 in this order; IPv4 has none.
+    /// Headers between the IPv6 header and the transport, at most 4, in this order; IPv4 has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extension_headers: Vec<ExtensionHeader>,
     /// Source port (ICMP echo: the identifier).
@@ -92,15 +93,15 @@ pub struct Stream {
     /// Time to live, or hop limit.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
-    /// How many flows, and which; absent: one, of the addresses and ports above.
+    /// Flows of the stream; absent: one flow, with the addresses and ports above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
-    /// Fields that vary from frame to frame, each by a rule of its own. No two may have a bit in common.
+    /// Fields that vary from frame to frame, each by its own rule. No two may have a bit in common.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Vary>,
     /// Frame sizes.
     pub sizes: Sizes,
-    /// How fast.
+    /// Rate of the stream.
     pub rate: Rate,
     /// The stream ends after this many frames; absent: only the plan's `duration_ns` ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,16 +142,16 @@ pub enum Transport {
     IcmpEcho,
 }
 
-/// An IPv6 extension header that means nothing to anybody on the way, as long as RFC 5180 section 5.3 has it.
+/// An IPv6 extension header that has no effect on the way, of the length that RFC 5180 section 5.3 gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExtensionHeader {
-    /// Options that each router on the way looks at: 8 bytes of padding. First in its chain.
+    /// Hop-by-hop options, which each router on the way examines: 8 bytes of padding. First in its chain.
     HopByHop,
     /// A routing header of type 2, 24 bytes, with no segments left.
     Routing,
     /// A fragment header, 8 bytes; the packet is whole.
     Fragment,
-    /// Options that the destination looks at: 8 bytes of padding.
+    /// Destination options, which the destination examines: 8 bytes of padding.
     DestinationOptions,
 }

@@ -1,4 +1,4 @@
-//! What the agent answers: exactly one reply for each request.
+//! Replies of the agent: exactly one for each request.
 
 use crate::fault::Fault;
 use crate::request::Backend;
@@ -17,7 +17,7 @@ pub struct Reply {
     pub outcome: Outcome,
 }
 
-/// Either it was done, or there is a reason why not.
+/// Result of a request: its answer, or the reason why it was not carried out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -27,7 +27,7 @@ pub enum Outcome {
     Err(Fault),
 }
 
-/// The content of a good reply, by operation.
+/// Content of a successful reply, by operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Answer {
@@ -91,7 +91,7 @@ pub struct Probed {
     pub iface: String,
     /// Every back end, best first.
     pub backends: Vec<BackendAbility>,
-    /// Who can tell when a frame passes, by what the driver says.
+    /// Time stamps that the interface offers, as its driver reports.
     #[serde(default)]
     pub times: Vec<TimeOf>,
     /// The card's clock.
@@ -103,56 +103,56 @@ pub struct Probed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CardClock {
-    /// Its device is `/dev/ptpN`.
+    /// Number N of its device `/dev/ptpN`.
     pub number: u32,
-    /// How far it is ahead of `CLOCK_MONOTONIC`; absent where it cannot be read.
+    /// How far the clock is ahead of `CLOCK_MONOTONIC`; absent where it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_ns: Option<i64>,
-    /// That is true to within this.
+    /// Error bound of `ahead_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_ns: Option<u64>,
-    /// Why it cannot be read.
+    /// Reason why the clock cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Who can tell when a frame passes an interface.
+/// A time stamp that an interface can offer, by the part that makes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeOf {
-    /// The driver, as it sends.
+    /// Send time, by the driver.
     SoftwareSend,
-    /// The kernel, as it receives.
+    /// Receive time, by the kernel.
     SoftwareReceive,
-    /// The card, as it sends.
+    /// Send time, by the card.
     CardSend,
-    /// The card, as it receives.
+    /// Receive time, by the card.
     CardReceive,
-    /// The driver tells an XDP program when a frame arrived.
+    /// Arrival time, which the driver gives to an XDP program.
     XdpArrival,
-    /// The driver tells an `AF_XDP` socket when a frame left.
+    /// Departure time, which the driver gives to an `AF_XDP` socket.
     XdpDeparture,
-    /// An `AF_XDP` socket can say when a frame shall leave.
+    /// Launch time, which an `AF_XDP` socket can set for a frame.
     XdpLaunch,
 }
 
-/// What one back end can do on one interface.
+/// Abilities of one back end on one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackendAbility {
     /// The back end.
     pub backend: Backend,
-    /// Whether it can send here.
+    /// True if it can send here.
     pub can_send: bool,
-    /// Whether it can receive here.
+    /// True if it can receive here.
     pub can_receive: bool,
     /// Longest frame in bytes with FCS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frame_bytes: Option<u32>,
-    /// Why it cannot, or what it cannot do as well as elsewhere.
+    /// Reason why it cannot, or what it does worse here than elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What would change that.
+    /// Remedy for `reason`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -165,7 +165,7 @@ pub struct Opened {
     pub port: String,
     /// The interface.
     pub iface: String,
-    /// The back end that was taken.
+    /// Back end in use.
     pub backend: Backend,
     /// The interface's MAC.
     pub mac: String,
@@ -173,7 +173,7 @@ pub struct Opened {
     pub mtu_bytes: u32,
     /// The interface's addresses with prefix length.
     pub addresses: Vec<String>,
-    /// What the user should know: a slower path taken, a feature absent.
+    /// Notes for the user, such as a slower path or an absent feature.
     pub notes: Vec<String>,
 }
 
@@ -198,7 +198,7 @@ pub struct ArmedStream {
     /// Its frame sizes, each stated in all three ways.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frame_sizes: Vec<ArmedSize>,
-    /// The speed that a rate in percent is a share of.
+    /// Speed of the link that a rate in percent refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_bps: Option<f64>,
     /// Frames that are due until its end (RFC 2285: intended load); absent at the maximum rate.
@@ -225,11 +225,11 @@ pub struct ArmedSize {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Started {
-    /// When the trial begins.
+    /// Start of the trial.
     pub at_monotonic_ns: u64,
 }
 
-/// Reply to operations that have nothing to tell.
+/// Reply to operations that have no result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Done {}

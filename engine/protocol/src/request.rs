@@ -1,4 +1,4 @@
-//! What the controller asks for.
+//! Requests of the controller.
 
 use crate::plan::{Rate, ReceivePlan, SendPlan};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Request {
     /// Chosen by the controller; the reply carries it back.
     pub id: u64,
-    /// What is asked.
+    /// Operation to carry out.
     #[serde(flatten)]
     pub op: Op,
 }
@@ -18,17 +18,17 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// Who are you, what is your time? Replied with [`crate::reply::Hello`].
+    /// Ask for the agent's version and time. Replied with [`crate::reply::Hello`].
     Hello(Hello),
-    /// What time is it? Replied with [`crate::reply::Clock`].
+    /// Ask for the time. Replied with [`crate::reply::Clock`].
     Clock(Clock),
-    /// What can each back end do on this interface? Replied with [`crate::reply::Probed`].
+    /// Ask for the abilities of each back end on an interface. Replied with [`crate::reply::Probed`].
     Probe(Probe),
-    /// Take a port. Replied with [`crate::reply::Opened`].
+    /// Open a port. Replied with [`crate::reply::Opened`].
     Open(Open),
-    /// Lay a trial's plan before a port. Replied with [`crate::reply::Armed`].
+    /// Give a port the plan of a trial. Replied with [`crate::reply::Armed`].
     Arm(Arm),
-    /// Begin. Replied with [`crate::reply::Started`] at once, before the instant has come.
+    /// Start the trial. Replied with [`crate::reply::Started`] at once, before the start time.
     Start(Start),
     /// Change the rate of a stream that is being sent. Replied with [`crate::reply::Done`].
     Rate(ChangeRate),
@@ -38,9 +38,9 @@ pub enum Op {
     Status(Status),
     /// Read the receiver's counters, after a drain. Ends the trial. Replied with [`crate::totals::Received`].
     Settle(Settle),
-    /// End sending early; `wait` is then replied to. Replied with [`crate::reply::Done`].
+    /// End sending early, which also ends `wait`. Replied with [`crate::reply::Done`].
     Stop(Stop),
-    /// Give a port back. Replied with [`crate::reply::Done`].
+    /// Close a port. Replied with [`crate::reply::Done`].
     Close(Close),
 }
 
@@ -66,23 +66,23 @@ pub struct Probe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
-    /// The name by which all later messages call this port.
+    /// Name of this port in all later messages.
     pub port: String,
     /// Interface name. The back end `memory` needs none.
     #[serde(default)]
     pub iface: String,
-    /// How frames get in and out.
+    /// Back end that sends and receives the frames.
     #[serde(default)]
     pub backend: Backend,
-    /// CPUs to which the sending threads are pinned, one to each, and the receiving ones too unless `receive_cpu` says otherwise. With
-    /// `xdp` several share a stream where there are fewer streams.
+    /// CPUs of the sending threads, one for each. The receiving threads use them too unless `receive_cpu` is set. With
+    /// `xdp`, several CPUs share a stream where there are fewer streams.
     #[serde(default, skip_serializing_if = "Cpus::is_empty")]
     pub cpu: Cpus,
-    /// CPUs to which the receiving threads are pinned. With `af_xdp` each receive queue has a thread, queue n on the n-th
-    /// of these, from the first again when there are more queues; with none, wherever the kernel puts it.
+    /// CPUs of the receiving threads. With `af_xdp` each receive queue has a thread: queue n runs on the n-th of these,
+    /// from the first again when there are more queues. Empty: the kernel chooses.
     #[serde(default, skip_serializing_if = "Cpus::is_empty")]
     pub receive_cpu: Cpus,
-    /// What keeps test traffic off networks in use.
+    /// Guard that keeps test traffic off networks in use.
     #[serde(default)]
     pub guard: Guard,
 }
@@ -91,9 +91,9 @@ pub struct Open {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cpus {
-    /// This one.
+    /// One CPU.
     One(u32),
-    /// These.
+    /// Several CPUs.
     Several(Vec<u32>),
 }
 
@@ -104,7 +104,7 @@ impl Default for Cpus {
 }
 
 impl Cpus {
-    /// All of them, in order.
+    /// Returns all CPUs, in order.
     #[must_use]
     pub fn list(&self) -> &[u32] {
         match self {
@@ -113,14 +113,14 @@ impl Cpus {
         }
     }
 
-    /// Whether none is named.
+    /// Returns true if no CPU is named.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list().is_empty()
     }
 }
 
-/// How frames get in and out of a port.
+/// Method by which frames leave and enter a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum), value(rename_all = "snake_case"))]
@@ -140,8 +140,8 @@ pub enum Backend {
     Pcap,
 }
 
-/// What nobody routes on the Internet: RFC 1918, RFC 6598, benchmarking (RFC 2544; RFC 5180 section 8 with its erratum),
-/// documentation (RFC 5737, 3849), unique local (RFC 4193).
+/// Networks that are not routed on the Internet: RFC 1918, RFC 6598, benchmarking (RFC 2544; RFC 5180 section 8 with
+/// its erratum), documentation (RFC 5737, 3849), unique local (RFC 4193).
 pub const TESTBEDS: [&str; 11] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
@@ -156,22 +156,22 @@ pub const TESTBEDS: [&str; 11] = [
     "2001:2::/48",
 ];
 
-/// RFC 6815: test traffic must stay off production networks. `open` refuses a port that carries the default route, or
-/// an address that `allow` does not cover, or that shares its link with an interface that does.
+/// Guard of production networks, which test traffic must not reach (RFC 6815). `open` refuses a port that carries the
+/// default route, or an address that `allow` does not cover, or that shares its link with an interface that does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Guard {
-    /// The testbed's networks, as in `172.16.0.0/24`; absent: those that nobody routes on the Internet. Link-local addresses are
-    /// always allowed.
+    /// Networks of the testbed, such as `172.16.0.0/24`; absent: those that are not routed on the Internet. Link-local
+    /// addresses are always allowed.
     #[serde(default = "testbeds")]
     pub allow: Vec<String>,
-    /// The user vouches that nothing else is on this link: no check at all.
+    /// No check at all: the user asserts that nothing else is on this link.
     #[serde(default)]
     pub isolated: bool,
 }
 
 impl Default for Guard {
-    /// Of a link that is not isolated.
+    /// Guard of a link that is not isolated.
     fn default() -> Self {
         Self { allow: testbeds(), isolated: false }
     }
@@ -187,10 +187,10 @@ fn testbeds() -> Vec<String> {
 pub struct Arm {
     /// The port.
     pub port: String,
-    /// What it sends.
+    /// Send plan of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<SendPlan>,
-    /// What it receives.
+    /// Receive plan of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<ReceivePlan>,
     /// Emit a `second` event for this port once a second while the trial lasts.
@@ -205,13 +205,15 @@ pub struct Start {
     /// The ports to start; absent or empty: all that are armed.
     #[serde(default)]
     pub ports: Vec<String>,
-    /// Only this half of them; absent: both. Where ports send to one another, all receive before the first one sends.
+    /// Half of the ports to start; absent: both. Where ports send to one another, all receive before the first one
+    /// sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half: Option<Half>,
-    /// When the trial begins; absent: now. Probes with an earlier send time count as stale.
+    /// Start of the trial; absent: now. Probes with an earlier send time count as stale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_monotonic_ns: Option<u64>,
-    /// The same as wall clock (`CLOCK_REALTIME`), which agents on different hosts can share. One of the two at most.
+    /// Start of the trial by the wall clock (`CLOCK_REALTIME`), which agents on different hosts can share. At most one
+    /// of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_realtime_ns: Option<u64>,
 }
@@ -220,9 +222,9 @@ pub struct Start {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
-    /// What it receives.
+    /// Receiving half.
     Receive,
-    /// What it sends.
+    /// Sending half.
     Send,
 }
 
@@ -260,14 +262,14 @@ pub struct Status {
 pub struct Settle {
     /// The port.
     pub port: String,
-    /// How many frames of each stream were really sent, as the sender's `wait` said.
+    /// Frames of each stream that were sent, as the sender's `wait` reported.
     pub sent: Vec<StreamSent>,
-    /// Time that the agent still receives before it reads the counters.
+    /// Time for which the agent still receives before it reads the counters.
     #[serde(default)]
     pub drain_ns: u64,
 }
 
-/// How many frames of a stream were sent.
+/// Number of frames of a stream that were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSent {
@@ -275,10 +277,10 @@ pub struct StreamSent {
     pub stream: u16,
     /// Frames that left the sender.
     pub frames: u64,
-    /// What `wait` said of it, if it did.
+    /// `numbered` of the stream in the reply to `wait`, if present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbered: Option<u64>,
-    /// Likewise.
+    /// `unordered` of the stream in the reply to `wait`.
     #[serde(default, skip_serializing_if = "crate::totals::is_false")]
     pub unordered: bool,
 }
@@ -311,7 +313,7 @@ pub struct Close {
 pub struct BadRequest {
     /// The request's number, if it could be read.
     pub id: Option<u64>,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 

@@ -1,12 +1,12 @@
-//! The contract for other languages.
+//! JSON Schema of the protocol: the contract for other languages.
 
 use crate::{Event, PROTOCOL, Reply, Request};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// The JSON Schema of every line in both directions: `$defs/Request` is what an agent reads, `$defs/Reply` and
-/// `$defs/Event` are what it writes. `others` adds what other commands print.
+/// Returns the JSON Schema of every line in both directions: `$defs/Request` for the lines that an agent reads,
+/// `$defs/Reply` and `$defs/Event` for those that it writes. `others` adds the output of other commands.
 #[must_use]
 pub fn schema(others: impl FnOnce(&mut SchemaGenerator)) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();

@@ -1,4 +1,4 @@
-//! The contract that the other language reads is the one made from these types.
+//! Tests that the published contract is the one made from these types.
 
 use dutlab_protocol::{Request, schema};
 

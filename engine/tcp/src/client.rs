@@ -1,4 +1,4 @@
-//! Begins connections at a rate, asks over each, and says what became of every one.
+//! Client: begins connections at a rate, sends requests over each, and counts the result of each.
 
 use crate::connection::Connection;
 use crate::ending::{Ending, State};
@@ -18,46 +18,46 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Begun before what has happened is looked at again.
+/// Maximum number of connections that are begun before events are handled again.
 const AT_ONCE: u64 = 32;
-/// Connections whose own port is taken are begun from another, so often.
+/// Number of other source ports to try for a connection whose port is in use.
 const OTHER_PORTS: u32 = 64;
 const NAP: Nanos = Nanos(5_000_000);
-/// A connection is still begun so much after the time for it is over.
+/// Longest delay, after the time for beginning is over, with which a connection is still begun.
 const LATE: Nanos = Nanos(20_000_000);
 
-/// What is asked for.
+/// Plan of a client.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where connections begin; not empty.
+    /// Source addresses of the connections; not empty.
     pub from: Vec<IpAddr>,
-    /// Where they go.
+    /// Destination address of the connections.
     pub to: IpAddr,
-    /// Of the server.
+    /// Ports of the server.
     pub ports: RangeInclusive<u16>,
-    /// Which of all connections that can be told apart is the first.
+    /// Index of the first connection, among all possible combinations of addresses and ports.
     pub first: u64,
     /// Connections a second.
     pub rate_per_s: f64,
-    /// Connections.
+    /// Number of connections.
     pub count: u64,
-    /// Requests over each, one after the other.
+    /// Requests over each connection, one after the other.
     pub requests: u32,
-    /// Of a request, with its head.
+    /// Length of a request, with its head.
     pub request_bytes: usize,
-    /// That responses carry; not empty.
+    /// Objects that responses carry; not empty.
     pub objects: Vec<Object>,
-    /// Whom requests name as their host; the address where there is none.
+    /// Host that requests name; absent: the address.
     pub host: Option<String>,
-    /// HTTP/2 in place of HTTP/1.1.
+    /// Use HTTP/2 instead of HTTP/1.1.
     pub http2: bool,
-    /// Requests and responses pass through it.
+    /// TLS for requests and responses.
     pub tls: Option<Client>,
-    /// Whether all are kept open until the last has been answered, and each is asked once more then.
+    /// Keep all connections open until the last has been answered, then send one more request over each.
     pub hold: bool,
-    /// A handshake, or an answer, that takes longer has failed.
+    /// A handshake or an answer that takes longer has failed.
     pub timeout: Nanos,
-    /// Whether a connection ends with RST instead of FIN.
+    /// End connections with RST instead of FIN.
     pub resets: bool,
 }
 
@@ -66,7 +66,7 @@ struct Run<'a, C: Fn() -> Nanos> {
     clock: C,
     poll: Poll,
     tuples: Tuples,
-    /// One for each object; of HTTP/2 the fields.
+    /// Requests, one for each object; for HTTP/2 their header fields.
     requests: Vec<Vec<u8>>,
     objects: Rotation,
     buffer: Vec<u8>,
@@ -76,12 +76,12 @@ struct Run<'a, C: Fn() -> Nanos> {
     held: u64,
 }
 
-/// Carries `plan` out. `clock` says how much time has passed since some moment.
+/// Runs `plan`. `clock` returns the time since some fixed moment.
 ///
-/// Raises what the system says when it has no epoll.
+/// Returns the system's error if it has no epoll.
 ///
 /// # Panics
-/// Where the plan names no address, port or object.
+/// If the plan names no address, port or object.
 pub fn run(plan: &Plan, clock: impl Fn() -> Nanos) -> Result<Report, Errno> {
     let host = plan.host.clone().unwrap_or_else(|| match plan.to {
         IpAddr::V4(address) => address.to_string(),
@@ -116,7 +116,7 @@ pub fn run(plan: &Plan, clock: impl Fn() -> Nanos) -> Result<Report, Errno> {
 }
 
 impl<C: Fn() -> Nanos> Run<'_, C> {
-    /// Begins all in time, and goes on until each has ended or is held.
+    /// Begins all connections on time, and continues until each has ended or is held.
     fn fill(&mut self, start: Nanos) -> Result<(), Errno> {
         let gap_ns = 1e9 / self.plan.rate_per_s;
         let due_at = |n: u64| Nanos(start.0 + whole(n as f64 * gap_ns));
@@ -146,7 +146,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         Ok(())
     }
 
-    /// Asks once more over each that is held, at the same rate, and ends it.
+    /// Sends one more request over each held connection, at the same rate, and ends it.
     fn ask_again(&mut self) -> Result<(), Errno> {
         let (start, gap_ns) = ((self.clock)(), 1e9 / self.plan.rate_per_s);
         let answered_ns = self.account.report.answered_ns;
@@ -171,7 +171,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         Ok(())
     }
 
-    /// Whether a SYN was sent.
+    /// Begins a connection; returns true if a SYN was sent.
     fn begin(&mut self) -> bool {
         let mut why = Errno::ADDRNOTAVAIL;
         for _ in 0..OTHER_PORTS {
@@ -221,7 +221,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         false
     }
 
-    /// Sees what has happened up to `until`, and what has taken too long.
+    /// Handles events up to `until`, and timeouts.
     fn turn(&mut self, until: Nanos) -> Result<(), Errno> {
         let now = (self.clock)();
         let at_most = until.0.saturating_sub(now.0).min(NAP.0);
@@ -247,7 +247,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         Ok(())
     }
 
-    /// Takes a connection as far as it goes without waiting.
+    /// Advances a connection as far as possible without waiting.
     fn advance(&mut self, number: u64) {
         while let Some(of) = self.connections.get(number) {
             let now = (self.clock)();
@@ -304,7 +304,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         }
     }
 
-    /// The handshake of TCP is done; that of TLS is next, or the first request.
+    /// Handles the end of the TCP handshake: starts the TLS handshake, or sends the first request.
     fn connected(&mut self, number: u64) {
         let now = (self.clock)();
         let Some(of) = self.connections.get(number) else { return };
@@ -322,7 +322,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         }
     }
 
-    /// Begins the next request of a connection.
+    /// Sends the next request of a connection.
     fn ask(&mut self, number: u64) {
         let now = (self.clock)();
         if let Some(of) = self.connections.get(number) {
@@ -332,7 +332,7 @@ impl<C: Fn() -> Nanos> Run<'_, C> {
         }
     }
 
-    /// One more answer has come whole.
+    /// Handles a complete answer.
     fn answered(&mut self, number: u64) {
         let now = (self.clock)();
         let Some(of) = self.connections.get(number) else { return };

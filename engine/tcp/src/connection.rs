@@ -1,4 +1,4 @@
-//! One connection of the client: how far it is, and what has come of its answer.
+//! One connection of the client: its state, and the received part of its answer.
 
 use crate::ending::{Ending, State};
 use crate::http2::Http2;
@@ -14,13 +14,13 @@ pub(crate) struct Connection {
     pub(crate) begun: Nanos,
     pub(crate) asked: Nanos,
     pub(crate) deadline: Nanos,
-    /// Requests that were answered.
+    /// Number of requests that were answered.
     pub(crate) answered: u32,
-    /// Which object is asked for.
+    /// Index of the object that is requested.
     pub(crate) object: usize,
-    /// Whether it was held, and is asked once more.
+    /// True if it was held, and gets one more request.
     pub(crate) again: bool,
-    /// In place of HTTP/1.1.
+    /// State of HTTP/2; `None`: HTTP/1.1.
     http2: Option<Box<Http2>>,
     sent: usize,
     head: Vec<u8>,
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Its handshake must be over at `deadline`.
+    /// Makes a connection whose handshake must be over at `deadline`.
     pub(crate) fn new(socket: OwnedFd, begun: Nanos, deadline: Nanos, http2: bool) -> Self {
         Self {
             transport: Transport::new(socket, None),
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Begins the next request, for `object`, to be answered at `deadline`.
+    /// Starts the next request, for `object`, which must be answered at `deadline`.
     pub(crate) fn ask(&mut self, object: usize, request: &[u8], now: Nanos, deadline: Nanos) {
         (self.object, self.asked, self.deadline) = (object, now, deadline);
         if let Some(http2) = &mut self.http2 {
@@ -56,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is left of `request`; whether all of it is gone.
+    /// Sends the rest of `request`; returns true if all of it was sent.
     pub(crate) fn send(&mut self, request: &[u8]) -> Result<bool, Broken> {
         let Some(http2) = &mut self.http2 else { return self.transport.send_all(request, &mut self.sent) };
         let all = self.transport.send_all(&http2.out, &mut self.sent)?;
@@ -67,13 +67,13 @@ impl Connection {
         Ok(all)
     }
 
-    /// Whether nothing has come over it yet.
+    /// Returns true if nothing has been received yet.
     pub(crate) fn is_silent(&self) -> bool {
         let silent = self.http2.as_ref().is_none_or(|http2| http2.is_silent());
         silent && self.answered == 0 && self.body_left.is_none() && self.head.is_empty()
     }
 
-    /// Takes in what has come of an answer with a body of `body_bytes`; whether it is whole now.
+    /// Handles received bytes of an answer with a body of `body_bytes`; returns true if it is complete.
     pub(crate) fn take_in(&mut self, bytes: &[u8], body_bytes: u64) -> Result<bool, Ending> {
         if let Some(http2) = &mut self.http2 {
             return http2.take_in(bytes, body_bytes);
@@ -99,7 +99,8 @@ impl Connection {
         Ok(left == 0)
     }
 
-    /// How it ended while it was held, where it has: nothing is owed then, so whatever comes is an end.
+    /// Returns how the connection ended while it was held, if it did. No answer is expected then, so any received byte
+    /// is an end.
     pub(crate) fn end_while_held(&mut self) -> Option<Ending> {
         let mut chunk = [0; 1024];
         loop {

@@ -1,19 +1,19 @@
-//! How far a connection of the client is, and how it can end there.
+//! States of a connection of the client, and the ways in which it can end there.
 
 use rustix::io::Errno;
 
-/// What is waited for.
+/// Event that a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Connecting,
-    /// The handshake of TLS.
+    /// End of the TLS handshake.
     Securing,
     Asking,
-    /// Answered, and kept open.
+    /// None: it was answered and is kept open.
     Held,
 }
 
-/// How a connection ended.
+/// End of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     Completed,
@@ -25,12 +25,12 @@ pub(crate) enum Ending {
     ClosedEarly,
     NoAnswer,
     Malformed,
-    /// A whole head with this status, which is not 200.
+    /// A complete head with this status, which is not 200.
     ErrorStatus(u16),
 }
 
 impl Ending {
-    /// What an error means for a connection in this state (tcp(7), connect(2)).
+    /// Classifies an error of a connection in this state (tcp(7), connect(2)).
     pub(crate) fn of(error: Errno, state: State) -> Self {
         match (error, state) {
             (Errno::CONNREFUSED | Errno::CONNRESET, State::Connecting) => Self::Refused,

@@ -1,16 +1,16 @@
-//! HTTP/2 of a client with one request at a time (RFC 9113, RFC 7541): only as much of it as a load needs.
+//! HTTP/2 of a client with one request at a time (RFC 9113, RFC 7541), as far as a load needs it.
 
 use crate::ending::Ending;
 use crate::message::OK;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
-/// A longer frame is not allowed where nothing else was agreed on (RFC 9113 section 4.2).
+/// Longest frame that is allowed without negotiation (RFC 9113 section 4.2).
 const LONGEST_FRAME: usize = 16_384;
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
-/// What a connection's window is at its start (RFC 9113 section 6.9.2).
+/// Initial window of a connection (RFC 9113 section 6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
-/// The window of a connection is opened again after so many bytes.
+/// Number of bytes after which the window of a connection is opened again.
 const REOPENED: u32 = 1 << 30;
 
 /// Types of frames (RFC 9113 section 6).
@@ -31,10 +31,11 @@ mod flag {
     pub(super) const PRIORITY: u8 = 32;
 }
 
-/// The block of header fields of a request, without a table that both ends keep (RFC 7541 section 6.2.2).
+/// Returns the block of header fields of a request, without a dynamic table (RFC 7541 section 6.2.2).
 #[must_use]
 pub fn fields(host: &str, secure: bool, response: u64, bytes: usize) -> Vec<u8> {
-    // Of the static table (RFC 7541 appendix A): 1 is :authority, 2 :method GET, 4 :path, 6 :scheme http, 7 https.
+    // Indices of the static table (RFC 7541 appendix A): 1 is :authority, 2 :method GET, 4 :path, 6 :scheme http, 7
+    // https.
     let mut block = vec![0x82, if secure { 0x87 } else { 0x86 }, 0x04];
     text(&mut block, format!("/{response}").as_bytes());
     block.push(0x01);
@@ -49,7 +50,7 @@ pub fn fields(host: &str, secure: bool, response: u64, bytes: usize) -> Vec<u8> 
     block
 }
 
-/// A text as it is, behind its length (RFC 7541 sections 5.1 and 5.2).
+/// Writes a literal text behind its length (RFC 7541 sections 5.1 and 5.2).
 fn text(block: &mut Vec<u8>, bytes: &[u8]) {
     let low = |n: usize| u8::try_from(n & 0x7f).expect("seven bits");
     if bytes.len() < 127 {
@@ -74,26 +75,26 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend(payload);
 }
 
-/// One connection: what is to be sent, and how far the answer is.
+/// HTTP/2 state of one connection: bytes to send, and the progress of the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Http2 {
-    /// To be sent.
+    /// Bytes to send.
     pub(crate) out: Vec<u8>,
     stream: u32,
-    /// What has come of the frame that is being read, up to the end of its head, or of its payload where that is kept.
+    /// Received part of the current frame, up to the end of its head, or of its payload if that is kept.
     part: Vec<u8>,
-    /// How much is left of the payload of a DATA frame, padding apart.
+    /// Remaining payload of a DATA frame, without padding.
     data_left: usize,
     padding_left: usize,
     status: Option<u16>,
     body_bytes: u64,
     ended: bool,
-    /// Bytes of bodies since the window was opened.
+    /// Bytes of bodies since the window was last opened.
     since_opened: u32,
 }
 
 impl Http2 {
-    /// Asks for what `fields` name, on the next stream.
+    /// Sends a request with these `fields` on the next stream.
     pub(crate) fn ask(&mut self, fields: &[u8]) {
         if self.stream == 0 {
             self.out.extend(PREFACE);
@@ -110,12 +111,12 @@ impl Http2 {
         frame(&mut self.out, kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, self.stream, fields);
     }
 
-    /// Whether nothing has come of the answer yet.
+    /// Returns true if nothing of the answer has been received yet.
     pub(crate) fn is_silent(&self) -> bool {
         self.status.is_none()
     }
 
-    /// Takes in what has come; whether the answer, of a body of `body_bytes`, is whole now.
+    /// Handles received bytes; returns true if the answer, with a body of `body_bytes`, is complete.
     pub(crate) fn take_in(&mut self, mut bytes: &[u8], body_bytes: u64) -> Result<bool, Ending> {
         while !bytes.is_empty() {
             let skipped = self.data_left.min(bytes.len());
@@ -137,13 +138,13 @@ impl Http2 {
         Ok(whole)
     }
 
-    /// Takes in what has come while nothing is owed.
+    /// Handles received bytes while no answer is expected.
     pub(crate) fn idle(&mut self, bytes: &[u8]) -> Result<(), Ending> {
         let had = self.body_bytes;
         self.take_in(bytes, had).map(|_| ())
     }
 
-    /// Reads on in a head, or in a payload that is kept; what is left of `bytes`.
+    /// Continues reading a head, or a payload that is kept; returns the rest of `bytes`.
     fn next_part<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Ending> {
         let needed = FRAME_HEAD + if self.part.len() < FRAME_HEAD { 0 } else { self.kept() };
         let n = (needed - self.part.len()).min(bytes.len());
@@ -163,7 +164,7 @@ impl Http2 {
         usize::from(self.part[0]) << 16 | usize::from(self.part[1]) << 8 | usize::from(self.part[2])
     }
 
-    /// How much of the payload is kept: of DATA no more than the length of its padding.
+    /// Returns how much of the payload is kept: for DATA only the length of its padding.
     fn kept(&self) -> usize {
         match self.part[3] {
             kind::DATA => usize::from(self.part[4] & flag::PADDED != 0).min(self.length()),
@@ -196,7 +197,7 @@ impl Http2 {
                 match self.status {
                     Some(other) if other != OK => return Err(Ending::ErrorStatus(other)),
                     None if self.ended => return Err(Ending::Malformed),
-                    _ => {} // of None it was an interim answer (RFC 9110 section 15.2)
+                    _ => {} // None: it was an interim answer (RFC 9110 section 15.2)
                 }
             }
             kind::DATA | kind::HEADERS => return Err(Ending::Malformed),
@@ -209,7 +210,7 @@ impl Http2 {
     }
 }
 
-/// The block of fields in a HEADERS frame (RFC 9113 section 6.2).
+/// Returns the block of fields in a HEADERS frame (RFC 9113 section 6.2).
 fn block(flags: u8, payload: &[u8]) -> Option<&[u8]> {
     let (padding, rest) =
         if flags & flag::PADDED == 0 { (0, payload) } else { (usize::from(*payload.first()?), &payload[1..]) };
@@ -217,7 +218,7 @@ fn block(flags: u8, payload: &[u8]) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(padding)?)
 }
 
-/// The status, which is the first field of a response (RFC 9113 section 8.3).
+/// Returns the status, which is the first field of a response (RFC 9113 section 8.3).
 fn status(mut block: &[u8]) -> Option<u16> {
     while block.first()? & 0xe0 == 0x20 {
         block = &block[1..]; // the size of the table is 0 from here on (RFC 7541 section 6.3)
@@ -236,7 +237,7 @@ fn status(mut block: &[u8]) -> Option<u16> {
     if length & 0x80 == 0 { std::str::from_utf8(value).ok()?.parse().ok() } else { digits(value) }
 }
 
-/// Three digits in Huffman's code: 0 to 2 have five bits, 3 to 9 have six (RFC 7541 appendix B).
+/// Decodes three digits in Huffman code: 0 to 2 have five bits, 3 to 9 have six (RFC 7541 appendix B).
 fn digits(bytes: &[u8]) -> Option<u16> {
     let bits = bytes.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     let mut left = u32::try_from(bytes.len()).ok().filter(|n| *n <= 4)? * 8;
@@ -256,7 +257,8 @@ fn digits(bytes: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// SETTINGS without any, HEADERS with :status 200 and a literal field, DATA with 5 bytes, of which the last ends the stream.
+    /// SETTINGS without parameters, HEADERS with :status 200 and a literal field, DATA with 5 bytes; the last frame
+    /// ends the stream.
     const ANSWER: &[u8] = &[
         0, 0, 0, 4, 0, 0, 0, 0, 0, // SETTINGS
         0, 0, 6, 1, 4, 0, 0, 0, 1, 0x20, 0x88, 0x00, 1, b'a', 0, // HEADERS

@@ -1,16 +1,17 @@
-//! TCP connections of the kernel's own, with requests and responses of HTTP, counted at both ends (RFC 3511, RFC 9411).
+//! TCP connections of the kernel's stack, with requests and responses of HTTP, counted at both ends (RFC 3511, RFC
+//! 9411).
 //!
-//! - [`client`]: begins connections at a rate, and takes each as far as it goes without waiting
-//! - [`report`]: what became of them
-//! - [`server`]: answers them
+//! - [`client`]: begins connections at a rate, and advances each as far as possible without waiting
+//! - [`report`]: the results of the connections
+//! - [`server`]: answers requests
 //! - [`message`]: the bytes of requests and responses
-//! - [`http2`]: the same of HTTP/2, for a client
-//! - [`objects`]: the sizes of their bodies
+//! - [`http2`]: the bytes of HTTP/2, for a client
+//! - [`objects`]: the sizes of bodies
 //! - [`tls`]: TLS at either end
-//! - [`tuples`]: which addresses and ports the n-th connection has
-//! - [`poll`]: sockets that do not block, and what has happened to them
+//! - [`tuples`]: addresses and ports of the n-th connection
+//! - [`poll`]: non-blocking sockets and their events
 //!
-//! The clock is an argument: a function that says how many nanoseconds have passed since some moment.
+//! The clock is an argument: a function that returns the nanoseconds since some fixed moment.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,15 +1,15 @@
-//! Requests and responses of HTTP/1.1 (RFC 9112): only as much of them as a load needs.
+//! Requests and responses of HTTP/1.1 (RFC 9112), as far as a load needs them.
 
-/// Where a head ends.
+/// End of a head.
 const END: &[u8] = b"\r\n\r\n";
-/// More than this without an end is not a head.
+/// Longest head; more bytes without an end are malformed.
 pub const LONGEST_HEAD: usize = 16 * 1024;
-/// The longest body that is answered with.
+/// Longest body of a response.
 pub const LONGEST_BODY: u64 = 64 << 20;
-/// The status of an answer that is what was asked for.
+/// Status of a successful answer.
 pub const OK: u16 = 200;
 
-/// A request for a body of `response` bytes, `bytes` long where that is longer than the least.
+/// Returns a request for a body of `response` bytes. It is `bytes` long if that is longer than the minimum.
 #[must_use]
 pub fn request(host: &str, response: u64, bytes: usize) -> Vec<u8> {
     let mut text = format!("GET /{response} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
@@ -23,10 +23,10 @@ pub fn request(host: &str, response: u64, bytes: usize) -> Vec<u8> {
     text
 }
 
-/// A response with a body of `bytes`.
+/// Returns a response with a body of `bytes`.
 ///
 /// # Panics
-/// Where a body does not fit into memory.
+/// If the body does not fit into memory.
 #[must_use]
 pub fn response(bytes: u64) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n").into_bytes();
@@ -34,33 +34,33 @@ pub fn response(bytes: u64) -> Vec<u8> {
     text
 }
 
-/// What a request asks for.
+/// Content of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Of the head, with its empty line.
+    /// Length of the head, with its empty line.
     pub head_bytes: usize,
-    /// Of the body to answer with.
+    /// Length of the response's body.
     pub response_bytes: u64,
-    /// Whether the connection ends after the answer.
+    /// True if the connection ends after the answer.
     pub closes: bool,
 }
 
-/// What a response says of itself.
+/// Content of a response's head.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// Of the head, with its empty line.
+    /// Length of the head, with its empty line.
     pub head_bytes: usize,
-    /// Of the body.
+    /// Length of the body.
     pub body_bytes: u64,
-    /// 200 where all is well.
+    /// Status; 200 on success.
     pub status: u16,
 }
 
-/// Bytes that are not what they should be.
+/// Bytes that violate the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The request that `bytes` begin with; `None` while its head has not come whole.
+/// Parses the request at the start of `bytes`; `None` while its head is incomplete.
 pub fn asked(bytes: &[u8]) -> Result<Option<Asked>, Malformed> {
     let Some(head_bytes) = end_of_head(bytes)? else { return Ok(None) };
     let (first, fields) = lines(&bytes[..head_bytes])?;
@@ -72,7 +72,7 @@ pub fn asked(bytes: &[u8]) -> Result<Option<Asked>, Malformed> {
     Ok(Some(Asked { head_bytes, response_bytes, closes }))
 }
 
-/// The response that `bytes` begin with; `None` while its head has not come whole.
+/// Parses the response at the start of `bytes`; `None` while its head is incomplete.
 pub fn answered(bytes: &[u8]) -> Result<Option<Answered>, Malformed> {
     let Some(head_bytes) = end_of_head(bytes)? else { return Ok(None) };
     let (first, fields) = lines(&bytes[..head_bytes])?;

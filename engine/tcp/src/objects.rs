@@ -1,29 +1,29 @@
-//! Objects that responses carry: their sizes, and which of them the n-th response has (RFC 9411 section 7.3.3.2).
+//! Objects that responses carry: their sizes, and the choice of the n-th response's object (RFC 9411 section 7.3.3.2).
 
-/// A size of bodies, and how often it comes.
+/// A size of bodies, and its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object {
-    /// Of the body.
+    /// Length of the body.
     pub bytes: u64,
-    /// Its share is its weight of all weights.
+    /// Weight; the object's share is its weight divided by the sum of all weights.
     pub weight: u32,
 }
 
-/// Objects in turn, spread by weight as evenly as whole responses allow.
+/// Rotation of objects, spread by weight as evenly as whole responses allow.
 #[derive(Debug)]
 pub(crate) struct Rotation {
     objects: Vec<Object>,
-    /// How much of a response each is owed, in parts of all weights.
+    /// Credit of each object, as parts of a response in units of the sum of all weights.
     owed: Vec<i64>,
 }
 
 impl Rotation {
-    /// Of `objects`, which are not empty.
+    /// Makes a rotation of `objects`, which are not empty.
     pub(crate) fn new(objects: Vec<Object>) -> Self {
         Self { owed: vec![0; objects.len()], objects }
     }
 
-    /// The place in the list of the object that comes next.
+    /// Returns the index of the next object.
     pub(crate) fn take(&mut self) -> usize {
         let mut next = 0;
         for (at, object) in self.objects.iter().enumerate() {

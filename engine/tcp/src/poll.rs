@@ -1,4 +1,4 @@
-//! Sockets that do not block, and what has happened to them (epoll(7), edge-triggered).
+//! Non-blocking sockets and their events (epoll(7), edge-triggered).
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 const AT_ONCE: usize = 1024;
 
-/// What has happened, by the numbers under which sockets were watched.
+/// Source of events, by the numbers under which sockets are watched.
 pub struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
 impl Poll {
-    /// Watches nothing yet.
+    /// Makes an instance that watches nothing.
     pub fn new() -> Result<Self, Errno> {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(AT_ONCE) })
     }
@@ -29,10 +29,10 @@ impl Poll {
         epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), all)
     }
 
-    /// The numbers of what has happened, after `at_most` or before.
+    /// Returns the numbers of sockets with events. Waits for at most `at_most`.
     ///
     /// # Panics
-    /// Where `at_most` is longer than the system can count.
+    /// If `at_most` is longer than the system can count.
     pub fn wait(&mut self, at_most: Duration) -> Result<impl Iterator<Item = u64>, Errno> {
         let at_most = Timespec::try_from(at_most).expect("a wait is short");
         self.events.clear();
@@ -43,17 +43,17 @@ impl Poll {
     }
 }
 
-/// A socket of TCP that does not block, for this address.
+/// Makes a non-blocking TCP socket for this address.
 pub fn socket(of: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if of.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket =
         rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_tcp_nodelay(&socket, true)?; // flights of TLS are several segments, none of which waits for the ACK of another
+    sockopt::set_tcp_nodelay(&socket, true)?; // segments of a TLS flight must not wait for ACKs
     Ok(socket)
 }
 
-/// Lets this process have so many sockets, as far as the system allows; returns how many it may have.
+/// Raises the limit of open sockets to `count`, as far as the system allows; returns the new limit.
 #[must_use]
 pub fn allow_sockets(count: u64) -> u64 {
     let now = getrlimit(Resource::Nofile);
@@ -64,7 +64,7 @@ pub fn allow_sockets(count: u64) -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Sockets by number. A number is never that of another socket: what is heard of a closed one finds nothing.
+/// Sockets by number. A number is never reused for another socket, so a late event of a closed socket finds nothing.
 pub struct Slab<T> {
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
@@ -77,10 +77,10 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Keeps `item`; returns its number.
+    /// Stores `item`; returns its number.
     ///
     /// # Panics
-    /// With more than 2^32 items.
+    /// If there are more than 2^32 items.
     pub fn put(&mut self, item: T) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -91,13 +91,13 @@ impl<T> Slab<T> {
         u64::from(*age) << 32 | u64::from(slot)
     }
 
-    /// The item of a number, if it is still there.
+    /// Returns the item with this number, if it still exists.
     pub fn get(&mut self, number: u64) -> Option<&mut T> {
         let (age, item) = self.slots.get_mut(usize::try_from(number & 0xffff_ffff).ok()?)?;
         if u64::from(*age) == number >> 32 { item.as_mut() } else { None }
     }
 
-    /// Takes it out.
+    /// Removes an item.
     ///
     /// # Panics
     /// Never: half of a number fits into its half.
@@ -105,24 +105,24 @@ impl<T> Slab<T> {
         self.get(number)?;
         let slot = u32::try_from(number & 0xffff_ffff).expect("the lower half");
         let (age, item) = &mut self.slots[slot as usize];
-        *age = age.wrapping_add(1) & 0x7fff_ffff; // the highest bit is of numbers that are not of a slab
+        *age = age.wrapping_add(1) & 0x7fff_ffff; // the highest bit marks numbers that are not of a slab
         self.free.push(slot);
         item.take()
     }
 
-    /// How many there are.
+    /// Number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers of all.
+    /// Returns the numbers of all items.
     #[must_use]
     pub fn numbers(&self) -> Vec<u64> {
         let held = self.slots.iter().enumerate().filter(|(_, (_, item))| item.is_some());

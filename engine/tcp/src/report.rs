@@ -1,4 +1,4 @@
-//! What became of all connections of a client: each end counted, each time recorded.
+//! Results of all connections of a client: each end counted, each time recorded.
 
 use crate::ending::{Ending, State};
 use crate::tls::Handshakes;
@@ -8,86 +8,86 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A longer time counts as this.
+/// Longest time; a longer one is recorded as this.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// Some times, in nanoseconds.
+/// Distribution of some times, in nanoseconds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TcpTimes")]
 pub struct Times {
-    /// How many there are.
+    /// Number of times.
     pub count: u64,
     /// The least.
     pub min_ns: u64,
-    /// Half of them took no longer; and so on.
+    /// Median.
     pub p50_ns: u64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
-/// What became of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures.
+/// Results of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TcpConnections")]
 pub struct Report {
-    /// Connections that were to be begun.
+    /// Connections that the plan asks for.
     pub asked: u64,
-    /// A SYN was sent.
+    /// Connections for which a SYN was sent.
     pub begun: u64,
-    /// Not in time, or the system had no socket or port for them.
+    /// Connections that were not begun in time, or for which the system had no socket or port.
     pub not_begun: u64,
-    /// The handshake was done.
+    /// Connections with a completed handshake.
     pub established: u64,
-    /// Every request was answered, and in a trial that holds them, the last one too.
+    /// Connections whose requests were all answered; in a trial that holds them, the last one too.
     pub completed: u64,
-    /// RST instead of a handshake.
+    /// Connections that got RST instead of a handshake.
     pub refused: u64,
-    /// ICMP, or no route.
+    /// Connections that failed with ICMP, or without a route.
     pub unreachable: u64,
-    /// No answer to SYN in time.
+    /// Connections without an answer to SYN in time.
     pub no_handshake: u64,
-    /// No handshake of TLS, or one that came to nothing, or bytes that were not TLS.
+    /// Connections without a TLS handshake, with a failed one, or with bytes that were not TLS.
     pub tls_failed: u64,
-    /// RST after the handshake.
+    /// Connections that got RST after the handshake.
     pub reset: u64,
-    /// FIN before the answer had come.
+    /// Connections that got FIN before the answer.
     pub closed_early: u64,
-    /// No whole answer in time.
+    /// Connections without a complete answer in time.
     pub no_answer: u64,
-    /// An answer that is none, or not of the length asked for.
+    /// Connections with an answer that is malformed, or not of the requested length.
     pub malformed: u64,
-    /// An answer with another status than 200.
+    /// Connections with an answer whose status is not 200.
     pub error_status: u64,
-    /// How many answers had each of these other statuses.
+    /// Number of answers with each of these other statuses.
     pub statuses: BTreeMap<String, u64>,
-    /// The most that were established at once.
+    /// Largest number of connections that were established at the same time.
     pub open_max: u64,
     /// Requests that were answered.
     pub transactions: u64,
-    /// Of bodies.
+    /// Bytes of bodies that were received.
     pub body_bytes: u64,
-    /// From the first SYN to the last, and one gap.
+    /// Time from the first SYN to the last, plus one gap.
     pub begun_ns: u64,
-    /// From the first SYN to the last byte of an answer.
+    /// Time from the first SYN to the last byte of an answer.
     pub answered_ns: u64,
-    /// From SYN to the end of the handshake.
+    /// Times from SYN to the end of the handshake.
     pub handshake: Times,
-    /// From the end of that to the end of the handshake of TLS.
+    /// Times from the end of the TCP handshake to the end of the TLS handshake.
     pub tls_handshake: Times,
-    /// From SYN to the first byte of the first answer (RFC 9411 section 7.4.1).
+    /// Times from SYN to the first byte of the first answer (RFC 9411 section 7.4.1).
     pub first_byte: Times,
-    /// From a request to the last byte of its answer.
+    /// Times from a request to the last byte of its answer.
     pub response: Times,
-    /// Why the system had no socket or port, the last time.
+    /// Last reason why the system had no socket or port.
     pub refused_by_system: Option<String>,
-    /// What handshakes of TLS came to.
+    /// Results of the TLS handshakes.
     pub tls: Handshakes,
 }
 
-/// A report that is being made, and the times that it sums up.
+/// A report under construction, and the times that it summarises.
 pub(crate) struct Account {
     pub(crate) report: Report,
     handshake: Histogram<u64>,
@@ -98,7 +98,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Of so many connections, none begun.
+    /// Makes a report of `asked` connections, none of which has begun.
     pub(crate) fn new(asked: u64) -> Self {
         let histogram = || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("three digits are few");
         Self {
@@ -111,12 +111,12 @@ impl Account {
         }
     }
 
-    /// How many have been begun, or cannot be.
+    /// Returns the number of connections that have begun, or cannot.
     pub(crate) fn tried(&self) -> u64 {
         self.report.begun + self.report.not_begun
     }
 
-    /// Another handshake was done.
+    /// Counts a completed handshake.
     pub(crate) fn established(&mut self, took: Nanos) {
         self.handshake.saturating_record(took.0);
         self.open += 1;
@@ -124,18 +124,18 @@ impl Account {
         self.report.open_max = self.report.open_max.max(self.open);
     }
 
-    /// Another handshake of TLS was done.
+    /// Counts a completed TLS handshake.
     pub(crate) fn secured(&mut self, took: Nanos, of: &rustls::Connection) {
         self.tls_handshake.saturating_record(took.0);
         self.report.tls.done(of);
     }
 
-    /// The first byte came over another.
+    /// Records the time of a first byte.
     pub(crate) fn first_byte(&mut self, took: Nanos) {
         self.first_byte.saturating_record(took.0);
     }
 
-    /// Another request was answered, at `now`, with a body of so many bytes.
+    /// Counts an answer that was complete at `now`, with a body of `body_bytes`.
     pub(crate) fn answered(&mut self, took: Nanos, now: Nanos, body_bytes: u64) {
         self.response.saturating_record(took.0);
         self.report.transactions += 1;
@@ -143,7 +143,7 @@ impl Account {
         self.report.answered_ns = now.0;
     }
 
-    /// Another ended in this state.
+    /// Counts the end of a connection in this state.
     pub(crate) fn ended(&mut self, state: State, ending: Ending) {
         self.open -= u64::from(state != State::Connecting);
         let report = &mut self.report;
@@ -164,7 +164,7 @@ impl Account {
         } += 1;
     }
 
-    /// With its times.
+    /// Returns the report with its times.
     pub(crate) fn whole(self) -> Report {
         Report {
             handshake: times(&self.handshake),

@@ -1,4 +1,4 @@
-//! Answers requests, and counts what it answered.
+//! Server: answers requests, and counts its answers.
 
 use crate::message::{self, Malformed};
 use crate::poll::{Poll, Slab, socket};
@@ -15,43 +15,43 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// As many as the kernel lets wait (`net.core.somaxconn` bounds it).
+/// Length of the queue of waiting connections, at the kernel's limit (`net.core.somaxconn` bounds it).
 const BACKLOG: i32 = 65_535;
 const LISTENER: u64 = 1 << 63;
 
-/// What the server has seen.
+/// Counters of a server.
 #[derive(Debug, Default, Clone, Serialize, PartialEq, Eq, JsonSchema)]
 #[schemars(rename = "TcpServed")]
 pub struct Served {
-    /// Connections taken.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Of them, those that are open.
+    /// Accepted connections that are open.
     pub open: u64,
-    /// The most that were open at once.
+    /// Largest number of connections that were open at the same time.
     pub open_max: u64,
-    /// Requests answered whole.
+    /// Requests with a complete answer.
     pub answered: u64,
-    /// Of bodies.
+    /// Bytes of bodies that were sent.
     pub body_bytes: u64,
     /// Connections that the other end closed: FIN.
     pub closed: u64,
-    /// Connections that this end closed, as a request asked for.
+    /// Connections that this end closed, as a request demanded.
     pub closed_here: u64,
     /// Connections that the other end, or something on the way, reset.
     pub reset: u64,
-    /// Requests that were none.
+    /// Malformed requests.
     pub malformed: u64,
-    /// Connections that could not be taken, as there were too many open files.
+    /// Connections that could not be accepted, because too many files were open.
     pub not_taken: u64,
-    /// Connections without a handshake of TLS, or with bytes that were not TLS.
+    /// Connections without a TLS handshake, or with bytes that were not TLS.
     pub tls_failed: u64,
-    /// What handshakes of TLS came to.
+    /// Results of the TLS handshakes.
     pub tls: Handshakes,
 }
 
 struct Connection {
     transport: Transport,
-    /// Whether there is nothing left to do before the first request.
+    /// True if nothing is left to do before the first request.
     secure: bool,
     request: Vec<u8>,
     answer: Option<(Rc<[u8]>, usize)>,
@@ -59,7 +59,7 @@ struct Connection {
     closes: bool,
 }
 
-/// Listens on ports of one address.
+/// Server that listens on ports of one address.
 pub struct Server {
     poll: Poll,
     listeners: Vec<OwnedFd>,
@@ -79,7 +79,7 @@ enum Step {
 }
 
 impl Server {
-    /// Listens, for TLS where `tls` is given; raises what bind(2) says, with the address that it was about.
+    /// Listens, with TLS if `tls` is given. Returns the error of bind(2), with the address that it refers to.
     pub fn listening(
         address: IpAddr,
         ports: RangeInclusive<u16>,
@@ -101,16 +101,16 @@ impl Server {
         Ok(Self { poll, listeners, connections, answers, tls, served })
     }
 
-    /// What it has seen so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn served(&self) -> Served {
         Served { open: self.connections.len() as u64, ..self.served.clone() }
     }
 
-    /// Serves whatever comes within `at_most`.
+    /// Handles the events within `at_most`.
     ///
     /// # Panics
-    /// Where `at_most` is longer than the system can count.
+    /// If `at_most` is longer than the system can count.
     pub fn turn(&mut self, at_most: Duration) -> Result<(), Errno> {
         let happened: Vec<u64> = self.poll.wait(at_most)?.collect();
         for token in happened {
@@ -180,7 +180,7 @@ impl Server {
     }
 }
 
-/// Takes a connection as far as it goes without waiting.
+/// Advances a connection as far as possible without waiting.
 fn step(of: &mut Connection, answers: &mut HashMap<u64, Rc<[u8]>>, served: &mut Served) -> Result<Step, Broken> {
     let mut chunk = [0; 4096];
     if !of.secure {

@@ -1,4 +1,5 @@
-//! TLS at either end (RFC 8446, RFC 5246), by rustls: settings, a certificate made for the trial, and what was agreed on.
+//! TLS at either end (RFC 8446, RFC 5246), by rustls: settings, a certificate made for the trial, and the negotiated
+//! parameters.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,21 +16,21 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// HTTP/2, as ALPN calls it (RFC 9113 section 3.1).
+/// ALPN name of HTTP/2 (RFC 9113 section 3.1).
 pub(crate) const HTTP2: &[u8] = b"h2";
-/// Servers whose sessions a client keeps.
+/// Number of servers whose sessions a client keeps.
 const KEPT: usize = 256;
-/// The name in the server's certificate (RFC 6761 section 6.4).
+/// Name in the server's certificate (RFC 6761 section 6.4).
 const CERTIFIED_NAME: &str = "sink.dutlab.invalid";
 
-/// Versions that an end speaks.
+/// Versions that an end supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// The newer one that the other end speaks too.
+    /// The newest version that both ends support.
     Any,
-    /// RFC 5246.
+    /// TLS 1.2, RFC 5246.
     Tls12,
-    /// RFC 8446.
+    /// TLS 1.3, RFC 8446.
     Tls13,
 }
 
@@ -43,7 +44,7 @@ impl Version {
     }
 }
 
-/// TLS of a client. It believes any certificate, and checks that the server has its key.
+/// TLS of a client. It accepts any certificate, and checks that the server has its key.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
@@ -51,7 +52,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// That asks for the server `name`, a name (then SNI has it) or an address; sessions are resumed, or each handshake is a full one.
+    /// Makes a client for the server `name`: a name, which SNI then carries, or an address. Sessions are resumed, or
+    /// each handshake is a full one.
     pub fn new(version: Version, resumes: bool, name: &str) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -65,7 +67,7 @@ impl Client {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// The same for HTTP/2.
+    /// Sets HTTP/2 as the protocol.
     #[must_use]
     pub fn for_http2(mut self) -> Self {
         Arc::make_mut(&mut self.config).alpn_protocols = vec![HTTP2.to_vec()];
@@ -84,7 +86,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// That lets clients resume sessions, or not.
+    /// Makes a server that lets clients resume sessions, or not.
     pub fn new(version: Version, resumes: bool) -> Result<Self, String> {
         let made = rcgen::generate_simple_self_signed([CERTIFIED_NAME.to_owned()]).map_err(|e| e.to_string())?;
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -106,29 +108,29 @@ impl Server {
     }
 }
 
-/// What handshakes of TLS came to.
+/// Results of TLS handshakes.
 #[derive(Debug, Default, Clone, Serialize, PartialEq, Eq, JsonSchema)]
 #[schemars(rename = "TcpTls")]
 pub struct Handshakes {
-    /// With a certificate and new keys.
+    /// Handshakes with a certificate and new keys.
     pub full: u64,
-    /// With the keys of an earlier session.
+    /// Handshakes with the keys of an earlier session.
     pub resumed: u64,
-    /// How many agreed on each version, cipher suite and group, as in `TLS 1.3 TLS_AES_256_GCM_SHA384 X25519`.
+    /// Number of handshakes for each version, cipher suite and group, such as `TLS 1.3 TLS_AES_256_GCM_SHA384 X25519`.
     pub agreed: BTreeMap<String, u64>,
-    /// Why one failed, the last time.
+    /// Reason of the last failure.
     pub error: Option<String>,
 }
 
 impl Handshakes {
-    /// Another is done.
+    /// Counts a completed handshake.
     pub(crate) fn done(&mut self, of: &Connection) {
         match of.handshake_kind() {
             Some(HandshakeKind::Resumed) => self.resumed += 1,
             _ => self.full += 1,
         }
         let version = if of.protocol_version() == Some(ProtocolVersion::TLSv1_3) { "TLS 1.3" } else { "TLS 1.2" };
-        // IANA's registry has no 13 in the names of suites.
+        // IANA's registry omits the 13 in the names of suites.
         let suite = of.negotiated_cipher_suite().and_then(|s| s.suite().as_str()).unwrap_or("?");
         let suite = suite.replacen("TLS13_", "TLS_", 1);
         let group = of.negotiated_key_exchange_group().map(|group| format!(" {:?}", group.name())).unwrap_or_default();
@@ -136,7 +138,7 @@ impl Handshakes {
     }
 }
 
-/// The proxy under test has a certificate that no authority signed.
+/// Accepts any certificate: that of the proxy under test is signed by no authority.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -179,7 +181,7 @@ impl ServerCertVerifier for AnyCertificate {
 mod tests {
     use super::*;
 
-    /// The first flight of a client.
+    /// Returns the first flight of a client.
     fn hello(version: Version) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut connection = Client::new(version, true, "192.0.2.1").unwrap().connection().unwrap();
@@ -189,7 +191,7 @@ mod tests {
         bytes
     }
 
-    /// Everything that `from` has to say, as `to` takes it.
+    /// Passes all pending bytes from `from` to `to`.
     fn carry(from: &mut Connection, to: &mut Connection) {
         let mut bytes = Vec::new();
         while from.wants_write() {

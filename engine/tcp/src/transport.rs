@@ -1,18 +1,18 @@
-//! Bytes over one connection: as they are, or through TLS.
+//! Bytes over one connection: plain, or through TLS.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
-/// Given to the kernel, or to TLS, at once.
+/// Maximum number of bytes per call to the kernel or to TLS.
 const CHUNK: usize = 64 * 1024;
 
-/// Why a connection cannot go on; `System(AGAIN)` of one that can, later.
+/// Reason why a connection cannot continue; `System(AGAIN)` if it can, later.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     System(Errno),
-    /// What TLS says.
+    /// Error of TLS.
     Tls(String),
 }
 
@@ -34,17 +34,18 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Through `tls`, where there is one.
+    /// Makes a transport, through `tls` if it is given.
     pub(crate) fn new(socket: OwnedFd, tls: Option<rustls::Connection>) -> Self {
         Self { socket, tls: tls.map(Box::new) }
     }
 
-    /// Everything from now on passes through `tls`.
+    /// Sends all further bytes through `tls`.
     pub(crate) fn put_on(&mut self, tls: rustls::Connection) {
         self.tls = Some(Box::new(tls));
     }
 
-    /// Takes the handshake of TLS as far as it goes without waiting; what was agreed on, once it is done.
+    /// Advances the TLS handshake as far as possible without waiting; returns the negotiated parameters once it is
+    /// done.
     pub(crate) fn secure(&mut self) -> Result<Option<&rustls::Connection>, Broken> {
         let tls = self.tls.as_mut().expect("a handshake has TLS");
         loop {
@@ -66,7 +67,7 @@ impl Transport {
         Ok(self.tls.as_deref())
     }
 
-    /// Sends what is left of `bytes` after `sent`; whether all of it is gone.
+    /// Sends the rest of `bytes` after `sent`; returns true if all were sent.
     pub(crate) fn send_all(&mut self, bytes: &[u8], sent: &mut usize) -> Result<bool, Broken> {
         loop {
             if let Some(tls) = &mut self.tls
@@ -89,7 +90,7 @@ impl Transport {
         }
     }
 
-    /// How many bytes came; 0 at the end.
+    /// Returns the number of bytes received; 0 at the end.
     pub(crate) fn recv(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
         let Some(tls) = &mut self.tls else {
             return recv(&self.socket, into, RecvFlags::empty()).map(|(n, _)| n).map_err(Broken::System);
@@ -107,7 +108,7 @@ impl Transport {
         }
     }
 
-    /// Says by TLS that nothing more comes (RFC 8446 section 6.1).
+    /// Sends the closing alert of TLS (RFC 8446 section 6.1).
     pub(crate) fn say_close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -116,7 +117,7 @@ impl Transport {
     }
 }
 
-/// Whether all that TLS had to say is gone.
+/// Returns true if all pending bytes of TLS were sent.
 fn flush(tls: &mut rustls::Connection, socket: &OwnedFd) -> Result<bool, Broken> {
     while tls.wants_write() {
         match tls.write_tls(&mut Raw(socket)) {
@@ -129,7 +130,7 @@ fn flush(tls: &mut rustls::Connection, socket: &OwnedFd) -> Result<bool, Broken>
     Ok(true)
 }
 
-/// Reads what has come; the other end gets the alert for what is wrong with it.
+/// Decrypts received bytes; sends the other end an alert if they are wrong.
 fn understand(tls: &mut rustls::Connection, socket: &OwnedFd) -> Result<(), Broken> {
     if let Err(e) = tls.process_new_packets() {
         let _ = flush(tls, socket);
@@ -138,7 +139,7 @@ fn understand(tls: &mut rustls::Connection, socket: &OwnedFd) -> Result<(), Brok
     Ok(())
 }
 
-/// The socket, for TLS.
+/// The socket, as TLS uses it.
 struct Raw<'a>(&'a OwnedFd);
 
 impl Read for Raw<'_> {

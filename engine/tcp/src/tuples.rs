@@ -1,12 +1,13 @@
-//! Which addresses and ports the n-th connection has: no two of them the same for as long as there are others.
+//! Addresses and ports of the n-th connection. No two are the same while there are unused ones.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// Ports that a connection may begin from: those that need no privilege (RFC 6335 section 6).
+/// Source ports of connections: those that need no privilege (RFC 6335 section 6).
 pub const SOURCE_PORTS: RangeInclusive<u16> = 1024..=65535;
 
-/// All connections that can be told apart. The source address changes first, then the destination port, then the source port.
+/// All combinations of addresses and ports. The source address changes first, then the destination port, then the
+/// source port.
 pub struct Tuples {
     sources: Vec<IpAddr>,
     to: IpAddr,
@@ -15,23 +16,23 @@ pub struct Tuples {
 }
 
 impl Tuples {
-    /// From `sources`, which are not empty, to `ports` of `to`; begins with the `first`.
+    /// Makes tuples from `sources`, which are not empty, to `ports` of `to`; begins with number `first`.
     ///
     /// # Panics
-    /// Where there is no source or no port.
+    /// If there is no source or no port.
     #[must_use]
     pub fn new(sources: Vec<IpAddr>, to: IpAddr, ports: RangeInclusive<u16>, first: u64) -> Self {
         assert!(!sources.is_empty() && !ports.is_empty(), "a connection has two ends");
         Self { sources, to, ports, next: first }
     }
 
-    /// How many there are.
+    /// Number of combinations.
     #[must_use]
     pub fn count(&self) -> u64 {
         (self.sources.len() * self.ports.len() * SOURCE_PORTS.len()) as u64
     }
 
-    /// The next: source and destination. After the last comes the first again.
+    /// Returns the next source and destination. The first follows the last.
     ///
     /// # Panics
     /// Never: each index is below the length of its list.

@@ -1,4 +1,4 @@
-//! Client and server over loopback, and ends that do not keep to it.
+//! Tests of client and server over loopback, and of peers that violate the protocol.
 
 use dutlab_tcp::client::{self, Plan};
 use dutlab_tcp::objects::Object;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Of each test its own, so that no two meet on a port.
+/// Separate address for each test, so that tests do not share ports.
 fn address(of_test: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 9, 7, of_test))
 }
@@ -52,7 +52,7 @@ fn carried_out(plan: &Plan) -> Report {
     report
 }
 
-/// The report, and what the server saw by the time all connections had ended there too.
+/// Returns the report, and the counters of the server after all connections had ended there too.
 fn served(plan: &Plan) -> (Report, Served) {
     served_with(plan, None)
 }

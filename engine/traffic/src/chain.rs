@@ -2,52 +2,53 @@
 
 use dutlab_units::Nanos;
 
-/// Streams one after another, so many rounds.
+/// Streams one after another, for a number of rounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     steps: Vec<Step>,
     rounds: u32,
-    /// The step that is being sent.
+    /// Index of the step that is being sent.
     at: usize,
-    /// Rounds that have ended.
+    /// Number of rounds that have ended.
     done: u32,
 }
 
 /// One stream of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Its place in the plan.
+    /// Index of the stream in the plan.
     pub stream: usize,
-    /// The pause before it.
+    /// Pause before the stream.
     pub gap: Nanos,
 }
 
 impl Chain {
-    /// `steps` is not empty and has no stream twice; `rounds` is at least 1.
+    /// Makes a chain. `steps` is not empty and has no stream twice; `rounds` is at least 1.
     #[must_use]
     pub const fn new(steps: Vec<Step>, rounds: u32) -> Self {
         Self { steps, rounds, at: 0, done: 0 }
     }
 
-    /// The step that begins the first round.
+    /// Returns the step that begins the first round.
     #[must_use]
     pub fn first(&self) -> Step {
         self.steps[0]
     }
 
-    /// Whether this stream is one of its.
+    /// Returns true if this stream is in the chain.
     #[must_use]
     pub fn has(&self, stream: usize) -> bool {
         self.steps.iter().any(|s| s.stream == stream)
     }
 
-    /// How often each stream is sent.
+    /// Returns how often each stream is sent.
     #[must_use]
     pub const fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// `stream` has ended: what begins after it. `None` when it is not its turn, or the last round is over.
+    /// Returns the step that begins after `stream`, which has ended. `None` when it is not its turn, or the last round
+    /// is over.
     pub fn after(&mut self, stream: usize) -> Option<Step> {
         if self.done == self.rounds || self.steps[self.at].stream != stream {
             return None;

@@ -1,14 +1,14 @@
-//! Which addresses and ports a frame has: ranges counted through, or a pseudo-random set (RFC 4814).
+//! Addresses and ports of a frame: ranges counted through, or a pseudo-random set (RFC 4814).
 //!
 //! A flow is a member of the product of six ranges, numbered in mixed radix. With a seed, a permutation of all members
-//! goes in front: the first n of them are n different flows spread over the whole ranges, and no table is needed.
+//! is applied first: its first n members are n different flows spread over the whole ranges, and no table is needed.
 
 use crate::macs;
 use crate::permutation::shuffled;
 use std::fmt;
 
-/// The flows of a stream: offsets from the stream's own addresses and ports. A function of its parameters alone, so the
-/// set is the same in all trials.
+/// Flows of a stream: offsets from the stream's own addresses and ports. A function of its parameters alone, so the set
+/// is the same in all trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flows {
     count: u32,
@@ -16,7 +16,7 @@ pub struct Flows {
     seed: Option<u64>,
 }
 
-/// One flow: what is added to the stream's own values.
+/// One flow: the offsets that are added to the stream's own values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Flow {
     /// Added to the source port.
@@ -67,8 +67,8 @@ impl fmt::Display for FlowError {
 impl std::error::Error for FlowError {}
 
 impl Flows {
-    /// `ranges`: how many source ports, destination ports, source addresses, destination addresses, source MACs,
-    /// destination MACs.
+    /// Makes flows. `ranges`: numbers of source ports, destination ports, source addresses, destination addresses,
+    /// source MACs, destination MACs.
     pub fn new(count: u32, ranges: [u32; 6], seed: Option<u64>) -> Result<Self, FlowError> {
         if count == 0 || ranges.contains(&0) {
             return Err(FlowError::Empty);
@@ -86,7 +86,7 @@ impl Flows {
         Ok(Self { count, ranges, seed })
     }
 
-    /// How many there are.
+    /// Number of flows.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
@@ -163,7 +163,7 @@ mod tests {
             assert!(seen.insert(f), "flow {i} comes twice");
             sources[f.source as usize] += 1;
             ports[usize::from(f.source_port) * 64 / 64_512] += 1;
-            // What a card without a good hash does: exclusive or of all fields, folded to eight bits.
+            // Distribution of a card without a good hash: exclusive or of all fields, folded to eight bits.
             let all = (f.source ^ f.destination) ^ u32::from(f.source_port ^ f.destination_port);
             xor[((all ^ all >> 8) & 255) as usize] += 1;
         }

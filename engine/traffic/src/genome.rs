@@ -1,7 +1,7 @@
 //! IMIX genomes (RFC 6985): a sequence of frame sizes written as letters.
 //!
-//! `aaafg` is three frames of 64 bytes, one of 1280 and one of 1518, over and over. A number before a letter repeats it,
-//! which is the RFC's run-length form for long sequences: `40a20fg`. Upper-case letters are sizes of one's own, and `z`
+//! `aaafg` is three frames of 64 bytes, one of 1280 and one of 1518, repeatedly. A number before a letter repeats it,
+//! which is the RFC's run-length form for long sequences: `40a20fg`. Upper-case letters are user-defined sizes, and `z`
 //! is the MTU; both must be stated with the genome.
 
 use dutlab_units::{FrameSize, FrameSizeError};
@@ -28,7 +28,7 @@ const LETTERS: [(char, u32); 10] = [
 /// A text that is not a genome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GenomeError {
-    /// No letters at all.
+    /// There are no letters.
     Empty,
     /// A character that is not a letter of a genome.
     NotALetter(char),
@@ -65,7 +65,7 @@ impl fmt::Display for GenomeError {
 
 impl std::error::Error for GenomeError {}
 
-/// The sizes of a genome, in order. `stated` has `z` and the upper-case letters, in bytes with FCS.
+/// Returns the sizes of a genome, in order. `stated` has `z` and the upper-case letters, in bytes with FCS.
 pub fn read(genome: &str, stated: &BTreeMap<char, u32>) -> Result<Vec<FrameSize>, GenomeError> {
     let mut sizes = Vec::new();
     let mut run = String::new();

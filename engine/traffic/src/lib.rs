@@ -1,11 +1,11 @@
-//! What is to be sent, and when: functions of plan and time that never sleep and never send.
+//! Frames to send, and when: functions of plan and time that never sleep and never send.
 //!
-//! - [`sizes`]: which size the n-th frame has; [`mixes`] by name, [`genome`]s by letters
-//! - [`flows`]: which addresses and ports it has, and which [`macs`]
-//! - [`series`]: which value any other field has
-//! - [`profile`]: when it is due
-//! - [`pacer`]: how many frames of a stream are due now
-//! - [`schedule`]: which of several streams is next; [`chain`]: which begins when another has ended
+//! - [`sizes`]: size of the n-th frame; [`mixes`] by name, [`genome`]s by letters
+//! - [`flows`]: its addresses and ports, with [`macs`]
+//! - [`series`]: values of its other fields
+//! - [`profile`]: time at which it is due
+//! - [`pacer`]: number of frames of a stream that are due now
+//! - [`schedule`]: choice of the next stream among several; [`chain`]: streams that begin when others have ended
 #![forbid(unsafe_code)]
 
 pub mod chain;

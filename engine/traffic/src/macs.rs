@@ -1,12 +1,13 @@
 //! Pseudo-random MACs of the pattern of RFC 4814 section 4.2: `(RR & 0xfc):PP:PP:RR:RR:RR`, R random, P the number of the
 //! tester's port, counted from 1. The mask keeps them unicast and globally administered.
 //!
-//! Why not count them up: switches and link aggregates choose by a few low bits, often the exclusive or of both MACs.
-//! Counted in step, n and n + 1 differ in the low three bits by 1, 3 or 7 only, so three of eight links carry everything.
+//! MACs that count up are unsuitable: switches and link aggregates choose by a few low bits, often the exclusive or of
+//! both MACs. If both count in step, n and n + 1 differ in the low three bits by 1, 3 or 7 only, so three of eight
+//! links carry everything.
 
 use crate::permutation::shuffled;
 
-/// How many MACs the pattern has: 30 bits are random.
+/// Number of MACs in the pattern: 30 bits are random.
 pub const MOST: u32 = 1 << 30;
 
 /// MAC number `index` (below [`MOST`]) of tester port `port`. Different indices are different MACs.
@@ -15,7 +16,7 @@ pub const MOST: u32 = 1 << 30;
 pub fn rfc_4814(port: u16, index: u32, seed: u64) -> [u8; 6] {
     let random = shuffled(u128::from(index), u128::from(MOST), seed ^ u64::from(port)) as u32;
     let [high, low] = port.to_be_bytes();
-    // Six bits for the first byte, whose two lowest stay zero; the other 24 as they are.
+    // Six bits for the first byte, whose two lowest bits stay zero; the other 24 bits unchanged.
     let [first, a, b, c] = random.to_be_bytes();
     [first << 2, high, low, a, b, c]
 }

@@ -1,15 +1,15 @@
-//! The mixes of frame sizes that others use, by name. None is a standard (RFC 6985 section 1 does not want one), and the
-//! tools count the same frame differently, so each says what its source counts.
+//! Common mixes of frame sizes, by name. None is a standard (RFC 6985 section 1 does not want one), and tools count the
+//! same frame differently, so each mix states what its source counts.
 
 use dutlab_units::{FCS, FrameSize};
 use std::fmt;
 
-/// What a source means by the size of a frame.
+/// Meaning of a frame's size in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// From destination address to FCS.
     WithFcs,
-    /// The same without the FCS: what is handed to a kernel.
+    /// From destination address to the end of the payload, without FCS: the bytes that are handed to a kernel.
     WithoutFcs,
     /// The IP datagram alone.
     Ip,
@@ -18,17 +18,17 @@ pub enum Counted {
 /// A mix with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedMix {
-    /// What it is called.
+    /// Name of the mix.
     pub name: &'static str,
-    /// What its sizes count.
+    /// Meaning of its sizes.
     pub counted: Counted,
-    /// Size and weight, as the source has them.
+    /// Sizes and weights, as in the source.
     pub parts: &'static [(u32, u32)],
-    /// Where it comes from.
+    /// Source of the mix.
     pub source: &'static str,
 }
 
-/// All of them.
+/// All mixes.
 pub const MIXES: [NamedMix; 10] = [
     NamedMix {
         name: "imix",
@@ -106,7 +106,7 @@ impl fmt::Display for NoSuchMix {
 impl std::error::Error for NoSuchMix {}
 
 impl NamedMix {
-    /// The mix called `name`.
+    /// Returns the mix with this name.
     pub fn find(name: &str) -> Result<&'static Self, NoSuchMix> {
         MIXES.iter().find(|m| m.name == name).ok_or_else(|| NoSuchMix(name.to_owned()))
     }
@@ -118,7 +118,7 @@ impl NamedMix {
         f64::from(bytes) / f64::from(frames)
     }
 
-    /// Sizes with FCS and their weights. What is shorter than the shortest frame is padded, as Ethernet does.
+    /// Returns sizes with FCS and their weights. Shorter frames are padded to the shortest frame, as Ethernet does.
     #[must_use]
     pub fn frames(&self) -> Vec<(FrameSize, u32)> {
         let around = match self.counted {
@@ -141,7 +141,7 @@ mod tests {
         Sizes::weighted(&NamedMix::find(name).unwrap().frames()).unwrap().mean()
     }
 
-    // The averages that the sources print, or that were computed from their sizes by hand, to the digits printed.
+    // The averages as printed by the sources, or computed by hand from their sizes, to the digits printed.
     #[test]
     fn averages_are_those_of_the_sources() {
         let by_hand = (67.0 * 64.0 + 570.0 + 2.0 * 594.0 + 1518.0) / 71.0;

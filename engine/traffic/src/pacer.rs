@@ -1,36 +1,37 @@
-//! How many frames of one stream are due now.
+//! Pacer: number of frames of one stream that are due now.
 
 use crate::profile::Profile;
 use dutlab_units::Nanos;
 
-/// Keeps a stream's pace. Time is an argument; it may jump forward by any amount, and what fell due meanwhile stays due.
+/// Keeps a stream's pace. Time is an argument; it may jump forward by any amount, and frames that fell due meanwhile
+/// stay due.
 #[derive(Debug, Clone)]
 pub struct Pacer {
     profile: Profile,
-    /// When the profile began.
+    /// Start of the profile.
     origin: Nanos,
-    /// The integral of earlier profiles up to then: whole frames …
+    /// Integral of earlier profiles up to then: whole frames …
     before: u64,
-    /// … and the part of a frame that is left over.
+    /// … and the remaining part of a frame.
     phase: f64,
-    /// Frames that had been asked for by then, which no new rate takes back.
+    /// Frames that were due by then; a new rate does not change them.
     floor: u64,
     /// No frame is due at or after this.
     end: Nanos,
-    /// The most frames that are ever due.
+    /// Maximum number of frames.
     limit: u64,
     /// Frames taken so far.
     taken: u64,
 }
 
 impl Pacer {
-    /// A stream that begins at `start` and ends before `end`, or after `limit` frames.
+    /// Makes the pacer of a stream that begins at `start` and ends before `end`, or after `limit` frames.
     #[must_use]
     pub const fn new(profile: Profile, start: Nanos, end: Nanos, limit: u64) -> Self {
         Self { profile, origin: start, before: 0, phase: 0.0, floor: 0, end, limit, taken: 0 }
     }
 
-    /// How many frames may be taken at `now`, at most `cap`; what exceeds `cap` stays due.
+    /// Returns how many frames may be taken at `now`, at most `cap`; frames above `cap` stay due.
     #[must_use]
     pub fn due(&self, now: Nanos, cap: u64) -> u64 {
         if now < self.origin {
@@ -43,7 +44,7 @@ impl Pacer {
         }
     }
 
-    /// A stream that waits for [`begin`](Self::begin).
+    /// Makes the pacer of a stream that waits for [`begin`](Self::begin).
     #[must_use]
     pub const fn idle(profile: Profile, end: Nanos) -> Self {
         Self::new(profile, Nanos::NEVER, end, 0)
@@ -56,7 +57,7 @@ impl Pacer {
         self.limit = self.taken.saturating_add(frames);
     }
 
-    /// Whether all of its frames were taken.
+    /// Returns true if all of its frames were taken.
     #[must_use]
     pub const fn is_through(&self) -> bool {
         self.taken >= self.limit
@@ -73,7 +74,7 @@ impl Pacer {
         self.taken
     }
 
-    /// When the next frame is or was due, seen from `now`; `NEVER` when none will be.
+    /// Returns the time at which the next frame is or was due, seen from `now`; `NEVER` when none will be.
     #[must_use]
     pub fn next(&self, now: Nanos) -> Nanos {
         if self.taken >= self.limit || self.is_max() && now >= self.end {
@@ -83,14 +84,14 @@ impl Pacer {
             return self.origin.min(self.end);
         }
         let when = self.origin + self.profile.when_from(self.taken - self.before, self.phase);
-        // Of a rate that falls to nothing, the instant of the last frame is lost in rounding; whether it is due is not.
+        // For a rate that falls to 0, rounding loses the instant of the last frame, but not whether it is due.
         if (when > now || when >= self.end) && self.due(now, 1) > 0 {
             return now.min(self.end);
         }
         if when < self.end { when } else { Nanos::NEVER }
     }
 
-    /// Frames that the plan has asked for at `now`, taken or not; `None` at the maximum rate.
+    /// Returns the number of frames that the plan has asked for at `now`, taken or not; `None` at the maximum rate.
     #[must_use]
     pub fn asked_by(&self, now: Nanos) -> Option<u64> {
         let here = if now < self.origin.min(self.end) && !self.is_max() {
@@ -103,9 +104,9 @@ impl Pacer {
         here.map(|n| (self.before + n).max(self.floor).min(self.limit))
     }
 
-    /// Goes on with another profile from `now`, or from the start if that is later. What was due before stays due, and
-    /// the part of a frame that the old rate had come to counts towards the next one: however often the rate changes,
-    /// the frames are those of its integral.
+    /// Continues with another profile from `now`, or from the start if that is later. Frames that were due before stay
+    /// due, and the part of a frame that the old rate had reached counts towards the next one. So however often the
+    /// rate changes, the frames are those of its integral.
     pub fn change(&mut self, profile: Profile, now: Nanos) {
         if now > self.origin {
             self.floor = self.asked_by(now).unwrap_or(self.taken);
@@ -121,7 +122,7 @@ impl Pacer {
         self.profile = profile;
     }
 
-    /// Whether frames are due at once, always.
+    /// Returns true if frames are always due at once.
     #[must_use]
     pub const fn is_max(&self) -> bool {
         matches!(self.profile, Profile::Max)
@@ -244,7 +245,7 @@ mod tests {
         ]
     }
 
-    /// What a change may leave over: one frame, or one burst.
+    /// Largest error of a change: one frame, or one burst.
     fn grain(p: &Profile) -> f64 {
         match p {
             Profile::Bursts { frames, .. } | Profile::Spaced(Spaced { frames, .. }) => f64::from(*frames) + 1.0,
@@ -269,7 +270,7 @@ mod tests {
                 pacer.change(next.clone(), Nanos(now));
                 let then = pacer.asked_by(Nanos(now)).unwrap();
                 prop_assert!(then >= before, "a change took {} frames back", before - then);
-                // A burst is asked for as a whole at its start, so it may be ahead of the integral until that has caught up.
+                // A burst is due as a whole at its start, so it may be ahead of the integral until that has caught up.
                 ahead = ahead.max(grain(&current)).max(grain(&next));
                 prop_assert!(then as f64 - integral >= -0.01 && then as f64 - integral <= ahead + 0.01, "{} for {}", then, integral);
                 current = next;

@@ -1,7 +1,7 @@
-//! When frames are due: a rate over time, counted from its start.
+//! Rate over time, which gives the time at which each frame is due.
 //!
-//! A profile may begin in the middle of a gap: `phase` is the part of a frame (0 to 1) that an earlier profile had asked
-//! for already. So rates can be changed any number of times without a frame too many or too few.
+//! A profile may begin in the middle of a gap: `phase` is the part of a frame (0 to 1) that an earlier profile had
+//! already asked for. So rates can be changed any number of times without a frame too many or too few.
 
 use dutlab_units::Nanos;
 
@@ -11,39 +11,39 @@ const TINY: f64 = 1e-6;
 /// A rate over time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Profile {
-    /// As fast as possible: any number of frames is due, always.
+    /// As fast as possible: any number of frames is always due.
     Max,
-    /// Linear pieces one after another; the last goes on at its `to_pps`.
+    /// Consecutive linear pieces. After the last one, the stream continues at its `to_pps`.
     Linear(Vec<Piece>),
     /// `frames` at once every `period` (RFC 2544 section 21).
     Bursts {
         /// Frames in a burst.
         frames: u32,
-        /// From the start of one burst to the start of the next.
+        /// Time from the start of one burst to the start of the next.
         period: Nanos,
     },
-    /// Bursts of `frames` at a rate of their own, with a pause between them.
+    /// Bursts of `frames` with a rate within the burst and a pause between bursts.
     Spaced(Spaced),
 }
 
-/// Bursts that are not sent at once.
+/// Bursts whose frames are spaced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spaced {
     /// Frames in a burst; at least 1.
     pub frames: u32,
     /// Frames per second within a burst; above 0.
     pub pps: f64,
-    /// From the last frame of a burst to the first of the next; above 0.
+    /// Time from the last frame of a burst to the first of the next; above 0.
     pub gap: Nanos,
 }
 
 impl Spaced {
-    /// From the start of one burst to the start of the next.
+    /// Time from the start of one burst to the start of the next.
     fn period(&self) -> u64 {
         self.within(self.frames - 1).0.saturating_add(self.gap.0)
     }
 
-    /// When frame `n` of a burst is due, since the burst's start.
+    /// Time from a burst's start at which its frame `n` is due.
     fn within(&self, n: u32) -> Nanos {
         nanos(f64::from(n) / self.pps)
     }
@@ -54,7 +54,7 @@ impl Spaced {
         let counts = |n: u32| self.within(n) < rest || now && self.within(n) == rest;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
         let mut here = ((rest.seconds() * self.pps) as u32).min(self.frames);
-        // Right but for rounding.
+        // Correct except for rounding.
         while here < self.frames && counts(here) {
             here += 1;
         }
@@ -65,25 +65,25 @@ impl Spaced {
     }
 }
 
-/// A while of linearly changing rate.
+/// A period of linearly changing rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Piece {
     /// Frames per second at its start.
     pub from_pps: f64,
     /// Frames per second at its end.
     pub to_pps: f64,
-    /// How long it lasts.
+    /// Duration of the piece.
     pub span: Nanos,
 }
 
 impl Piece {
-    /// Frames in the first `t` seconds.
+    /// Returns the number of frames in the first `t` seconds.
     fn frames(&self, t: f64) -> f64 {
         let slope = if self.span == Nanos::ZERO { 0.0 } else { (self.to_pps - self.from_pps) / self.span.seconds() };
         t * (self.from_pps + slope * t / 2.0)
     }
 
-    /// Seconds until `frames` are due; the inverse of [`frames`](Self::frames).
+    /// Returns the seconds until `frames` are due; the inverse of [`frames`](Self::frames).
     fn until(&self, frames: f64) -> f64 {
         if frames <= 0.0 {
             return 0.0;
@@ -95,13 +95,13 @@ impl Piece {
 }
 
 impl Profile {
-    /// A constant rate.
+    /// Makes a profile of constant rate.
     #[must_use]
     pub fn constant(pps: f64) -> Self {
         Self::Linear(vec![Piece { from_pps: pps, to_pps: pps, span: Nanos::ZERO }])
     }
 
-    /// The rate, if it never changes.
+    /// Returns the rate, if it never changes.
     #[must_use]
     pub fn constant_pps(&self) -> Option<f64> {
         match self {
@@ -115,13 +115,13 @@ impl Profile {
         }
     }
 
-    /// Frames due before `span` has passed: what a trial of that length asks for. `None` at the maximum rate.
+    /// Returns the frames due before `span` has passed, that is, in a trial of that length. `None` at the maximum rate.
     #[must_use]
     pub fn asked(&self, span: Nanos) -> Option<u64> {
         self.asked_from(span, 0.0)
     }
 
-    /// The same when the profile begins with `phase` of a frame.
+    /// As [`asked`](Self::asked), for a profile that begins with `phase` of a frame.
     #[must_use]
     pub fn asked_from(&self, span: Nanos, phase: f64) -> Option<u64> {
         match self {
@@ -132,13 +132,13 @@ impl Profile {
         }
     }
 
-    /// Frames due when `elapsed` has passed, that instant included. `None` at the maximum rate.
+    /// Returns the frames due when `elapsed` has passed, that instant included. `None` at the maximum rate.
     #[must_use]
     pub fn due(&self, elapsed: Nanos) -> Option<u64> {
         self.due_from(elapsed, 0.0)
     }
 
-    /// The same when the profile begins with `phase` of a frame.
+    /// As [`due`](Self::due), for a profile that begins with `phase` of a frame.
     #[must_use]
     pub fn due_from(&self, elapsed: Nanos, phase: f64) -> Option<u64> {
         match self {
@@ -154,13 +154,13 @@ impl Profile {
         }
     }
 
-    /// When frame `n`, counted from 0, is due; `NEVER` if the rate ends at 0 before.
+    /// Returns the time at which frame `n`, counted from 0, is due; `NEVER` if the rate ends at 0 before.
     #[must_use]
     pub fn when(&self, n: u64) -> Nanos {
         self.when_from(n, 0.0)
     }
 
-    /// The same when the profile begins with `phase` of a frame.
+    /// As [`when`](Self::when), for a profile that begins with `phase` of a frame.
     #[must_use]
     pub fn when_from(&self, n: u64, phase: f64) -> Nanos {
         match self {
@@ -176,8 +176,8 @@ impl Profile {
         }
     }
 
-    /// The rate summed up over `elapsed`, in frames and parts of them: what a sender without whole frames would have
-    /// sent. `None` at the maximum rate.
+    /// Returns the integral of the rate over `elapsed`, in frames and parts of them: what a sender without whole frames
+    /// would have sent. `None` at the maximum rate.
     #[must_use]
     pub fn integral(&self, elapsed: Nanos) -> Option<f64> {
         match self {
@@ -189,12 +189,12 @@ impl Profile {
     }
 }
 
-/// The frame that `phase` is a part of: with bursts, it goes with the first.
+/// Returns the frame that `phase` is a part of: with bursts, it belongs to the first.
 fn part(phase: f64) -> u64 {
     u64::from(phase > TINY)
 }
 
-/// Frames up to `elapsed`, and the rate there.
+/// Returns the frames up to `elapsed`, and the rate there.
 fn integral(pieces: &[Piece], elapsed: Nanos) -> (f64, f64) {
     let (mut frames, mut start) = (0.0, Nanos::ZERO);
     for piece in pieces {
@@ -215,7 +215,8 @@ fn when_linear(pieces: &[Piece], n: f64) -> Nanos {
     for piece in pieces {
         let span = piece.span.seconds();
         let here = piece.frames(span);
-        // Frame n is due inside a piece when the piece leads past it; exactly at its end, the next piece begins with it.
+        // Frame n is due inside a piece if the piece extends beyond it; exactly at its end, the next piece begins with
+        // it.
         if n < frames + here - TINY {
             return nanos(start + piece.until(n - frames));
         }
@@ -233,7 +234,7 @@ fn whole(frames: f64) -> u64 {
     frames as u64
 }
 
-/// The first whole nanosecond at or after `seconds`.
+/// Returns the first whole nanosecond at or after `seconds`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, which is what is wanted")]
 fn nanos(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9 - TINY).ceil() as u64)

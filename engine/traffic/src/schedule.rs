@@ -1,4 +1,4 @@
-//! Which of several streams sends next.
+//! Scheduler of several streams of a port.
 
 use crate::pacer::Pacer;
 use dutlab_units::Nanos;
@@ -7,18 +7,18 @@ use dutlab_units::Nanos;
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pacers: Vec<Pacer>,
-    /// Where the search for the next stream begins, so that each gets its turn.
+    /// Index at which the search for the next stream begins, so that each gets its turn.
     turn: usize,
 }
 
-/// What to do now.
+/// Next action of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Send `frames` of stream number `index`.
     Send {
-        /// The stream's place in the plan.
+        /// Index of the stream in the plan.
         index: usize,
-        /// How many frames.
+        /// Number of frames.
         frames: u64,
     },
     /// Nothing is due before this instant.
@@ -28,14 +28,14 @@ pub enum Next {
 }
 
 impl Schedule {
-    /// All streams of a port.
+    /// Makes a schedule of all streams of a port.
     #[must_use]
     pub const fn new(pacers: Vec<Pacer>) -> Self {
         Self { pacers, turn: 0 }
     }
 
-    /// What to do at `now`, at most `cap` frames. Streams with a rate go before those at the maximum rate, which share
-    /// what is left in turns.
+    /// Returns the action at `now`, for at most `cap` frames. Streams with a rate have priority over those at the
+    /// maximum rate, which take turns.
     #[must_use]
     pub fn next(&mut self, now: Nanos, cap: u64) -> Next {
         let count = self.pacers.len();

@@ -1,19 +1,19 @@
-//! The value that a field has in the n-th frame of a stream: a function of n, so that no frame depends on another.
+//! Values of a field in the n-th frame of a stream: a function of n, so that no frame depends on another.
 
 use crate::permutation::mix;
 use std::fmt;
 use std::sync::Arc;
 
-/// The most values of a list.
+/// Maximum number of values in a list.
 pub const LONGEST_LIST: usize = 1 << 16;
 
-/// Values one after another.
+/// A series of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     values: Values,
-    /// The place in the series at which frame 0 is.
+    /// Index in the series of frame 0.
     phase: u64,
-    /// So many frames have one value.
+    /// Number of consecutive frames that have one value.
     every: u64,
 }
 
@@ -30,7 +30,7 @@ enum Values {
         last: u64,
         seed: u64,
     },
-    /// Shared: every frame size of a stream has the series.
+    /// Shared, because every frame size of a stream has the series.
     List(Arc<[u128]>),
 }
 
@@ -47,7 +47,7 @@ pub enum SeriesError {
     Backwards,
     /// A phase beyond the end of the series.
     Phase {
-        /// What was asked for.
+        /// Phase that was asked for.
         phase: u64,
         /// Values in the series.
         members: u64,
@@ -71,24 +71,26 @@ impl fmt::Display for SeriesError {
 impl std::error::Error for SeriesError {}
 
 impl Series {
-    /// From `from` to `to`, in steps of `by`, then again from the start. Counts down when `from` is above `to`.
+    /// Makes a series from `from` to `to`, in steps of `by`, then again from the start. Counts down when `from` is
+    /// above `to`.
     pub fn step(from: u128, to: u128, by: u128) -> Result<Self, SeriesError> {
         if by == 0 {
             return Err(SeriesError::Zero);
         }
-        // No stream has 2^63 frames: a series that is longer never comes to its end.
+        // No stream has 2^63 frames, so a longer series never reaches its end.
         let members = u64::try_from(from.abs_diff(to) / by).map_or(1 << 63, |last| last.min((1 << 63) - 1) + 1);
         Ok(Self { values: Values::Step { from, step: by, down: from > to, members }, phase: 0, every: 1 })
     }
 
-    /// Pseudo-random values from `from` to `to`, both included, with repetitions. The same seed gives the same values.
+    /// Makes a series of pseudo-random values from `from` to `to`, both included, with repetitions. The same seed gives
+    /// the same values.
     pub fn random(from: u128, to: u128, seed: u64) -> Result<Self, SeriesError> {
         let last = to.checked_sub(from).ok_or(SeriesError::Backwards)?;
         let last = u64::try_from(last).map_err(|_| SeriesError::TooWide)?;
         Ok(Self { values: Values::Random { from, last, seed }, phase: 0, every: 1 })
     }
 
-    /// These values, over and over.
+    /// Makes a series of these values, repeatedly.
     pub fn list(values: Vec<u128>) -> Result<Self, SeriesError> {
         if values.is_empty() || values.len() > LONGEST_LIST {
             return Err(SeriesError::List(values.len()));
@@ -96,7 +98,7 @@ impl Series {
         Ok(Self { values: Values::List(values.into()), phase: 0, every: 1 })
     }
 
-    /// The same series, which begins at its value number `phase` and keeps each for `every` frames.
+    /// Returns this series shifted: it begins at its value number `phase` and keeps each for `every` frames.
     pub fn shifted(self, phase: u64, every: u64) -> Result<Self, SeriesError> {
         if every == 0 {
             return Err(SeriesError::Zero);
@@ -107,7 +109,7 @@ impl Series {
         }
     }
 
-    /// The value in frame `n`.
+    /// Returns the value in frame `n`.
     #[must_use]
     #[inline]
     pub fn at(&self, n: u64) -> u128 {
@@ -127,7 +129,7 @@ impl Series {
         }
     }
 
-    /// Least and greatest value that it may have.
+    /// Returns the smallest and the largest possible value.
     #[must_use]
     pub fn bounds(&self) -> (u128, u128) {
         match &self.values {
@@ -142,7 +144,7 @@ impl Series {
         }
     }
 
-    /// Frames after which it begins again; `None` for random values.
+    /// Returns the number of frames after which it repeats; `None` for random values.
     #[must_use]
     pub fn period(&self) -> Option<u64> {
         self.members().and_then(|n| n.checked_mul(self.every))

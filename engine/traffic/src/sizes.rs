@@ -6,7 +6,7 @@ use std::fmt;
 /// The longest round of a mix, in frames.
 const LONGEST: u64 = 1 << 16;
 
-/// Which size each frame of a stream has. The order is a round that repeats; it is the same in every trial.
+/// Sizes of the frames of a stream. The order is a round that repeats; it is the same in every trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     distinct: Vec<FrameSize>,
@@ -16,7 +16,7 @@ pub struct Sizes {
 /// A mix that cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeError {
-    /// No size at all, or all weights are 0.
+    /// There is no size, or all weights are 0.
     Empty,
     /// A round would be this many frames long.
     TooLong(u64),
@@ -26,7 +26,7 @@ pub enum SizeError {
         from: u32,
         /// Last size.
         to: u32,
-        /// From one size to the next.
+        /// Difference between consecutive sizes.
         step: u32,
     },
 }
@@ -54,7 +54,7 @@ impl Sizes {
         Self { distinct: vec![size], order: vec![0] }
     }
 
-    /// Sizes in the given order, over and over.
+    /// Sizes in the given order, repeatedly.
     pub fn sequence(sizes: &[FrameSize]) -> Result<Self, SizeError> {
         if sizes.is_empty() {
             return Err(SizeError::Empty);
@@ -67,7 +67,7 @@ impl Sizes {
         Ok(Self { distinct, order })
     }
 
-    /// Sizes from `from` up to `to` by `step` bytes, one frame of each, over and over. `to` is among them only if a step
+    /// Sizes from `from` up to `to` by `step` bytes, one frame of each, repeatedly. `to` is among them only if a step
     /// meets it.
     pub fn swept(from: FrameSize, to: FrameSize, step: u32) -> Result<Self, SizeError> {
         let (from, to) = (from.with_fcs(), to.with_fcs());
@@ -78,8 +78,8 @@ impl Sizes {
         Self::sequence(&sizes)
     }
 
-    /// Sizes by weight: each round holds every size exactly as often as its weight (divided by the weights' greatest
-    /// common divisor) says, spread as evenly as whole frames allow.
+    /// Sizes by weight: each round contains every size exactly as often as its weight (divided by the weights' greatest
+    /// common divisor), spread as evenly as whole frames allow.
     pub fn weighted(parts: &[(FrameSize, u32)]) -> Result<Self, SizeError> {
         let divisor = parts.iter().fold(0, |d, (_, w)| gcd(d, *w));
         if divisor == 0 {
@@ -121,7 +121,7 @@ impl Sizes {
         &self.order
     }
 
-    /// Each different size and how often it comes in a round.
+    /// Returns each different size and how often it occurs in a round.
     #[must_use]
     pub fn counts(&self) -> Vec<(FrameSize, u64)> {
         let mut counts: Vec<_> = self.distinct.iter().map(|s| (*s, 0)).collect();

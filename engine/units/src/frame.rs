@@ -34,7 +34,7 @@ impl FrameSize {
     /// The longest frame that any of our back ends takes: 9216 bytes of IP and an Ethernet header with two tags.
     pub const MAX: Self = Self(9216 + 14 + 8 + FCS);
 
-    /// What an untagged Ethernet frame has around its IP datagram: header and FCS, in bytes.
+    /// Bytes of an untagged Ethernet frame around its IP datagram: header and FCS.
     pub const IP_OVERHEAD: u32 = 14 + FCS as u32;
 
     /// A frame of `bytes` with FCS.

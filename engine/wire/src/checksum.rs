@@ -4,16 +4,16 @@ use std::net::IpAddr;
 
 /// Ones' complement sum of big-endian 16-bit words, not yet folded: any number of parts can be added up.
 ///
-/// Sums can be taken in whichever byte order the machine likes (RFC 1071 section 2 (B)); ours are of big-endian words.
+/// Sums can be taken in any byte order (RFC 1071 section 2 (B)); ours are of big-endian words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum of nothing.
+    /// Sum of no bytes.
     pub const ZERO: Self = Self(0);
 
-    /// The sum of `bytes`, which are at an even place of what is summed; an odd last byte counts as the high half of
-    /// a word.
+    /// Returns the sum of `bytes`, which are at an even offset of the summed data; an odd last byte counts as the high
+    /// half of a word.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut wide = 0_u64;
@@ -35,7 +35,7 @@ impl Sum {
         Self((self.0 & 0xffff_ffff) + (self.0 >> 32) + (other.0 & 0xffff_ffff) + (other.0 >> 32))
     }
 
-    /// Adds a number that is at an even place, as long as its bytes may be: words of a number weigh the same.
+    /// Adds a number of any length at an even offset: all words of a number have the same weight.
     #[must_use]
     pub const fn number(self, number: u64) -> Self {
         self.plus(Self(number))
@@ -47,7 +47,7 @@ impl Sum {
         self.plus(Self(word as u64))
     }
 
-    /// Takes one word away (RFC 1624 section 3: adds its complement).
+    /// Subtracts one word (RFC 1624 section 3: adds its complement).
     #[must_use]
     pub const fn without(self, word: u16) -> Self {
         self.plus(Self((!word) as u64))
@@ -56,8 +56,8 @@ impl Sum {
     /// The sum in 16 bits.
     #[must_use]
     pub const fn folded(self) -> u16 {
-        // As often as the largest sum needs, not as long as it takes: a branch that depends on random bits costs more
-        // than all of this. Bounds: 2^33 - 2, 0x2fffe, 0x10001, 0xffff.
+        // A fixed number of steps, enough for the largest sum: a branch that depends on random bits costs more than all
+        // of this. Bounds: 2^33 - 2, 0x2fffe, 0x10001, 0xffff.
         let s = (self.0 & 0xffff_ffff) + (self.0 >> 32);
         let s = (s & 0xffff) + (s >> 16);
         let s = (s & 0xffff) + (s >> 16);
@@ -68,7 +68,7 @@ impl Sum {
         }
     }
 
-    /// The checksum to be written: the complement of the sum.
+    /// Checksum to write: the complement of the sum.
     #[must_use]
     pub const fn checksum(self) -> u16 {
         !self.folded()
@@ -83,7 +83,7 @@ impl Sum {
         }
     }
 
-    /// Whether the bytes summed, checksum included, are intact.
+    /// Returns true if the summed bytes, checksum included, are intact.
     #[must_use]
     pub const fn intact(self) -> bool {
         self.folded() == 0xffff

@@ -66,13 +66,13 @@ impl<'a> Packet<'a> {
         (b.len() >= LEN).then_some(Self(b))
     }
 
-    /// Where the frame goes.
+    /// Destination MAC.
     #[must_use]
     pub fn destination(&self) -> Mac {
         Mac(*self.0.first_chunk().unwrap_or(&[0; 6]))
     }
 
-    /// Where it comes from.
+    /// Source MAC.
     #[must_use]
     pub fn source(&self) -> Mac {
         Mac(*self.0[6..].first_chunk().unwrap_or(&[0; 6]))
@@ -84,7 +84,7 @@ impl<'a> Packet<'a> {
         u16_at(self.0, 12)
     }
 
-    /// What follows the header.
+    /// Bytes behind the header.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[LEN..]
@@ -94,11 +94,11 @@ impl<'a> Packet<'a> {
 /// The meaning of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repr {
-    /// Where the frame goes.
+    /// Destination MAC.
     pub destination: Mac,
-    /// Where it comes from.
+    /// Source MAC.
     pub source: Mac,
-    /// What follows.
+    /// Type of the payload.
     pub ethertype: u16,
 }
 

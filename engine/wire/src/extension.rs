@@ -1,36 +1,36 @@
 //! IPv6 extension headers (RFC 8200 section 4), a chain between the IPv6 header and the transport.
 //!
-//! Those that we send mean nothing to anybody on the way: options of padding, a routing header that has been followed to
-//! its end, a fragment that is the whole packet. Lengths are the defaults of RFC 5180 section 5.3.
+//! The headers that we send have no effect on the way: options of padding, a routing header at its end, a fragment that
+//! is the whole packet. Lengths are the defaults of RFC 5180 section 5.3.
 
 use std::net::Ipv6Addr;
 
-/// Headers of a chain that are looked into, and that can be sent.
+/// Maximum number of headers in a chain that is parsed or sent.
 pub const MOST: usize = 4;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
-/// The home address of a mobile node (RFC 6275 section 6.4): the one type of routing header that hosts still take.
+/// The home address of a mobile node (RFC 6275 section 6.4): the only type of routing header that hosts still accept.
 const ROUTING_TYPE: u8 = 2;
-/// Option that fills with as many bytes as its second byte says (RFC 8200 section 4.2).
+/// Option that pads with as many bytes as its second byte gives (RFC 8200 section 4.2).
 const PAD_N: u8 = 1;
 
-/// A header.
+/// An extension header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extension {
-    /// Options that each router on the way looks at; one of padding. First in its chain.
+    /// Options that each router on the way examines; one option of padding. First in its chain.
     HopByHop,
-    /// A route that has been followed to its end, of one address.
+    /// Routing header with one address and no segments left.
     Routing,
     /// A fragment that is the whole packet (RFC 6946).
     Fragment,
-    /// Options that the destination looks at; one of padding.
+    /// Options that the destination examines; one option of padding.
     DestinationOptions,
 }
 
 impl Extension {
-    /// What the header before says of it (IANA protocol number).
+    /// IANA protocol number, which the header before contains.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -41,7 +41,7 @@ impl Extension {
         }
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[expect(clippy::len_without_is_empty, reason = "none is empty")]
     #[must_use]
     pub const fn len(self) -> usize {
@@ -63,19 +63,19 @@ impl Extension {
                 (b[1], b[2]) = (2, ROUTING_TYPE);
                 b[8..].copy_from_slice(&destination.octets());
             }
-            // Offset 0, and no more fragments: the rest is whole.
+            // Offset 0, and no more fragments: the packet is whole.
             Self::Fragment => b[7] = 1,
         }
     }
 }
 
-/// Bytes of a whole chain.
+/// Returns the length of a whole chain in bytes.
 #[must_use]
 pub fn length(chain: &[Extension]) -> usize {
     chain.iter().map(|e| e.len()).sum()
 }
 
-/// Writes `chain` to the start of `b`, in front of `protocol`. Returns what the IPv6 header says of it.
+/// Writes `chain` to the start of `b`, in front of `protocol`. Returns the next-header number for the IPv6 header.
 pub fn emit(chain: &[Extension], protocol: u8, destination: Ipv6Addr, b: &mut [u8]) -> u8 {
     let mut at = 0;
     for (i, header) in chain.iter().enumerate() {
@@ -85,9 +85,9 @@ pub fn emit(chain: &[Extension], protocol: u8, destination: Ipv6Addr, b: &mut [u
     chain.first().map_or(protocol, |first| first.number())
 }
 
-/// Passes over the chain that the IPv6 header in front of `b` begins with `next_header`: the transport's protocol, and
-/// how many bytes are before it. `None` for a chain that is cut short, has more than [`MOST`] headers, or belongs to a
-/// part of a packet, which need not have a transport header.
+/// Skips the chain that the IPv6 header in front of `b` begins with `next_header`. Returns the transport's protocol and
+/// the number of bytes before it. `None` for a chain that is truncated, has more than [`MOST`] headers, or belongs to a
+/// fragment, which need not have a transport header.
 #[must_use]
 pub fn skip(next_header: u8, b: &[u8]) -> Option<(u8, usize)> {
     let (mut protocol, mut at) = (next_header, 0);

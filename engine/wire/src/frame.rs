@@ -1,4 +1,4 @@
-//! A whole test frame: Ethernet, tags, IP, transport, probe, filling.
+//! A whole test frame: Ethernet, tags, IP, transport, probe, padding.
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::Mac;
@@ -19,9 +19,9 @@ pub enum Transport {
 /// The meaning of a test frame, all but its size and its probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRepr<'a> {
-    /// Where the frame comes from.
+    /// Source MAC.
     pub source_mac: Mac,
-    /// Where it goes.
+    /// Destination MAC.
     pub destination_mac: Mac,
     /// Tags, outermost first.
     pub vlans: &'a [vlan::Repr],
@@ -29,7 +29,7 @@ pub struct FrameRepr<'a> {
     pub source: IpAddr,
     /// Destination address, of the same kind.
     pub destination: IpAddr,
-    /// What the probe travels in.
+    /// Transport header in front of the probe.
     pub transport: Transport,
     /// Source port, or ICMP identifier.
     pub source_port: u16,
@@ -42,7 +42,8 @@ pub struct FrameRepr<'a> {
 }
 
 impl Default for FrameRepr<'_> {
-    /// An untagged frame of UDP over IPv4, from 172.16.0.2 to 172.16.10.2: what tests and `bench` change a field or two of.
+    /// An untagged frame of UDP over IPv4, from 172.16.0.2 to 172.16.10.2. Tests and `bench` change a field or two of
+    /// it.
     fn default() -> Self {
         Self {
             source_mac: Mac([2, 0, 0, 0, 0, 2]),
@@ -59,7 +60,7 @@ impl Default for FrameRepr<'_> {
     }
 }
 
-/// Where in a frame the things are that change from frame to frame.
+/// Offsets of the fields that change from frame to frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Start of the IP header.
@@ -68,7 +69,7 @@ pub struct Layout {
     pub source_at: usize,
     /// Destination address.
     pub destination_at: usize,
-    /// Whether addresses are IPv6.
+    /// True if the addresses are IPv6.
     pub v6: bool,
     /// Checksum of the IPv4 header.
     pub ip_checksum_at: Option<usize>,
@@ -80,9 +81,9 @@ pub struct Layout {
     pub destination_port_at: Option<usize>,
     /// Checksum of the transport.
     pub checksum_at: usize,
-    /// Whether that checksum covers the addresses: all but ICMP over IPv4.
+    /// True if that checksum covers the addresses: all but ICMP over IPv4.
     pub checksum_covers_addresses: bool,
-    /// The transport's own sequence number, and its length in bytes: TCP 4, ICMP 2, UDP has none.
+    /// Offset of the transport's sequence number, and its length in bytes: TCP 4, ICMP 2, UDP has none.
     pub number: Option<(usize, u8)>,
     /// Start of the probe.
     pub probe_at: usize,
@@ -91,9 +92,9 @@ pub struct Layout {
 /// A frame that cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// Source is IPv4 and destination IPv6, or the other way round.
+    /// Source and destination are not both IPv4 or both IPv6.
     MixedFamilies,
-    /// Extension headers, and the addresses are IPv4.
+    /// The frame has extension headers, but IPv4 addresses.
     ExtensionsOfIpv4,
     /// The headers and the probe need more room than the frame has; lengths in bytes with FCS.
     TooShort {
@@ -121,7 +122,7 @@ impl std::fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 impl FrameRepr<'_> {
-    /// Where things will be.
+    /// Returns the offsets of the fields.
     pub fn layout(&self) -> Result<Layout, FrameError> {
         let v6 = match (self.source, self.destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) => false,
@@ -163,8 +164,8 @@ impl FrameRepr<'_> {
         }
     }
 
-    /// Writes a frame that fills `b` whole (no FCS), with `probe` and right checksums. Behind the probe is a
-    /// counting pattern. Returns where things are.
+    /// Writes a frame that fills `b` (no FCS), with `probe` and right checksums. A counting pattern follows the probe.
+    /// Returns the offsets of the fields.
     pub fn emit(&self, probe: &Probe, b: &mut [u8]) -> Result<Layout, FrameError> {
         let layout = self.layout()?;
         if b.len() < layout.probe_at + probe::LEN {

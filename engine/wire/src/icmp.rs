@@ -8,9 +8,9 @@ pub const LEN: usize = 8;
 pub const PROTOCOL: u8 = 1;
 /// IANA protocol number of `ICMPv6`.
 pub const PROTOCOL_6: u8 = 58;
-/// Where the checksum is.
+/// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 2;
-/// Where the sequence number is, in 2 bytes.
+/// Offset of the sequence number, which has 2 bytes.
 pub const SEQUENCE_AT: usize = 6;
 /// Type of an ICMP echo request.
 pub const REQUEST: u8 = 8;
@@ -26,7 +26,7 @@ pub const REPLY_6: u8 = 129;
 pub struct Packet<'a>(&'a [u8]);
 
 impl<'a> Packet<'a> {
-    /// `None` when `b` is too short or no echo message.
+    /// `None` when `b` is too short or not an echo message.
     #[must_use]
     pub fn new(b: &'a [u8]) -> Option<Self> {
         (b.len() >= LEN && matches!(b[0], REQUEST | REPLY | REQUEST_6 | REPLY_6)).then_some(Self(b))
@@ -44,15 +44,15 @@ impl<'a> Packet<'a> {
         u16_at(self.0, 4)
     }
 
-    /// What follows the header.
+    /// Bytes behind the header.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[LEN..]
     }
 }
 
-/// The meaning of a header. The message's own sequence number is written as 0;
-/// who sends many of them counts it up.
+/// The meaning of a header. The message's own sequence number is written as 0; the sender of many messages increments
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repr {
     /// The type.

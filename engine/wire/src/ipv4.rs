@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 
 /// Length of a header without options, in bytes.
 pub const LEN: usize = 20;
-/// Where the header checksum is.
+/// Offset of the header checksum.
 pub const CHECKSUM_AT: usize = 10;
-/// Where the source address is.
+/// Offset of the source address.
 pub const SOURCE_AT: usize = 12;
-/// Where the destination address is.
+/// Offset of the destination address.
 pub const DESTINATION_AT: usize = 16;
 
 /// A view on a datagram.
@@ -26,7 +26,7 @@ impl<'a> Packet<'a> {
             return None;
         }
         let total = usize::from(u16_at(b, 2));
-        // What follows the datagram is Ethernet padding.
+        // Bytes behind the datagram are Ethernet padding.
         (header..=b.len()).contains(&total).then(|| Self(&b[..total]))
     }
 
@@ -40,25 +40,25 @@ impl<'a> Packet<'a> {
         u16_at(self.0, 2)
     }
 
-    /// Hops that are left.
+    /// Remaining hops.
     #[must_use]
     pub fn ttl(&self) -> u8 {
         self.0[8]
     }
 
-    /// What is carried (IANA protocol number).
+    /// Protocol of the payload (IANA protocol number).
     #[must_use]
     pub fn protocol(&self) -> u8 {
         self.0[9]
     }
 
-    /// Whether this is a part of a datagram, and not the first.
+    /// Returns true for a fragment that is not the first.
     #[must_use]
     pub fn is_later_fragment(&self) -> bool {
         u16_at(self.0, 6) & 0x1fff != 0
     }
 
-    /// Whether this is a part of a datagram.
+    /// Returns true for a fragment of a datagram.
     #[must_use]
     pub fn is_fragment(&self) -> bool {
         u16_at(self.0, 6) & 0x3fff != 0
@@ -76,13 +76,13 @@ impl<'a> Packet<'a> {
         Ipv4Addr::new(self.0[16], self.0[17], self.0[18], self.0[19])
     }
 
-    /// Whether the header checksum is right.
+    /// Returns true if the header checksum is right.
     #[must_use]
     pub fn intact(&self) -> bool {
         Sum::of(self.header()).intact()
     }
 
-    /// What follows the header and its options.
+    /// Bytes behind the header and its options.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[self.header().len()..]
@@ -96,9 +96,9 @@ pub struct Repr {
     pub source: Ipv4Addr,
     /// Destination address.
     pub destination: Ipv4Addr,
-    /// What is carried (IANA protocol number).
+    /// Protocol of the payload (IANA protocol number).
     pub protocol: u8,
-    /// Hops that are left.
+    /// Remaining hops.
     pub ttl: u8,
     /// Bytes after the header.
     pub payload_length: u16,

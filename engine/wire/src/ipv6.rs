@@ -1,13 +1,13 @@
-//! IPv6 headers (RFC 8200 section 3). [`extension`](crate::extension) has what may follow.
+//! IPv6 headers (RFC 8200 section 3). Extension headers are in [`extension`](crate::extension).
 
 use crate::u16_at;
 use std::net::Ipv6Addr;
 
 /// Length of the header in bytes.
 pub const LEN: usize = 40;
-/// Where the source address is.
+/// Offset of the source address.
 pub const SOURCE_AT: usize = 8;
-/// Where the destination address is.
+/// Offset of the destination address.
 pub const DESTINATION_AT: usize = 24;
 
 /// A view on a packet.
@@ -24,13 +24,13 @@ impl<'a> Packet<'a> {
         b.get(..LEN + usize::from(u16_at(b, 4))).map(Self)
     }
 
-    /// What follows (IANA protocol number).
+    /// Type of the next header (IANA protocol number).
     #[must_use]
     pub fn next_header(&self) -> u8 {
         self.0[6]
     }
 
-    /// Hops that are left.
+    /// Remaining hops.
     #[must_use]
     pub fn hop_limit(&self) -> u8 {
         self.0[7]
@@ -48,7 +48,7 @@ impl<'a> Packet<'a> {
         Ipv6Addr::from(*self.0[DESTINATION_AT..].first_chunk().unwrap_or(&[0; 16]))
     }
 
-    /// What follows the header.
+    /// Bytes behind the header.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[LEN..]
@@ -62,9 +62,9 @@ pub struct Repr {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// What follows (IANA protocol number).
+    /// Type of the next header (IANA protocol number).
     pub next_header: u8,
-    /// Hops that are left.
+    /// Remaining hops.
     pub hop_limit: u8,
     /// Bytes after the header.
     pub payload_length: u16,

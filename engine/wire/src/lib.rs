@@ -1,8 +1,8 @@
 //! Frames and the probe inside them.
 //!
-//! One protocol, one file, the same words everywhere: `Packet` is a view on bytes, whose constructor `new` is the only
-//! check (after `Some`, no accessor can panic); `Repr` is the meaning, with `parse` and `emit`. Nothing here allocates.
-//! Addresses are `std::net` ones, MACs are [`Mac`]. Lengths never include the FCS unless a name says so.
+//! Each protocol has one file, and all use the same words: `Packet` is a view on bytes, whose constructor `new` is the
+//! only check (after `Some`, no accessor can panic); `Repr` is the meaning, with `parse` and `emit`. Nothing here
+//! allocates. Addresses are `std::net` ones, MACs are [`Mac`]. Lengths never include the FCS unless a name says so.
 #![forbid(unsafe_code)]
 
 pub mod checksum;

@@ -1,4 +1,4 @@
-//! Our mark in each frame: which stream, which number, sent when. It survives translation of addresses and ports.
+//! Probe in each frame: its stream, its number and its send time. It survives translation of addresses and ports.
 
 use crate::u16_at;
 use dutlab_units::Nanos;
@@ -7,40 +7,41 @@ use dutlab_units::Nanos;
 pub const LEN: usize = 18;
 /// The first two bytes.
 pub const MAGIC: u16 = 0xd17a;
-/// Where the stream's number is.
+/// Offset of the stream's number.
 pub const STREAM_AT: usize = 2;
-/// Where the sequence number is, in 6 bytes.
+/// Offset of the sequence number, which has 6 bytes.
 pub const SEQUENCE_AT: usize = 4;
-/// Where the stamp is, in 8 bytes.
+/// Offset of the stamp, which has 8 bytes.
 pub const STAMP_AT: usize = 10;
-/// Bits of the stamp that are the send time; the trial's number lies above them.
+/// Bits of the stamp that are the send time; the trial's number is above them.
 pub const TIME_BITS: u32 = 48;
 /// Sequence numbers are below this; at 100 million frames a second it lasts a month.
 pub const SEQUENCE_END: u64 = 1 << 48;
 
-/// What a probe says.
+/// Content of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
     /// The stream.
     pub stream: u16,
     /// The frame's number in its stream, from 0, below [`SEQUENCE_END`].
     pub sequence: u64,
-    /// The number of the trial that it was sent for.
+    /// Number of the trial that the frame was sent for.
     pub trial: u16,
-    /// When the frame was handed to the kernel: the low [`TIME_BITS`] of the sender's clock, which begin again every 78
-    /// hours. [`sent_at`] makes an instant of it.
+    /// Time at which the frame was handed to the kernel: the low [`TIME_BITS`] of the sender's clock, which repeat
+    /// every 78 hours. [`sent_at`] makes an instant of it.
     pub sent: Nanos,
 }
 
-/// The stamp of a frame that is sent at `sent` for a trial.
+/// Returns the stamp of a frame that is sent at `sent` for a trial.
 #[must_use]
 #[inline]
 pub const fn stamp(trial: u16, sent: Nanos) -> u64 {
     (trial as u64) << TIME_BITS | sent.0 & ((1 << TIME_BITS) - 1)
 }
 
-/// The instant within 39 hours of `near` that a send time says; both of one clock. In two's complement: an instant before
-/// that clock's zero, which only a wrong guess of a clock's difference gives, is a very great number.
+/// Returns the instant within 39 hours of `near` that a send time denotes; both are of one clock. In two's complement:
+/// an instant before that clock's zero is a very large number; only a wrong estimate of the clocks' difference gives
+/// one.
 #[must_use]
 #[inline]
 pub const fn sent_at(sent: Nanos, near: Nanos) -> Nanos {

@@ -1,40 +1,40 @@
-//! A probe inside a frame that somebody else made: which checksums cover it, and making them right.
+//! A probe inside a given frame: finds the checksums that cover it, and corrects them.
 //!
-//! Where UDP, TCP or ICMP over IPv4 or IPv6 carries the probe, their checksums are kept right. Where nothing known covers
-//! it (another `EtherType`, a fragment, a tunnel's inside), the two bytes behind the probe get an Internet checksum of the
-//! probe and all that follows: the frame needs room for 20 bytes then.
+//! If UDP, TCP or ICMP over IPv4 or IPv6 carries the probe, their checksums are corrected. If no known header
+//! covers it (another `EtherType`, a fragment, a tunnel's inside), the two bytes behind the probe get an Internet
+//! checksum of the probe and all that follows; the frame then needs room for 20 bytes.
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::{Probe, ethernet, extension, icmp, ipv4, ipv6, probe, tcp, udp, vlan};
 use std::fmt;
 use std::net::IpAddr;
 
-/// Where the checksums are that change with the probe.
+/// Offsets of the checksums that change with the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sums {
     /// Checksum over the probe.
     pub checksum_at: usize,
-    /// Whether it is UDP's, which writes 0xffff for 0.
+    /// True for UDP, which writes 0xffff for 0.
     pub udp: bool,
     /// Bytes of the IP datagram, if the frame carries a whole one.
     pub ip_length: Option<usize>,
 }
 
-/// A frame into which no probe can be put.
+/// A frame that cannot carry a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RawError {
-    /// The probe would be at an odd place, where checksums cannot be updated word by word.
+    /// The probe would be at an odd offset, where checksums cannot be updated word by word.
     Odd(usize),
-    /// The frame ends before the probe, or the checksum behind it, does. Lengths without FCS.
+    /// The frame ends before the end of the probe, or of the checksum behind it. Lengths without FCS.
     TooShort {
         /// Bytes that the frame has.
         length: usize,
         /// Bytes that are needed at least.
         least: usize,
     },
-    /// The probe would overwrite a header that has its checksum here.
+    /// The probe would overwrite a header whose checksum is here.
     OverHeader {
-        /// Where the payload begins.
+        /// Offset of the payload.
         payload_at: usize,
     },
 }
@@ -55,25 +55,25 @@ impl fmt::Display for RawError {
 
 impl std::error::Error for RawError {}
 
-/// Where the headers are of a frame that carries UDP, TCP or ICMP echo over IPv4 or IPv6, in one part.
+/// Offsets of the headers in a frame that carries UDP, TCP or ICMP echo over IPv4 or IPv6, unfragmented.
 #[derive(Debug, Clone, Copy)]
 pub struct Carrier {
-    /// Of the IP header.
+    /// Offset of the IP header.
     pub ip_at: usize,
-    /// Of the transport header.
+    /// Offset of the transport header.
     pub transport_at: usize,
-    /// Of what the transport carries.
+    /// Offset of the transport's payload.
     pub payload_at: usize,
-    /// Of the transport's checksum.
+    /// Offset of the transport's checksum.
     pub checksum_at: usize,
-    /// Where the IP datagram ends; what follows is padding.
+    /// End of the IP datagram; padding follows.
     pub end: usize,
-    /// The transport's number.
+    /// Protocol number of the transport.
     pub protocol: u8,
     pseudo: Sum,
 }
 
-/// Puts `probe` into `frame` (no FCS) at `at`, and makes the checksums right that cover it.
+/// Writes `probe` into `frame` (no FCS) at `at`, and corrects the checksums that cover it.
 pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, RawError> {
     if !at.is_multiple_of(2) {
         return Err(RawError::Odd(at));
@@ -103,7 +103,7 @@ pub fn put_probe(frame: &mut [u8], at: usize, probe: &Probe) -> Result<Sums, Raw
     Ok(Sums { checksum_at, udp, ip_length })
 }
 
-/// The type of what the last VLAN tag is in front of, and where it begins.
+/// Returns the `EtherType` behind the last VLAN tag, and the offset of the header that it announces.
 fn behind_tags(frame: &[u8]) -> Option<(u16, usize)> {
     let (mut ethertype, mut at) = (ethernet::Packet::new(frame)?.ethertype(), ethernet::LEN);
     while vlan::is_tag(ethertype) {
@@ -114,7 +114,7 @@ fn behind_tags(frame: &[u8]) -> Option<(u16, usize)> {
 }
 
 impl Carrier {
-    /// Finds the headers of a frame (no FCS); `None` when there are none of these. Never panics, whatever the bytes.
+    /// Finds the headers of a frame (no FCS); `None` if it has none of these. Never panics, whatever the bytes.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (ethertype, ip_at) = behind_tags(frame)?;

@@ -1,13 +1,13 @@
-//! How far a frame can get: the destination of its packet, the stops of a source route, and the destinations of packets inside it,
-//! which a router sees once somebody on the way has taken off a tag, a label or a tunnel.
+//! Addresses that a frame can reach: the destination of its packet, the stops of a source route, and the destinations
+//! of packets inside it, which a router sees after a device on the way has removed a tag, a label or a tunnel.
 
 use crate::{ethernet, ipv4, ipv6, u16_at, udp, vlan};
 use std::net::IpAddr;
 
-/// Headers that are looked into. What is deeper counts as going anywhere.
+/// Maximum number of headers that are parsed. A deeper packet counts as going anywhere.
 const DEEPEST: usize = 16;
 
-/// The highest number in place of an `EtherType` that is a length (IEEE 802.3 clause 3.2.6): LLC follows.
+/// Largest value in place of an `EtherType` that is a length (IEEE 802.3 clause 3.2.6): LLC follows.
 const LONGEST: u16 = 1500;
 const MPLS: u16 = 0x8847;
 const MPLS_MULTICAST: u16 = 0x8848;
@@ -15,7 +15,7 @@ const PPPOE_SESSION: u16 = 0x8864;
 const PPP: u16 = 0x880b;
 const BRIDGED_ETHERNET: u16 = 0x6558;
 
-/// Protocols inside of IP that carry packets (IANA), and the headers of IPv6 in front of them.
+/// Protocols inside IP that carry packets (IANA), and the IPv6 headers in front of them.
 mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     pub const IPV4: u8 = 4;
@@ -32,19 +32,19 @@ mod protocol {
 const VXLAN: u16 = 4789;
 const GENEVE: u16 = 6081;
 
-/// There are more headers than are looked into, or a route that is written shorter than its addresses are.
+/// There are too many headers to parse, or a route with compressed addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unknown;
 
-/// Hands `take` each address that `frame` (no FCS) can get to, that of its outermost packet first. A header that is cut short ends
-/// the search without an error: nobody forwards what is behind it.
+/// Passes each address that `frame` (no FCS) can reach to `take`, that of its outermost packet first. A truncated
+/// header ends the search without an error: no device forwards what is behind it.
 pub fn destinations(frame: &[u8], take: &mut dyn FnMut(IpAddr)) -> Result<(), Unknown> {
     Search { take, left: DEEPEST }.ethernet(frame)
 }
 
 struct Search<'t> {
     take: &'t mut dyn FnMut(IpAddr),
-    /// Headers that are still looked into.
+    /// Remaining number of headers to parse.
     left: usize,
 }
 
@@ -54,7 +54,7 @@ impl Search<'_> {
         self.behind(p.ethertype(), &b[ethernet::LEN..])
     }
 
-    /// What `ethertype` announces.
+    /// Parses the payload of a given `ethertype`.
     fn behind(&mut self, ethertype: u16, b: &[u8]) -> Result<(), Unknown> {
         self.left = self.left.checked_sub(1).ok_or(Unknown)?;
         match (ethertype, b) {
@@ -92,8 +92,8 @@ impl Search<'_> {
         }
     }
 
-    /// RFC 3032 section 2.1. What follows the last label is not said, but its first bits tell (RFC 4928): a packet, or Ethernet with
-    /// or without a control word.
+    /// RFC 3032 section 2.1. The type behind the last label is not given, but its first bits show it (RFC 4928): a
+    /// packet, or Ethernet with or without a control word.
     fn labels(&mut self, mut b: &[u8]) -> Result<(), Unknown> {
         loop {
             let [_, _, traffic_and_bottom, _, rest @ ..] = b else { return Ok(()) };
@@ -113,7 +113,7 @@ impl Search<'_> {
     }
 
     fn ipv4(&mut self, b: &[u8]) -> Result<(), Unknown> {
-        // A router drops what says that it is of another version than its type.
+        // A router drops a packet whose version differs from its type.
         let Some(destination) = b.get(ipv4::DESTINATION_AT..).and_then(<[u8]>::first_chunk::<4>) else { return Ok(()) };
         let length = usize::from(b[0] & 0xf) * 4;
         if b[0] >> 4 != 4 {
@@ -163,7 +163,7 @@ impl Search<'_> {
         self.inside(b[6], &b[ipv6::LEN..])
     }
 
-    /// What IP carries, by its protocol number.
+    /// Parses the payload of IP, by its protocol number.
     fn inside(&mut self, number: u8, b: &[u8]) -> Result<(), Unknown> {
         self.left = self.left.checked_sub(1).ok_or(Unknown)?;
         match number {
@@ -195,8 +195,8 @@ impl Search<'_> {
         }
     }
 
-    /// The addresses of a routing header: of type 0 (RFC 5095), 2 (RFC 6275) and 4 (RFC 8754). Type 3 writes them shorter (RFC 6554).
-    /// A node drops a packet with another type whose route is not at its end (RFC 8200 section 4.4).
+    /// Parses the addresses of a routing header: of type 0 (RFC 5095), 2 (RFC 6275) and 4 (RFC 8754). Type 3 compresses
+    /// them (RFC 6554). A node drops a packet with another type whose route is not at its end (RFC 8200 section 4.4).
     fn segments(&mut self, b: &[u8]) -> Result<(), Unknown> {
         match (b.get(2), b.get(3)) {
             (Some(3), Some(1..)) => Err(Unknown),
@@ -208,7 +208,7 @@ impl Search<'_> {
         }
     }
 
-    /// RFC 2784 and 2890; version 1 is of PPTP (RFC 2637), which has a number of its acknowledgement, too.
+    /// RFC 2784 and 2890; version 1 is for PPTP (RFC 2637), which also has an acknowledgement number.
     fn gre(&mut self, b: &[u8]) -> Result<(), Unknown> {
         let [flags, version, high, low, ..] = b else { return Ok(()) };
         let bits = [0x80, 0x20, 0x10].map(|bit| usize::from(flags & bit != 0));
@@ -237,12 +237,12 @@ mod tests {
 
     const TO: [u8; 4] = [8, 8, 8, 8];
 
-    /// An Ethernet header of this type before `inner`.
+    /// Makes an Ethernet header of this type before `inner`.
     fn framed(ethertype: u16, inner: &[u8]) -> Vec<u8> {
         [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &ethertype.to_be_bytes(), inner].concat()
     }
 
-    /// A packet of IPv4 to 10.0.0.2, or elsewhere, with options and what it carries.
+    /// Makes an IPv4 packet to 10.0.0.2, or elsewhere, with options and a payload.
     fn v4(to: [u8; 4], protocol: u8, options: &[u8], inner: &[u8]) -> Vec<u8> {
         let words = u8::try_from(5 + options.len() / 4).unwrap();
         let mut b = vec![0x40 | words, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1];

@@ -1,14 +1,14 @@
-//! What a received frame is to us: a probe and its claimed sender, or foreign.
+//! Classification of a received frame: a probe and its claimed sender, or foreign.
 //!
-//! A frame with a probe is *corrupted* when a checksum that covers it is wrong: that of its IPv4 header, or that of UDP,
-//! TCP or ICMP, which covers everything behind. A bit that flipped in the Ethernet header is not seen here: the card
+//! A frame with a probe is *corrupted* when a checksum that covers it is wrong: that of its IPv4 header, or that of
+//! UDP, TCP or ICMP, which covers everything behind. A bit error in the Ethernet header is not seen here: the card
 //! drops such frames by their FCS. UDP over IPv4 without a checksum (0) cannot be corrupted.
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::{Probe, ethernet, extension, icmp, ipv4, ipv6, tcp, udp, vlan};
 use std::net::IpAddr;
 
-/// A probe in a frame that arrived, and who the frame claims to be from.
+/// A probe in a frame that arrived, and the claimed sender of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// The probe.
@@ -19,16 +19,16 @@ pub struct Found {
     pub source_port: u16,
     /// Destination address.
     pub destination: IpAddr,
-    /// Destination port; 0 of ICMP.
+    /// Destination port; 0 for ICMP.
     pub destination_port: u16,
-    /// Whether all checksums are right.
+    /// True if all checksums are right.
     pub intact: bool,
-    /// The same for frames of the same addresses, ports and protocol, and with all likelihood another for others.
+    /// Hash of addresses, ports and protocol: equal within a flow, and very likely different between flows.
     pub flow: u64,
 }
 
 impl Found {
-    /// Who the frame claims to be from, and whom it is for.
+    /// Returns the claimed sender and the receiver of the frame.
     #[must_use]
     pub const fn four_tuple(&self) -> FourTuple {
         FourTuple {
@@ -53,17 +53,17 @@ pub struct FourTuple {
     pub destination_port: u16,
 }
 
-/// What a received frame is to us.
+/// Class of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// It carries a probe.
     Probe(Found),
-    /// Anything else.
+    /// The frame carries no probe of ours.
     Foreign,
 }
 
 impl Seen {
-    /// Looks for a probe in a frame (no FCS). Never panics, whatever the bytes.
+    /// Searches for a probe in a frame (no FCS). Never panics, whatever the bytes.
     #[must_use]
     pub fn parse(frame: &[u8]) -> Self {
         find(frame).map_or(Self::Foreign, Self::Probe)
@@ -122,7 +122,7 @@ fn in_transport(protocol: u8, b: &[u8], source: IpAddr, destination: IpAddr) -> 
     Some(Found { probe, source, source_port, destination, destination_port, intact, flow })
 }
 
-/// A number for a flow.
+/// Returns a number for a flow.
 fn flow(source: IpAddr, destination: IpAddr, transport: [u16; 3]) -> u64 {
     let bits = |address| match address {
         IpAddr::V4(a) => u64::from(a.to_bits()),
@@ -136,7 +136,7 @@ fn flow(source: IpAddr, destination: IpAddr, transport: [u16; 3]) -> u64 {
     mixed(mixed(bits(source), bits(destination)), protocol << 32 | from << 16 | to)
 }
 
-/// Two words in one: that of `splitmix64`, a bijection of either.
+/// Mixes two words into one: that of `splitmix64`, a bijection of either.
 const fn mixed(a: u64, b: u64) -> u64 {
     let a = (a ^ (a >> 30)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let sum = a ^ (a >> 27) ^ b.wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! TCP headers (RFC 9293 section 3.1), as far as a tester that keeps no connection needs them.
+//! TCP headers (RFC 9293 section 3.1), as needed by a tester that keeps no connection.
 
 use crate::u16_at;
 
@@ -6,13 +6,13 @@ use crate::u16_at;
 pub const LEN: usize = 20;
 /// IANA protocol number.
 pub const PROTOCOL: u8 = 6;
-/// Where the checksum is.
+/// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 16;
-/// Where the sequence number is, in 4 bytes.
+/// Offset of the sequence number, which has 4 bytes.
 pub const SEQUENCE_AT: usize = 4;
 /// Flag of a connection request.
 pub const SYN: u8 = 0x02;
-/// Flag that says that the acknowledgement number is valid.
+/// Flag of a valid acknowledgement number.
 pub const ACK: u8 = 0x10;
 
 /// A view on a segment.
@@ -47,14 +47,14 @@ impl<'a> Packet<'a> {
         self.0[13]
     }
 
-    /// What follows the header and its options.
+    /// Bytes behind the header and its options.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[usize::from(self.0[12] >> 4) * 4..]
     }
 }
 
-/// The meaning of a header without options. Numbers are 1 and the window is as wide as it can be.
+/// The meaning of a header without options. Numbers are 1 and the window is as large as possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repr {
     /// Source port.

@@ -6,7 +6,7 @@ use crate::u16_at;
 pub const LEN: usize = 8;
 /// IANA protocol number.
 pub const PROTOCOL: u8 = 17;
-/// Where the checksum is.
+/// Offset of the checksum.
 pub const CHECKSUM_AT: usize = 6;
 
 /// A view on a datagram.
@@ -14,7 +14,7 @@ pub const CHECKSUM_AT: usize = 6;
 pub struct Packet<'a>(&'a [u8]);
 
 impl<'a> Packet<'a> {
-    /// `None` when `b` is shorter than the header, or than the header says.
+    /// `None` when `b` is shorter than the header, or than the length in it.
     #[must_use]
     pub fn new(b: &'a [u8]) -> Option<Self> {
         if b.len() < LEN {
@@ -42,7 +42,7 @@ impl<'a> Packet<'a> {
         u16_at(self.0, CHECKSUM_AT)
     }
 
-    /// What follows the header.
+    /// Bytes behind the header.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[LEN..]
@@ -55,7 +55,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The meaning of a header. The checksum covers addresses and payload, and is filled in by [`crate::frame`].
+/// The meaning of a header. The checksum covers addresses and payload; [`crate::frame`] fills it in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repr {
     /// Source port.

@@ -2,7 +2,7 @@
 
 use crate::u16_at;
 
-/// Length of a tag in bytes: what is between the addresses and the `EtherType`, moved by one `EtherType`.
+/// Length of a tag in bytes: it is inserted between the addresses and the `EtherType`.
 pub const LEN: usize = 4;
 /// Tag protocol identifier of a customer tag.
 pub const CUSTOMER: u16 = 0x8100;
@@ -11,7 +11,7 @@ pub const SERVICE: u16 = 0x88a8;
 /// Service tag of equipment older than 802.1ad.
 pub const OLD_SERVICE: u16 = 0x9100;
 
-/// Whether an `EtherType` announces a tag.
+/// Returns true if an `EtherType` announces a tag.
 #[must_use]
 pub const fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, CUSTOMER | SERVICE | OLD_SERVICE)
@@ -40,13 +40,13 @@ impl<'a> Packet<'a> {
         self.0[0] >> 5
     }
 
-    /// What follows the tag.
+    /// `EtherType` of the payload behind the tag.
     #[must_use]
     pub fn ethertype(&self) -> u16 {
         u16_at(self.0, 2)
     }
 
-    /// What follows the tag's `EtherType`.
+    /// Bytes behind the tag's `EtherType`.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         &self.0[LEN..]
@@ -71,8 +71,8 @@ impl Repr {
         Self { tpid, id: p.id(), priority: p.priority() }
     }
 
-    /// Writes control information and the `EtherType` that follows to the start of `b`. The tag's own identifier is
-    /// the `EtherType` of what is before it.
+    /// Writes control information and the `EtherType` of the payload to the start of `b`. The tag's own identifier is
+    /// the `EtherType` in the header before it.
     pub fn emit(&self, b: &mut [u8], ethertype: u16) {
         let control = u16::from(self.priority & 7) << 13 | self.id & 0x0fff;
         b[..2].copy_from_slice(&control.to_be_bytes());

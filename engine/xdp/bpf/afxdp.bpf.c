@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands frames with our probe to the AF_XDP socket of their queue, stamped with the time of their arrival; all others go
-// on to the host as if nothing were attached.
+// Passes frames with our probe to the AF_XDP socket of their queue, stamped with the time of their arrival. All other
+// frames go on to the host as if no program were attached.
 #include "frame.h"
 
 #define QUEUES 64
-#define STAMPED 0x646c2d7374616d70ULL /* "this is our stamp", in front of the time */
+#define STAMPED 0x646c2d7374616d70ULL /* "this is our stamp", before the time */
 
-/* Socket of each receive queue. */
+/* Sockets, by receive queue. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, QUEUES);
@@ -14,7 +14,7 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-/* Frames of each receive queue that were left to the host. */
+/* Frames that were left to the host, by receive queue. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, QUEUES);
@@ -25,11 +25,12 @@ struct {
 struct stamp {
 	__u64 stamped;
 	__u64 at_ns;   /* by the kernel's clock */
-	__u64 card_ns; /* by the card's clock; 0: the driver did not say */
+	__u64 card_ns; /* by the card's clock; 0: unknown to the driver */
 };
 
-/* When the driver says that the frame arrived; 0: it does not. A call of the kernel's bpf_xdp_metadata_rx_timestamp, whose number differs from
- * kernel to kernel: `engine/xdp/src/af_xdp/timed.rs` puts it into the upper half of the instruction. */
+/* Return the arrival time of the frame from the driver; 0: unknown. This calls the kernel's
+ * bpf_xdp_metadata_rx_timestamp, whose number differs between kernels: `engine/xdp/src/af_xdp/timed.rs` puts it into
+ * the upper half of the instruction. */
 static __always_inline __u64 arrival_by_card(struct xdp_md *ctx)
 {
 	__u64 at = 0;
@@ -62,7 +63,7 @@ static __always_inline int take(struct xdp_md *ctx, int ask_card)
 	if (ours(ctx)) {
 		__u64 card_ns = ask_card ? arrival_by_card(ctx) : 0;
 
-		/* A driver that has no room in front of the frame leaves it without a stamp. */
+		/* A driver without room in front of the frame leaves it without a stamp. */
 		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(struct stamp)) == 0) {
 			struct stamp *stamp = (void *)(long)ctx->data_meta;
 
@@ -86,14 +87,14 @@ int take_ours(struct xdp_md *ctx)
 	return take(ctx, 0);
 }
 
-/* The same where a frame may lie in several buffers; its headers are in the first. */
+/* As above, for frames that may be in several buffers; their headers are in the first. */
 SEC("xdp.frags")
 int take_long(struct xdp_md *ctx)
 {
 	return take(ctx, 0);
 }
 
-/* The same on a card whose driver tells its times. */
+/* As above, for a card whose driver gives its times. */
 SEC("xdp")
 int take_timed(struct xdp_md *ctx)
 {

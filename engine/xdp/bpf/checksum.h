@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a frame arrived as it was sent. */
+/* Check that a frame arrived as it was sent. */
 #ifndef DUTLAB_CHECKSUM_H
 #define DUTLAB_CHECKSUM_H
 
@@ -24,7 +24,8 @@ static long sum_chunk(__u32 i, struct summing *s)
 		return 1;
 	if (left > CHUNK)
 		left = CHUNK;
-	/* Verifiers up to Linux 6.2 see neither from `left == 0` nor from what the compiler knows that it is 1 to CHUNK. */
+	/* Verifiers up to Linux 6.2 do not derive the range 1 to CHUNK, neither from `left == 0` nor from what the compiler
+	 * knows. */
 	left--;
 	barrier_var(left);
 	left = (left & (CHUNK - 1)) + 1;
@@ -39,7 +40,7 @@ fail:
 	return 1;
 }
 
-/* Whether the transport checksum is right. 0 in UDP over IPv4 means that there is none (RFC 768). */
+/* Return whether the transport checksum is right. 0 in UDP over IPv4 means that there is none (RFC 768). */
 __noinline int is_sound(struct xdp_md *ctx)
 {
 	struct found found = {}, *f = &found;
@@ -83,8 +84,8 @@ __noinline int is_sound(struct xdp_md *ctx)
 	return !s.failed && fold(s.sum) == 0xffff;
 }
 
-/* The sum of `left` bytes behind the shortest frame, or SUM_UNKNOWN where they are not in one piece. 512 bytes are the most
- * that bpf_csum_diff takes on kernels before 6.13. */
+/* Return the sum of `left` bytes behind the shortest frame, or SUM_UNKNOWN if they are not contiguous. 512 bytes is
+ * the limit of bpf_csum_diff on kernels before 6.13. */
 #define SUM_UNKNOWN (~0ULL)
 #define SHORTEST 60
 
@@ -138,7 +139,7 @@ __noinline __u64 sum_behind(struct xdp_md *ctx, __u32 left)
 	return left ? SUM_UNKNOWN : sum;
 }
 
-/* `is_sound` for UDP over IPv4 without tags or options, of which at least SHORTEST bytes are there: read where it lies,
+/* `is_sound` for UDP over IPv4 without tags or options, of at least SHORTEST bytes: the sum is read in place,
  * instead of chunk by chunk through the stack. */
 static __always_inline int is_sound_usual(struct xdp_md *ctx, const void *data)
 {
@@ -153,7 +154,7 @@ static __always_inline int is_sound_usual(struct xdp_md *ctx, const void *data)
 		rest = sum_behind(ctx, length - (SHORTEST - 14));
 	if (unlikely(rest == SUM_UNKNOWN))
 		return is_sound(ctx);
-	/* The pseudo header: addresses, which lie in front of the UDP header, protocol and length. */
+	/* The pseudo header: addresses, which are in front of the UDP header, protocol and length. */
 	sum = rest + bpf_htons(length - 20) + bpf_htons(PROTO_UDP) + *(__u16 *)(data + 58);
 #pragma unroll
 	for (int i = 0; i < 4; i++)

@@ -1,19 +1,22 @@
-//! Compiles the eBPF programs with clang, or takes those that a source archive carries; part of the build script of `dutlab-xdp`, and of nothing else.
+//! Compiles the eBPF programs with clang, or copies those in a source archive. Part of the build script of
+//! `dutlab-xdp`, and of nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAMS: [&str; 5] = ["sender", "receiver", "reference", "devices", "afxdp"];
-/// What carried objects were made of: the digest of the sources.
+/// File with the digest of the sources that the objects were made from.
 const MADE_OF: &str = "sources";
 
-/// Puts `NAME.bpf.o` for each program into `OUT_DIR`, and beside them what they were made of, so that `scripts/objects` can carry them.
+/// Puts `NAME.bpf.o` for each program into `OUT_DIR`, and next to them the digest of their sources, so that
+/// `scripts/objects` can carry them.
 ///
-/// `sources` holds the C files. Objects in `carried` are taken where they were made of these very sources and `CLANG` names no compiler.
+/// `sources` holds the C files. Objects in `carried` are used if they were made from exactly these sources and `CLANG`
+/// names no compiler.
 ///
 /// # Panics
-/// When clang is missing or refuses a source: the message says what to install, or what clang said.
+/// When clang is missing or refuses a source: the message says what to install, or quotes clang.
 pub fn provide_all(sources: &Path, carried: &Path) {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let made_of = digest(sources);
@@ -41,10 +44,10 @@ fn compile_all(sources: &Path, out: &Path) {
         let source = sources.join(format!("{name}.bpf.c"));
         let mut command = Command::new(&clang);
         command.args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"]);
-        // The same object from any folder.
+        // Makes the same object in any folder.
         command.arg("-fdebug-compilation-dir=.");
-        // Debian keeps asm/types.h in the folder of the architecture, where clang does not look for the bpf target. Types of a fixed width are
-        // the same on each, so those of the machine that compiles serve any that runs.
+        // Debian keeps asm/types.h in the folder of the architecture, where clang does not look for the bpf target.
+        // Fixed-width types are the same on each architecture, so those of the compiling machine work on any machine.
         command.arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH));
         command.arg(&source).arg("-o").arg(out.join(format!("{name}.bpf.o")));
         let output = command.output().unwrap_or_else(|e| {
@@ -59,7 +62,8 @@ fn compile_all(sources: &Path, out: &Path) {
     }
 }
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo) over names and contents of all C files: it shows what has changed, it does not prove who wrote it.
+/// FNV-1a of 64 bits (Fowler, Noll, Vo) over names and contents of all C files: it detects changes, but does not prove
+/// the author.
 fn digest(sources: &Path) -> String {
     let listed = fs::read_dir(sources).unwrap_or_else(|e| panic!("{}: {e}", sources.display()));
     let mut files: Vec<PathBuf> = listed.map(|entry| entry.expect("a folder that can be listed").path()).collect();

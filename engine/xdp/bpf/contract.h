@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the eBPF programs and the Rust side share: the layout of every map value. `engine/xdp/src/contract.rs` is
- * the other half, and asserts each size when it is compiled.
+/* Layout of every map value, shared by the eBPF programs and the Rust side. `engine/xdp/src/contract.rs` is the
+ * other half, and asserts each size when it is compiled.
  *
  * All times are CLOCK_MONOTONIC nanoseconds. Everything here is written by one side and read by the other as single
  * aligned words; nothing needs more than one word to be consistent, except where a comment says so. */
@@ -30,48 +30,48 @@
 #define SENT_LOG 4096 /* stream of each of the last frames, for the place of a refusal; a power of two */
 #define WRITTEN 32    /* paced frames that can be taken back; a power of two, and at least a bulk */
 
-/* Why a sender no longer sends. */
+/* Reasons why a sender has stopped sending. */
 #define HALT_NO 0
 #define HALT_ASKED 1
 #define HALT_TIME_UP 2
 #define HALT_ALL_SENT 3
 
-/* How far a lane has come: what writing a frame moves on, and taking it back undoes. */
+/* Progress of a lane: advanced by writing a frame, and restored by taking it back. */
 struct progress {
 	__u64 last_ns;	  /* the due time of the last frame (of the last burst) */
 	__u64 missed;	  /* frames that were due but skipped, because the lane was more than MAX_LAG_NS late */
-	__u64 kept_out;	  /* of `missed`: while the lane was behind because the device had no room */
+	__u64 kept_out;	  /* part of `missed`: while the lane was behind because the device had no room */
 	__u64 sent_at_ns; /* when the last frame was written, for the gap histogram */
-	__u32 last_frac;  /* of last_ns, in ns * 2^24 */
-	__u32 burst_left; /* of the burst that is leaving */
+	__u32 last_frac;  /* fraction of last_ns, in ns * 2^24 */
+	__u32 burst_left; /* remaining frames of the current burst */
 };
 
 /* The pace of the stream with the same number. */
 struct lane {
-	__u64 gap_q24; /* between two due times, in ns * 2^24; 0: as fast as it goes. User space may change it. */
+	__u64 gap_q24; /* time between two due times, in ns * 2^24; 0: as fast as possible. User space may change it. */
 	struct progress at;
 	__u64 frames_left; /* ends at 0; U64_MAX: no limit */
-	__u64 late_max_ns; /* the most that a frame was written after it was due; paced lanes only */
+	__u64 late_max_ns; /* longest delay of a frame after it was due; paced lanes only */
 	__u32 burst;	   /* frames that leave together at each due time, at least 1 */
 	__u32 held;   /* frames that were taken back, because the device had no room, and have not been offered again */
-	__u64 behind_ns; /* since when frames are taken back without the lane having caught up; 0: it has */
+	__u64 behind_ns; /* time since which frames are taken back without the lane having caught up; 0: it has */
 };
 
-/* What a paced frame changed when it was written: each field as it was before. */
+/* Fields that writing a paced frame changed, with their values from before. */
 struct written {
 	struct progress lane_at;
 	__u64 begun_ns;
 	__u64 bytes;
-	__u64 number; /* what it carries: kept, not changed */
+	__u64 number; /* number of the frame: kept, not changed */
 	__u32 order_at, flow_at;
 	__u32 lane;
-	__u32 gap_row; /* where its gap was noted; 2^32 - 1: nowhere */
+	__u32 gap_row; /* row in which its gap was counted; 2^32 - 1: none */
 };
 
-/* One for each CPU that sends. */
+/* State of one sending CPU. */
 struct control {
 	__u32 halt; /* HALT_*; written by both, never back to HALT_NO */
-	__u32 slot; /* of the kernel's batch, counted because the kernel does not tell; 0 at each call */
+	__u32 slot; /* slot in the kernel's batch, counted because the kernel does not report it; 0 at each call */
 	__u64 end_ns;
 	__u64 begun_ns; /* when the first frame was written */
 	__u64 ended_ns; /* when the program first saw that it must halt */
@@ -81,7 +81,8 @@ struct control {
 	__u32 log_head;
 	struct lane lanes[MAX_LANES];
 	struct written written[WRITTEN];
-	/* Numbers of frames that came back, where CPUs share a stream's numbers: the lowest is the last. No more than a bulk of them. */
+	/* Numbers of frames that came back, where CPUs share a stream's numbers, in descending order. At most one bulk of
+	 * them. */
 	__u64 returned[WRITTEN];
 	__u32 returned_count, unused;
 };
@@ -90,15 +91,15 @@ struct control {
 struct stream {
 	__u64 sequence; /* frames offered to the device and not taken back; so the number of the next, unless it is drawn (`split`) */
 	__u64 bytes;	/* offered, without FCS */
-	__u32 id;	/* in the probe */
-	__u32 order_first, orders, order_at; /* which shapes follow each other: indices into `orders` */
+	__u32 id;	/* number in the probe */
+	__u32 order_first, orders, order_at; /* order of the shapes: indices into `orders` */
 	__u32 flow_first, flows, flow_at;    /* flows == 0: the addresses of the shape */
-	__u32 counter; /* where its numbers are drawn from: an index into `numbers` */
-	__u64 refused; /* of those offered: the device's queue was full, or it went down */
+	__u32 counter; /* source of its numbers: an index into `numbers` */
+	__u64 refused; /* offered frames that were refused: the device's queue was full, or it went down */
 	__u64 unused;  /* no two CPUs write to one line of the cache */
 };
 
-/* One frame as it goes out: its headers, its length, and the sums of everything that does not change. */
+/* One frame as it is sent: its headers, its length, and the sums of everything that does not change. */
 struct shape {
 	__u8 head[HEAD_MAX]; /* headers and probe; ports, addresses, checksums, sequence and time are filled in */
 	__u16 length;	     /* of the frame, without FCS */
@@ -118,7 +119,7 @@ struct flow4 {
 	__u32 source, destination; /* as on the wire */
 	__u32 ports;		   /* as on the wire */
 	__u16 ip_sum;		   /* sum of both addresses, native endian, folded */
-	__u16 sum;		   /* what the flow adds to the transport checksum */
+	__u16 sum;		   /* the flow's part of the transport checksum */
 };
 
 struct flow6 {
@@ -128,7 +129,7 @@ struct flow6 {
 	__u16 unused;
 };
 
-/* Which frames of a CPU the device did not take; written on the kernel's tracepoints. */
+/* Frames of a CPU that the device did not take; written on the kernel's tracepoints. */
 struct refusals {
 	__u64 by_driver;   /* its queue was full */
 	__u64 before;	   /* did not reach the driver: the interface is down or gone, or the frame too long */
@@ -143,8 +144,9 @@ struct refusals {
 #define WINDOW_WORDS 4096		  /* a power of two; each word remembers 32 sequence numbers */
 #define WINDOW_WORD_LOG2 5
 #define WINDOW_LOG2 17			  /* the window has room for 131 072 numbers */
-/* Numbers below `next` of which it is known whether they came: further back, late and duplicate cannot be told apart. A word is
- * reused whole, so one word less than the window. engine/measure/src/ledger.rs has the same rule. */
+/* Numbers below `next` for which it is known whether they came; further back, late and duplicate are
+ * indistinguishable. A word is reused as a whole, so this is one word less than the window.
+ * engine/measure/src/ledger.rs has the same rule. */
 #define REMEMBERED ((WINDOW_WORDS - 1) << WINDOW_WORD_LOG2)
 #define JUMPS 64			  /* gaps whose place of arrival is remembered, for the extent of a reordering */
 
@@ -165,7 +167,7 @@ struct ledger {
 #define SOURCES 16
 #define SOURCE_FRAMES 1024
 
-/* Where a frame claimed to come from, as it arrived; and the rest of what a translator may have changed. */
+/* Claimed sender of a frame as it arrived, and the other fields that a translator may have changed. */
 struct source {
 	__u8 address[16], destination[16];   /* IPv4 in the first four bytes */
 	__u16 port, destination_port;	     /* as on the wire; ICMP: identifier, sequence number */
@@ -175,7 +177,7 @@ struct source {
 /* Totals of a stream on one CPU; user space adds the CPUs up. */
 struct tally {
 	__u64 begin_ns;		/* written by user space: frames sent before are stale; 2^64 - 1 between trials */
-	__s64 sender_ahead_ns;	/* likewise: the sender's clock minus ours */
+	__s64 sender_ahead_ns;	/* written by user space: the sender's clock minus ours */
 	__u64 unique;		/* arrivals of this trial are unique + duplicates + too_old */
 	__u64 bytes;		/* of all arrivals, without FCS */
 	__u64 latency_sum_ns;	/* of the unique ones, negative ones left out */
@@ -189,14 +191,14 @@ struct tally {
 	__u64 ipdv_sum_ns, ipdv_max_ns; /* RFC 5481: |difference| of latency of frames n and n+1, both of which came in order */
 	__u64 duplicates;
 	__u64 reordered;	/* unique ones that came after a higher one (RFC 4737) */
-	__u64 too_old;		/* so far behind that the window has forgotten whether they came before */
+	__u64 too_old;		/* too far behind for the window to know whether they came before */
 	__u64 extent_sum, extent_max, extent_unknown; /* RFC 4737 4.2.1: arrivals since the first overtaker */
 	__u64 stale;		/* of another trial, or sent before this one began; not among the arrivals */
 	__u64 corrupted;	/* checksum wrong; not among the arrivals */
 	__u64 negative;		/* arrived before they were sent, by the clocks */
 	__u64 by_three;		/* RFC 4737 5.3: reordered, and the three arrivals before have higher numbers; one CPU only */
 	__u64 in_queue;		/* reordered ones that came after a higher one of the same queue; several queues only */
-	__u64 astray;		/* unique ones of a queue that has no row in `ways`: their place is not known */
+	__u64 astray;		/* unique ones of a queue that has no row in `ways`: their place is unknown */
 	__u64 recent[RECENT];	/* numbers of the last arrivals, in turn; one CPU only */
 	__u32 sources_seen;
 	__u32 unused;
@@ -211,7 +213,7 @@ struct others {
 	__u64 unused[5];
 };
 
-/* The time as this CPU last read it, within one poll of a queue. */
+/* Last time read by this CPU, within one poll of a queue. */
 struct reading {
 	__u64 now_ns;
 	__u64 uses_left;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices under test whose effect on traffic is known: each takes every frame that enters one port and sends it out of
-// another, except for one deliberate wrong. They are what our counting is checked against.
+// Devices under test with a known effect on traffic: each takes every frame that enters one port and sends it out of
+// another, except for one deliberate fault. They verify our counting.
 //
 // They run on tc ingress, where a frame can be cloned. Frames that are not UDP over IPv4 pass unharmed to the host.
 #include <linux/bpf.h>
@@ -61,13 +61,13 @@ struct {
 	__type(value, struct held);
 } device_held SEC(".maps");
 
-/* A connection as its first frame has it, in the order of bytes of a frame. */
+/* A connection as in its first frame, in the byte order of the frame. */
 struct connection {
 	__u32 source, destination;
 	__u16 source_port, destination_port;
 };
 
-/* The place of each connection, and its port above FIRST_PORT. */
+/* Index of each connection; its port is FIRST_PORT plus the index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PLACES);
@@ -75,7 +75,7 @@ struct {
 	__type(value, __u32);
 } connections SEC(".maps");
 
-/* Those below `known` are in use. */
+/* Connections; those below `known` are in use. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PLACES);
@@ -88,7 +88,7 @@ static long until(__u32 step, __u64 *due)
 	return bpf_ktime_get_ns() >= *due;
 }
 
-/* Whether the bucket has a token for this frame. */
+/* Return whether the bucket has a token for this frame. */
 static __always_inline int admits(struct state *s)
 {
 	__u64 now = bpf_ktime_get_ns(), most = depth * 1000000000ULL;
@@ -110,7 +110,8 @@ static __always_inline int admits(struct state *s)
 	return yes;
 }
 
-/* The frame before last waits in the map; when the last has gone out, its bytes become the one that waited. */
+/* The frame before last waits in the map; when the last has gone out, its bytes are replaced by those of the waiting
+ * one. */
 static __always_inline int swap(struct __sk_buff *skb, struct state *s, __u64 place)
 {
 	__u32 zero = 0, len = skb->len;
@@ -137,7 +138,7 @@ static __always_inline int read_connection(struct __sk_buff *skb, struct connect
 	return bpf_skb_load_bytes(skb, SOURCE_AT, c, sizeof(*c));
 }
 
-/* Puts another address and port in place of `address` and `port`. IPv4 without options. */
+/* Replace `address` and `port` by others. IPv4 without options. */
 static __always_inline int readdress(struct __sk_buff *skb, __u32 address_at, __u32 address, __u32 to, __u32 port_at, __u16 port,
 				     __u16 to_port)
 {
@@ -150,7 +151,7 @@ static __always_inline int readdress(struct __sk_buff *skb, __u32 address_at, __
 	return 0;
 }
 
-/* The place of a connection, a new one if it has none; NULL where there is no room or too little time since the others. */
+/* Return the index of a connection, a new one if it has none; NULL if there is no room or the rate limit is reached. */
 static __always_inline const __u32 *placed(struct state *s, const struct connection *c)
 {
 	const __u32 *known = bpf_map_lookup_elem(&connections, c);
@@ -230,7 +231,7 @@ int device(struct __sk_buff *skb)
 	return bpf_redirect(out_ifindex, 0);
 }
 
-/* What comes back to a translator: frames of connections that it knows, from the other end of each, and no others. */
+/* Reverse direction of a translator: accepts frames of known connections, from the other end of each, and no others. */
 SEC("classifier")
 int answer(struct __sk_buff *skb)
 {

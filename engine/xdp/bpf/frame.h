@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the parts of a frame lie. */
+/* Offsets of the parts of a frame. */
 #ifndef DUTLAB_FRAME_H
 #define DUTLAB_FRAME_H
 
@@ -11,7 +11,7 @@
 #define PROTO_TCP 6
 #define PROTO_UDP 17
 #define PROTO_ICMPV6 58
-#define EXTENSIONS 4 /* headers of IPv6 that are passed over, as engine/wire/src/extension.rs does */
+#define EXTENSIONS 4 /* headers of IPv6 that are skipped, as engine/wire/src/extension.rs does */
 #define PROTO_HOP_BY_HOP 0
 #define PROTO_ROUTING 43
 #define PROTO_FRAGMENT 44
@@ -33,8 +33,9 @@ static __always_inline int is_extension(__u8 protocol)
 	       protocol == PROTO_DESTINATION_OPTIONS;
 }
 
-/* Finds where a probe would lie: Ethernet, up to four tags, IPv4 with options or IPv6 with extension headers, UDP, TCP with options, ICMP echo.
- * Returns the place, or 0. Not static, as the other functions that follow many paths: the kernel then verifies it once, not at each call. */
+/* Find the place of a probe: Ethernet, up to four tags, IPv4 with options or IPv6 with extension headers, UDP, TCP
+ * with options, ICMP echo. Return its offset, or 0. Not static, like the other functions with many paths: the kernel
+ * then verifies it once, not at each call. */
 __noinline int find(struct xdp_md *ctx, struct found *f)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
@@ -81,7 +82,7 @@ __noinline int find(struct xdp_md *ctx, struct found *f)
 			if ((void *)p + 8 > data_end)
 				return 0;
 			if (f->protocol == PROTO_FRAGMENT) {
-				/* A part of a packet need not have a transport header. */
+				/* A later fragment need not have a transport header. */
 				if (*(__u16 *)(p + 2) & bpf_htons(0xfff9))
 					return 0;
 				l4 += 8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which frames came, and in which order (RFC 4737). */
+/* Ledger of received frames and their order (RFC 4737). */
 #ifndef DUTLAB_LEDGER_H
 #define DUTLAB_LEDGER_H
 
@@ -26,8 +26,8 @@ static long look_at_jump(__u32 i, struct search *s)
 	return 0;
 }
 
-/* RFC 4737 section 4.2.1: how many arrivals ago the first frame with a higher number came. That frame made the gap into
- * which this one falls. */
+/* RFC 4737 section 4.2.1: the number of arrivals since the first frame with a higher number. That frame made the gap
+ * to which this one belongs. */
 static __noinline int note_extent(struct tally *t, struct ledger *l, __u64 sequence, __u64 arrival)
 {
 	struct search s = {.l = l, .sequence = sequence};
@@ -48,14 +48,14 @@ static __noinline int note_extent(struct tally *t, struct ledger *l, __u64 seque
 	return 0;
 }
 
-/* RFC 4737 section 5.3: whether the three arrivals before this one, the `unique`th, all have a higher number. */
+/* RFC 4737 section 5.3: return whether the three arrivals before this one, the `unique`th, all have a higher number. */
 static __noinline int note_by_three(struct tally *t, __u64 sequence)
 {
 	__u64 after = 0;
 
 	if (!t)
 		return 0;
-	/* The slot after the three is the one that this frame takes. */
+	/* This frame takes the slot after the three. */
 	for (__u32 i = 0; i < RECENT; i++)
 		after += t->recent[i] > sequence && i != ((t->unique - 1) & (RECENT - 1));
 	t->by_three += after == RECENT - 1;
@@ -80,7 +80,7 @@ static __always_inline enum verdict look_up(__u64 word, __u64 round, __u64 bit, 
 	return UNIQUE;
 }
 
-/* Marks a sequence number. No word is ever cleared ahead of time: a word says itself which round it belongs to. */
+/* Mark a sequence number. No word is cleared in advance: each word contains the round that it belongs to. */
 static __always_inline enum verdict mark(struct ledger *l, __u64 sequence)
 {
 	__u64 *word = &l->window[(sequence >> WINDOW_WORD_LOG2) & (WINDOW_WORDS - 1)];
@@ -104,7 +104,7 @@ static __always_inline enum verdict mark(struct ledger *l, __u64 sequence)
 	return TOO_OLD;
 }
 
-/* Moves NextExp; returns whether the frame came after a higher one. */
+/* Advance NextExp; return whether the frame came after a higher one. */
 static __always_inline int is_reordered(struct ledger *l, __u64 sequence, __u64 arrival)
 {
 	__u64 next = l->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a frame is due. */
+/* Due times of frames. */
 #ifndef DUTLAB_PACE_H
 #define DUTLAB_PACE_H
 
@@ -8,11 +8,11 @@
 
 #define SPIN_NS 20000 /* softirqs of this CPU wait meanwhile */
 #define SPIN_STEPS 1024
-#define CLOCK_EVERY 16 /* unpaced: the clock is read for each n-th frame; the frames of a batch leave together anyway */
+#define CLOCK_EVERY 16 /* unpaced: the clock is read for each n-th frame; frames of a batch leave together anyway */
 #define MAX_LAG_NS (100 * 1000 * 1000) /* HELD_MOST_NS of sender.rs */
 
-/* What a program can do. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial, one
- * stream of equal frames at full speed, pays for nothing else. */
+/* Features of a program. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial,
+ * one stream of equal frames at full speed, has no overhead for the others. */
 struct mode {
 	__u32 lanes;
 	__u8 paced, one_shape, flows, log, gaps, bursts;
@@ -28,7 +28,7 @@ static long one_look(__u32 step, struct wait *w)
 	return w->now >= w->until;
 }
 
-/* Passes the time until `due`, or a while; returns the time then. */
+/* Wait until `due`, or for a while; return the time then. */
 static __always_inline __u64 spin(__u64 due, __u64 now)
 {
 	struct wait w = {.due = due, .until = now + SPIN_NS, .now = now};
@@ -48,7 +48,7 @@ static __always_inline int halt(struct control *c, __u32 why, __u64 now)
 	return XDP_DROP;
 }
 
-/* When the lane's next frame is due. A burst that has begun is due at once. */
+/* Return the time at which the lane's next frame is due. A burst that has begun is due at once. */
 static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
 {
 	if (!l->frames_left)
@@ -58,7 +58,8 @@ static __always_inline __u64 due_of(const struct mode m, const struct lane *l)
 	return next_due(l);
 }
 
-/* Moves the lane past the frame that is sent now. What is later than MAX_LAG_NS is skipped and counted as missed. */
+/* Advance the lane past the frame that is sent now. Frames that are later than MAX_LAG_NS are skipped and counted as
+ * missed. */
 static __always_inline void advance(const struct mode m, struct lane *l, __u64 due, __u64 now, __u64 end)
 {
 	__u64 missed;
@@ -87,7 +88,7 @@ static __always_inline void advance(const struct mode m, struct lane *l, __u64 d
 	}
 }
 
-/* Notes the time since the frame before of a lane, whose entry is the `at`th; returns where. */
+/* Record the time since the previous frame of a lane, whose entry is the `at`th; return the row. */
 static __always_inline __u32 note_gap(struct lane *l, __u32 at, __u64 now)
 {
 	__u32 row = ~0U;
@@ -103,8 +104,9 @@ static __always_inline __u32 note_gap(struct lane *l, __u32 at, __u64 now)
 	return row;
 }
 
-/* The time: paced lanes read the clock for each frame, others now and then, because reading costs a fifth of a frame. The frames of a
- * reading count as a nanosecond apart, so that lanes at full speed take turns: the one that waits longest is next. */
+/* Return the time: paced lanes read the clock for each frame, others for each n-th, because reading costs a fifth of
+ * a frame. Frames that share a reading count as a nanosecond apart, so that lanes at full speed take turns: the one
+ * that waits longest is next. */
 static __always_inline __u64 time_now(const struct mode m, struct control *c)
 {
 	if (m.paced)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for checksums and histograms that several programs use. */
+/* Helpers for checksums and histograms that several programs use. */
 #ifndef DUTLAB_PACKET_H
 #define DUTLAB_PACKET_H
 
@@ -26,7 +26,7 @@ static __always_inline __u64 halves(__u64 word)
 	return (word & 0xffffffff) + (word >> 32);
 }
 
-/* The histogram's bucket of a value: exact below 2^steps_log2, then that many steps an octave. */
+/* Return the histogram's bucket of a value: exact below 2^steps_log2, then that many steps an octave. */
 static __always_inline __u32 bucket_of(__u64 value, __u32 steps_log2)
 {
 	__u32 shift = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time, as the receiver reads it. */
+/* The receiver's reading of the clock. */
 #ifndef DUTLAB_READING_H
 #define DUTLAB_READING_H
 
@@ -14,10 +14,10 @@ struct {
 	__type(value, struct reading);
 } readings SEC(".maps");
 
-/* Reading the clock costs about as much as accounting for a frame. Within one poll of the queue, frames are handled at
- * most some hundred nanoseconds apart, so a few of them share a reading; the first of each poll makes a new one, and so
- * does a frame that was sent after it. Where frames come otherwise than by polls (TAP, generic XDP) each is read for:
- * `clock_uses` is 1. */
+/* Reading the clock costs about as much as accounting for a frame. Within one poll of the queue, frames are handled
+ * at most some hundred nanoseconds apart, so a few of them share a reading. The first frame of each poll reads the
+ * clock, and so does a frame that was sent after the last reading. Where frames do not come by polls (TAP, generic
+ * XDP), each frame reads it: `clock_uses` is 1. */
 SEC("tp_btf/napi_poll")
 int end_of_poll(void *ctx)
 {
@@ -29,7 +29,8 @@ int end_of_poll(void *ctx)
 	return 0;
 }
 
-/* From one time to another in ns, of which the low TIME_BITS count: at most 39 hours forward or back. */
+/* Return the time from one reading to another in ns, of which the low TIME_BITS count: at most 39 hours forward or
+ * back. */
 static __always_inline __s64 elapsed(__u64 from_ns, __u64 to_ns)
 {
 	return (__s64)((to_ns - from_ns) << (64 - TIME_BITS)) >> (64 - TIME_BITS);
@@ -53,7 +54,7 @@ static __always_inline __u64 read_clock(__u64 sent_ns)
 	return r->now_ns;
 }
 
-/* What the stack does with a frame that is passed takes time. */
+/* Discard the reading: the stack's handling of a passed frame takes time. */
 static __always_inline void forget_clock(void)
 {
 	__u32 zero = 0;

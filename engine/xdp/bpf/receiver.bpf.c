@@ -2,16 +2,17 @@
 // Accounts for every frame of ours: counts it, finds out whether it is new, late or a duplicate, bins its latency, and
 // drops it. Everything else goes on to the kernel, so ARP, neighbour discovery and SSH work on the same interface.
 //
-// A frame is ours by its probe, wherever translation moved its addresses and whatever clock its sender has: the magic
-// number, a stream of this trial, and the trial's own number. The last one is what makes a mistake impossible in
-// practice: magic number and stream alone would swallow somebody's encrypted segment now and then, again at each resend.
-// So a frame that has all but the trial's number, such as one of a generator that somebody left running, is counted as
-// stale and goes on to the kernel.
+// A frame is ours by its probe, whatever translation did to its addresses and whatever clock its sender has: the magic
+// number, a stream of this trial, and the trial's own number. The trial's number makes a mistake practically
+// impossible: with magic number and stream alone, the program would drop an encrypted segment of a foreign connection
+// now and then, and again at each retransmission. So a frame without the trial's number, such as one of a generator
+// that was left running, is counted as stale and goes on to the kernel.
 //
-// Several CPUs: totals are kept for each CPU and added up in user space; the ledger of a stream is one for all, changed
-// by compare-and-swap where several queues exist (`shared`), and by plain stores where one queue exists, which NAPI never
-// runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not that of the link where frames of
-// several queues are compared. So `ways` follows each queue by itself: what is overtaken there, the DUT reordered.
+// Several CPUs: totals are kept for each CPU and added up in user space. The ledger of a stream is shared by all,
+// changed by compare-and-swap where several queues exist (`shared`), and by plain stores where one queue exists, which
+// NAPI never runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not
+// that of the link where frames of several queues are compared. So `ways` follows each queue separately: a frame that
+// is overtaken there was reordered by the DUT.
 #include "checksum.h"
 #include "ledger.h"
 #include "reading.h"
@@ -19,16 +20,16 @@
 
 const volatile __u8 verify;	     /* check the transport checksum */
 const volatile __u32 cpus = 1;	     /* rows a stream; 1 unless shared */
-const volatile __u32 queues = 1;     /* receive queues that are told apart */
-const volatile __u8 by_cpu;	     /* and on each CPU: no poll says in which order two of them run */
+const volatile __u32 queues = 1;     /* receive queues that are counted separately */
+const volatile __u8 by_cpu;	     /* and on each CPU: no poll shows the order in which two of them run */
 const volatile __u32 stream_count = 1;
 const volatile __u8 use_ids;	     /* look numbers up in `ids`; else they are contiguous */
 const volatile __u32 steps_log2 = 10;
 
-/* What differs from trial to trial without another program: written by user space before it is attached. */
+/* Values that change between trials without reloading the program: written by user space before it is attached. */
 volatile struct {
 	__u64 first_id; /* the least number of a stream, where they are contiguous */
-	__u64 trial;	/* the number that probes of this trial carry */
+	__u64 trial;	/* number in the probes of this trial */
 } asked;
 
 #define NO_STREAM 0xffffffff
@@ -49,7 +50,7 @@ struct {
 	__type(value, struct ledger);
 } ledgers SEC(".maps");
 
-/* BUCKETS(steps_log2) entries a tally. */
+/* BUCKETS(steps_log2) entries for each tally. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -66,7 +67,7 @@ struct {
 	__type(value, struct others);
 } others SEC(".maps");
 
-/* Of a stream, by way: one more than the highest number that came on it. One way is served by one CPU at a time. */
+/* Ways of a stream: one more than the highest number that came on each. One way is served by one CPU at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -75,7 +76,7 @@ struct {
 	__type(value, __u64);
 } ways SEC(".maps");
 
-/* Stream number by probe id; NO_STREAM: none. */
+/* Stream index by probe id; NO_STREAM: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -90,7 +91,7 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 	__u32 key;
 	__u64 *n;
 
-	/* From frame to frame the difference of two clocks falls out (RFC 5481 section 4.1). */
+	/* From frame to frame the difference of two clocks cancels out (RFC 5481 section 4.1). */
 	if (sequence && t->last_sequence == sequence) {
 		difference = latency > t->last_latency_ns ? latency - t->last_latency_ns : t->last_latency_ns - latency;
 		t->ipdv_sum_ns += difference;
@@ -99,7 +100,7 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 	} else {
 		t->ipdv_breaks++;
 	}
-	/* A late frame takes only its own two pairs with it. */
+	/* A late frame only removes its own two pairs. */
 	if (sequence + 1 > t->last_sequence) {
 		t->last_sequence = sequence + 1;
 		t->last_latency_ns = latency;
@@ -142,7 +143,7 @@ static __always_inline void note_way(struct xdp_md *ctx, struct tally *t, __u32 
 		*next = sequence + 1;
 }
 
-/* A CPU that has no row: nothing can be counted for it, which user space reports as a fault. */
+/* A CPU without a row: nothing can be counted for it, which user space reports as a fault. */
 static __always_inline int misplaced(void)
 {
 	__u32 zero = 0;
@@ -181,7 +182,7 @@ int account(struct xdp_md *ctx)
 		if (unlikely(cpu >= cpus))
 			return misplaced();
 	}
-	/* The usual frame: no tags, no options, UDP; not a fragment. */
+	/* The common frame: no tags, no options, UDP; not a fragment. */
 	if (!(data + SHORTEST <= data_end && *(__u16 *)(data + 12) == bpf_htons(ETH_IPV4) && *(__u8 *)(data + 14) == 0x45 &&
 	      *(__u8 *)(data + 23) == PROTO_UDP && !(*(__u16 *)(data + 20) & bpf_htons(0x3fff)))) {
 		struct found f = {};
@@ -220,7 +221,7 @@ int account(struct xdp_md *ctx)
 	l = bpf_map_lookup_elem(&ledgers, &stream);
 	if (!t || !l)
 		return XDP_ABORTED;
-	/* The checksum first: the trial's number and the time may be what was altered. Between trials nothing is. */
+	/* Check the checksum first: the trial's number and the time may be corrupted. Between trials nothing is checked. */
 	if (verify && t->begin_ns != ~0ULL && !(usual && data + SHORTEST <= data_end ? is_sound_usual(ctx, data) : is_sound(ctx))) {
 		t->corrupted++;
 		if (stamp >> TIME_BITS == asked.trial)
@@ -233,7 +234,7 @@ int account(struct xdp_md *ctx)
 		forget_clock();
 		return XDP_PASS;
 	}
-	/* On our clock; the time in a probe begins again every 78 hours. */
+	/* On our clock; the time in a probe repeats every 78 hours. */
 	sent = stamp - t->sender_ahead_ns;
 	now = read_clock(sent);
 	age = elapsed(sent, now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel alone can do: the yardsticks that the sender and the receiver are measured against. They carry no
-// probe, keep no sequence and take no time.
+// Limits of the kernel alone: the yardsticks for the sender and the receiver. They carry no probe, keep no sequence and
+// take no time.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
@@ -13,14 +13,14 @@ struct {
 	__type(value, __u64);
 } reference_count SEC(".maps");
 
-/* A live-frame run of this sends the frame it was given, unchanged, as fast as the kernel goes. */
+/* A live-frame run of this sends the given frame, unchanged, as fast as the kernel goes. */
 SEC("xdp")
 int bare_send(struct xdp_md *ctx)
 {
 	return bpf_redirect(egress_ifindex, 0);
 }
 
-/* Leaves every frame to the kernel: holds the place of a program. */
+/* Leaves every frame to the kernel: a placeholder for a program. */
 SEC("xdp")
 int bare_pass(struct xdp_md *ctx)
 {

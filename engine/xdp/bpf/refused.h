@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device took, and which frames it refused. */
+/* Frames that the device took, and frames that it refused. */
 #ifndef DUTLAB_REFUSED_H
 #define DUTLAB_REFUSED_H
 
@@ -23,7 +23,7 @@ struct net_device {
 	possible_net_t nd_net;
 } __attribute__((preserve_access_index));
 
-const volatile __u32 egress_netns; /* inode of the network namespace that egress_ifindex means */
+const volatile __u32 egress_netns; /* inode of the network namespace to which egress_ifindex refers */
 const volatile __u64 pidns_device, pidns_inode; /* of the sender's pid namespace */
 
 struct {
@@ -49,9 +49,9 @@ static long blame_one(__u32 i, struct blame *b)
 	return 0;
 }
 
-/* Undoes the paced frame that was written `i` frames before the last one: it is due as before, and offered again with the same
- * number. A lane at full speed asks for no frame in particular; there the frame stays refused, and its number used up. User
- * space may steer the lane meanwhile; then it steers it again. */
+/* Undo the paced frame that was written `i` frames before the last one: it is due as before, and offered again with
+ * the same number. A lane at full speed has no due frames; there the frame stays refused, and its number used up.
+ * User space may steer the lane meanwhile; then it steers it again. */
 static long take_back(__u32 i, const struct blame *b)
 {
 	__u32 row = b->row, stream, gap_row;
@@ -92,7 +92,7 @@ static long take_back(__u32 i, const struct blame *b)
 	return 0;
 }
 
-/* Whether the calling thread is the sender: others may redirect to the same interface. */
+/* Return the state of the sender if it is the calling thread: others may redirect to the same interface. */
 static __always_inline struct refusals *ours(__u32 row)
 {
 	struct bpf_pidns_info who = {};

@@ -2,9 +2,10 @@
 // Sends a whole trial from inside one BPF_PROG_TEST_RUN call with live frames: the kernel runs this program once for
 // each page it could send, and the program decides whether a frame is due, writes it, and redirects it to the card.
 //
-// A page is recycled with everything the device under test wrote into it, so each frame gets all of its headers anew.
-// The kernel flushes the card's queue at the end of a batch. When nothing is due the program waits, but only in the
-// first slot of a batch: in the others it drops the page, so that the batch ends and what is written really leaves.
+// A page is recycled with everything that the device under test wrote into it, so all headers of each frame are
+// rewritten. The kernel flushes the card's queue at the end of a batch. When no frame is due the program waits, but
+// only in the first slot of a batch: in the others it drops the page, so that the batch ends and the written frames
+// leave.
 //
 // The constants in tables.h are set before loading; the verifier removes every branch that they rule out.
 #include "refused.h"
@@ -27,7 +28,7 @@ static __always_inline struct shape *next_shape(const struct mode m, struct stre
 	return bpf_map_lookup_elem(&shapes, &key);
 }
 
-/* Ends sending; but a paced batch that has begun may come back, and is waited for. */
+/* End sending; but a paced batch that has begun may come back, so wait for it. */
 static __always_inline int end(const struct mode m, struct control *c, __u32 slot, __u32 why, __u64 now)
 {
 	return m.paced && slot ? XDP_DROP : halt(c, why, now);
@@ -50,7 +51,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		c->slot = slot + 1 >= batch ? 0 : slot + 1;
 	}
 	if (unlikely(c->halt)) {
-		/* User space ends the call by a signal; until then, do not burn through the call's repetitions. */
+		/* User space ends the call by a signal; until then, do not use up the call's repetitions. */
 		now = bpf_ktime_get_ns();
 		spin(~0ULL, now);
 		return halt(c, c->halt, now);
@@ -139,7 +140,7 @@ int send_full(struct xdp_md *ctx)
 	return send(ctx, (struct mode){.lanes = 1, .one_shape = 1});
 }
 
-/* The same with many flows. */
+/* One stream of equal frames at full speed, with many flows. */
 SEC("xdp")
 int send_flows(struct xdp_md *ctx)
 {
@@ -153,7 +154,7 @@ int send_paced(struct xdp_md *ctx)
 	return send(ctx, (struct mode){.lanes = 1, .paced = 1, .one_shape = 1, .flows = 1, .gaps = 1});
 }
 
-/* Everything. */
+/* All features. */
 SEC("xdp")
 int send_any(struct xdp_md *ctx)
 {

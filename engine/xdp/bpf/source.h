@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a frame claimed to come from. */
+/* Claimed sender of a frame. */
 #ifndef DUTLAB_SOURCE_H
 #define DUTLAB_SOURCE_H
 

@@ -14,7 +14,7 @@
 			((__u32 *)to)[(n) / 4 - 1] = ((const __u32 *)from)[(n) / 4 - 1]; \
 	} while (0)
 
-/* Copies headers and probe. The lengths named here cost no comparison: the verifier knows which one it is. */
+/* Copy headers and probe. The lengths named here need no comparison: the verifier knows which one it is. */
 static __always_inline void copy_head(void *to, const void *from, __u32 len)
 {
 	if (len == 60) /* UDP over IPv4 */
@@ -31,7 +31,7 @@ static __always_inline void copy_head(void *to, const void *from, __u32 len)
 		COPY(HEAD_MAX);
 }
 
-/* The part of a frame at `at`, `len` bytes long, or nothing. */
+/* Return the part of a frame at `at`, `len` bytes long, or NULL. */
 static __always_inline void *part(void *data, void *data_end, __u32 at, __u32 len)
 {
 	void *p = data + (at & (HEAD_MAX - 1));
@@ -39,7 +39,7 @@ static __always_inline void *part(void *data, void *data_end, __u32 at, __u32 le
 	return p + len > data_end ? NULL : p;
 }
 
-/* Writes addresses and ports of the stream's next flow; returns what they add to the checksum. */
+/* Write addresses and ports of the stream's next flow; return their part of the checksum. */
 static __always_inline __u64 write_flow(struct stream *s, const struct shape *sh, void *data, void *data_end)
 {
 	__u32 key;
@@ -78,7 +78,7 @@ static __always_inline __u64 write_flow(struct stream *s, const struct shape *sh
 	}
 }
 
-/* The number of the frame that is written next. What follows from it (flow and shape) follows from it on any CPU. */
+/* Return the number of the frame that is written next. Flow and shape follow from it on any CPU. */
 static __always_inline __u64 next_number(const struct mode m, struct control *c, struct stream *s)
 {
 	__u64 number = s->sequence, *next;
@@ -118,7 +118,7 @@ static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, 
 	at = part(data, data_end, fixed_sum_at ?: sh->sum_at, 2);
 	if (!probe || !at)
 		return -1;
-	/* The second store overwrites the two bytes that the first one has too many. */
+	/* The second store overwrites the two surplus bytes of the first. */
 	*(__u64 *)(probe + PROBE_SEQUENCE_AT) = sequence;
 	*(__u64 *)(probe + PROBE_STAMP_AT) = stamp;
 	value = ~fold(sum + halves(sequence) + halves(stamp));

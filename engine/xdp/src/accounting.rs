@@ -1,7 +1,7 @@
-//! The receiver's program with its maps, loaded and on no interface; and those of them that nobody uses at the moment.
+//! The receiver's program with its maps, loaded and not attached, and the shelf of those that are not in use.
 //!
-//! The verifier takes a fifth of a second of CPU time for this program, more than all else around a short trial together.
-//! So what is loaded stays loaded when its trial is over, and serves the next one that differs from it in values only.
+//! The verifier takes a fifth of a second of CPU time for this program, more than all other work around a short trial.
+//! So a loaded program stays loaded after its trial, and serves the next one that differs from it only in values.
 
 use crate::contract::{self, Ledger, NO_STREAM, Others, Tally};
 use crate::error::{Why, XdpError};
@@ -15,35 +15,36 @@ use aya::{Ebpf, EbpfLoader};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A latency is known to 1/1024 of itself; with many rows of totals, to 1/128, to save memory (30 kB a row, not 216).
+/// Latency resolution, as a power of two: 1/1024 of the value; with many rows of totals 1/128, to save memory (30 kB a
+/// row, not 216).
 const FINE_LOG2: u32 = 10;
 const COARSE_LOG2: u32 = 7;
 const FINE_ROWS: usize = 256;
 /// Frames of one poll that share a reading of the clock.
 const CLOCK_USES: u32 = 16;
 const OBSERVER: &str = "end_of_poll";
-/// Maps of programs that nobody uses take no more memory than this.
+/// Limit of the memory that the maps of unused programs take.
 const SHELF_BYTES: usize = 32 << 20;
 
-/// What is compiled into the program, or is the size of a map: a trial of another shape needs another program.
+/// Constants of the program and sizes of its maps: a trial of another shape needs another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the program by itself")]
 pub(crate) struct Shape {
-    /// How many streams are accounted for.
+    /// Number of streams that are accounted for.
     pub(crate) streams: usize,
-    /// Their greatest number, where they do not follow each other.
+    /// Their greatest number, if they are not consecutive.
     pub(crate) scattered_to: Option<u16>,
-    /// Rows of totals a stream: 1, or one a CPU where several may receive.
+    /// Rows of totals per stream: 1, or one per CPU where several may receive.
     pub(crate) cpus: usize,
-    /// Whether several CPUs may receive.
+    /// True if several CPUs may receive.
     pub(crate) shared: bool,
-    /// Receive queues that are told apart.
+    /// Number of receive queues that are counted separately.
     pub(crate) queues: u32,
-    /// Whether the same queue is another way on each CPU.
+    /// True if the same queue is a separate way on each CPU.
     pub(crate) by_cpu: bool,
-    /// Whether transport checksums are looked at.
+    /// True if transport checksums are verified.
     pub(crate) verify: bool,
-    /// Whether the clock is read for each frame.
+    /// True if the clock is read for each frame.
     pub(crate) clock_for_each_frame: bool,
 }
 
@@ -56,7 +57,7 @@ impl Shape {
         if self.rows() <= FINE_ROWS { FINE_LOG2 } else { COARSE_LOG2 }
     }
 
-    /// Ways of a stream: see `ways` of `receiver.bpf.c`.
+    /// Number of ways of a stream: see `ways` of `receiver.bpf.c`.
     pub(crate) fn ways(&self) -> usize {
         self.queues as usize * if self.by_cpu { self.cpus } else { 1 }
     }
@@ -66,10 +67,10 @@ impl Shape {
     }
 }
 
-/// What differs from trial to trial of one shape.
+/// Values that change between trials of one shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trial<'a> {
-    /// The number that its probes carry.
+    /// Number in its probes.
     pub(crate) number: u16,
     /// Its streams.
     pub(crate) streams: &'a [u16],
@@ -84,17 +85,17 @@ pub(crate) struct Accounting {
     pub(crate) others: SharedArray<Others>,
     pub(crate) ways: SharedArray<u64>,
     ids: Option<SharedArray<u32>>,
-    /// Whether readings of the clock are shared, for which polls are observed.
+    /// True if frames share readings of the clock, for which the program observes polls.
     observes: bool,
     observing: Option<BtfTracePointLink>,
     bpf: Ebpf,
 }
 
 impl Accounting {
-    /// One that can be attached to account for a trial; until that begins all its frames are stale.
+    /// Returns a program that can be attached to account for a trial; until that begins, all its frames are stale.
     ///
     /// # Errors
-    /// What the kernel refuses; `iface` is for the message.
+    /// The refusal of the kernel; `iface` is for the message.
     pub(crate) fn take(iface: &str, shape: Shape, trial: &Trial<'_>) -> Result<OnLoan, XdpError> {
         let kept = {
             let mut all = shelf();
@@ -116,7 +117,7 @@ impl Accounting {
         let (shared, verify) = (u8::from(shape.shared), u8::from(shape.verify));
         let by_cpu = u8::from(shape.by_cpu);
         let use_ids = u8::from(shape.scattered_to.is_some());
-        // Without the observer of polls, nobody knows when a reading of the clock is too old.
+        // Without the observer of polls, it is unknown when a reading of the clock is too old.
         let clock_uses = if shape.clock_for_each_frame || btf.is_none() { 1 } else { CLOCK_USES };
         let (count, cpu_count, steps_log2) = (small(shape.streams), small(shape.cpus), shape.steps_log2());
         let mut loader = EbpfLoader::new();
@@ -160,7 +161,7 @@ impl Accounting {
         })
     }
 
-    /// The values of a trial.
+    /// Sets the values of a trial.
     fn prepare(&mut self, trial: &Trial<'_>) -> Result<(), XdpError> {
         let streams = trial.streams;
         self.ignore_all();
@@ -185,14 +186,14 @@ impl Accounting {
         Ok(())
     }
 
-    /// Every frame of ours is stale from now on.
+    /// Makes every frame of ours stale from now on.
     pub(crate) fn ignore_all(&self) {
         for i in 0..self.tallies.len() {
             self.tallies.set(i, Tally { begin_ns: u64::MAX, ..Tally::default() });
         }
     }
 
-    /// The program, to be attached.
+    /// Returns the program to attach.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, XdpError> {
         program(&mut self.bpf, "account")
     }
@@ -216,15 +217,15 @@ where
     bpf.program_mut(name).and_then(|p| p.try_into().ok()).ok_or_else(missing)
 }
 
-/// A program in use; it goes back to the shelf when dropped, and must be on no interface and run nowhere then.
+/// A program in use. It returns to the shelf when dropped; it must then be on no interface and not be running.
 pub(crate) struct OnLoan {
     held: Option<Accounting>,
-    /// Serves nobody else any more.
+    /// True if it must not be used again.
     retired: bool,
 }
 
 impl OnLoan {
-    /// Keeps it off the shelf.
+    /// Keeps it from returning to the shelf.
     pub(crate) fn retire(&mut self) {
         self.retired = true;
     }
@@ -259,9 +260,9 @@ impl Drop for OnLoan {
     }
 }
 
-/// Programs that nobody uses, the last used last.
+/// Unused programs, the most recently used last.
 fn shelf() -> MutexGuard<'static, Vec<Accounting>> {
     static SHELF: Mutex<Vec<Accounting>> = Mutex::new(Vec::new());
-    // Whoever panicked while it held the lock left whole programs behind.
+    // A thread that panicked while it held the lock left complete programs behind.
     SHELF.lock().unwrap_or_else(PoisonError::into_inner)
 }

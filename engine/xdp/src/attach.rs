@@ -1,4 +1,4 @@
-//! Attaching a program to an interface by a link, which the kernel undoes when the last descriptor is closed.
+//! Attaches programs to interfaces by a link, which the kernel removes when the last descriptor is closed.
 
 use crate::call::{Command, bpf};
 use crate::error::{Why, XdpError};
@@ -13,7 +13,7 @@ const LINK_CREATE: &str = "bpf(BPF_LINK_CREATE)";
 /// `enum bpf_attach_type`.
 const BPF_XDP: u32 = 37;
 
-/// How a program is attached to its interface.
+/// Mode in which a program is attached to its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachMode {
     /// In the driver, before the kernel makes a packet of the frame: fast.
@@ -59,12 +59,12 @@ struct Update {
     old_program: u32,
 }
 
-/// A program on an interface. Dropping this takes it off, and so does the end of the process.
+/// A program on an interface. It is detached when this is dropped, or when the process ends.
 #[derive(Debug)]
 pub(crate) struct Attached {
     link: OwnedFd,
     iface: String,
-    /// As the kernel says it, not as it was asked for.
+    /// Mode as the kernel reports it, which may differ from the request.
     pub(crate) mode: AttachMode,
 }
 
@@ -86,7 +86,7 @@ impl Attached {
             Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => create(index, program, AttachMode::Generic),
             other => other,
         };
-        // Somebody may have been faster.
+        // Another process may have attached a program meanwhile.
         let link = link.map_err(|e| occupied().unwrap_or_else(|| refused(name, mtu, e)))?;
         let attached = link::attached(index).map_err(|e| XdpError::system(name, "netlink(RTM_GETLINK)", e))?;
         let mode = attached.and_then(|(mode, _)| AttachMode::from_netlink(mode)).ok_or_else(|| {
@@ -96,7 +96,7 @@ impl Attached {
         Ok(Self { link, iface: name.into(), mode })
     }
 
-    /// Puts `program` in the place of what is attached; no frame passes between.
+    /// Replaces the attached program by `program`; no frame passes between.
     fn replace(&self, program: BorrowedFd<'_>) -> Result<(), XdpError> {
         let update = Update {
             link: self.link.as_raw_fd().cast_unsigned(),
@@ -111,7 +111,7 @@ impl Attached {
     }
 }
 
-/// A place on an interface for our programs. While none of them is in it, every frame goes on to the kernel.
+/// A reserved place on an interface for our programs. While no program is in it, every frame goes on to the kernel.
 #[derive(Debug)]
 pub struct Place {
     attached: Attached,
@@ -119,10 +119,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Takes the place, as [`Attached::new`] does: the mode is known before the program is chosen.
+    /// Reserves the place, as [`Attached::new`] attaches a program: the mode is known before the program is chosen.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Attached::new`].
     pub(crate) fn reserve(name: &str, index: u32, mtu: u32) -> Result<Self, XdpError> {
         let mut bpf =
             EbpfLoader::new().load(objects::REFERENCE).map_err(|e| XdpError::load(name, "bpf(BPF_MAP_CREATE)", &e))?;
@@ -135,23 +135,23 @@ impl Place {
         Ok(Self { attached: Attached::new(name, index, mtu, fd.as_fd())?, pass })
     }
 
-    /// How programs are attached here.
+    /// Returns the mode in which programs are attached here.
     pub(crate) const fn mode(&self) -> AttachMode {
         self.attached.mode
     }
 
-    /// Puts `program` in it; no frame passes between.
+    /// Puts `program` into the place; no frame passes between.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(crate) fn put(&self, program: &ProgramFd) -> Result<(), XdpError> {
         self.attached.replace(program.as_fd())
     }
 
-    /// Takes out what is in it; it may still run for a moment.
+    /// Removes the program from the place; it may still run for a moment.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(crate) fn clear(&self) -> Result<(), XdpError> {
         self.attached.replace(self.pass.as_fd())
     }
@@ -164,7 +164,8 @@ fn create(index: u32, program: BorrowedFd<'_>, mode: AttachMode) -> io::Result<O
         attach_type: BPF_XDP,
         flags: mode.flag(),
     };
-    // SAFETY: the whole head for this command, without pointers; the descriptor is new, and owned by what is returned.
+    // SAFETY: the whole head for this command, without pointers; the descriptor is new, and owned by the returned
+    // value.
     unsafe { bpf(Command::LinkCreate, &link).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 

@@ -1,4 +1,4 @@
-//! The system call bpf(2), for what the library does not offer.
+//! System call bpf(2), for commands that the library does not offer.
 
 use std::io;
 
@@ -13,17 +13,17 @@ pub(crate) enum Command {
     ProgLoad = 5,
     /// Attaches a program.
     LinkCreate = 28,
-    /// Puts another program in the place of an attached one.
+    /// Replaces an attached program by another.
     LinkUpdate = 29,
 }
 
-/// Calls it; gives what it returns: 0, or a new descriptor, which closes on exec.
+/// Makes the call. Returns its result: 0, or a new descriptor, which closes on exec.
 ///
 /// # Safety
 /// `attributes` is the head of the command's `union bpf_attr`, without padding, and what it points to is valid.
 pub(crate) unsafe fn bpf<T>(command: Command, attributes: &T) -> io::Result<i32> {
     let (command, at) = (command as libc::c_long, std::ptr::from_ref(attributes));
-    // SAFETY: the caller's; the length is the head's own, and the kernel takes the rest for zeroes.
+    // SAFETY: the caller's; the length is that of the head, and the kernel assumes zeroes for the rest.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, at, size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { i32::try_from(result).map_err(io::Error::other) }
 }

@@ -1,4 +1,4 @@
-//! The receiving half of a port at kernel speed.
+//! Receiving half of a kernel-speed port.
 
 use crate::attach::Place;
 use crate::error::XdpError;
@@ -8,18 +8,18 @@ use dutlab_port::port::{Counted, CountingReceiver, Watch};
 use dutlab_port::promiscuous::Promiscuous;
 use std::sync::Arc;
 
-/// Counts on one interface. Its program is there while a trial lasts, and no longer.
+/// Counter on one interface. Its program is attached only while a trial lasts.
 pub struct XdpCounter {
     iface: String,
     kept: Option<Arc<Place>>,
-    /// On a card: frames for other stations come too, and those with a tag, which a filter of VLANs would drop.
+    /// Promiscuous mode of a card. It also passes tagged frames, which a filter of VLANs would drop.
     _every_mac: Option<Promiscuous>,
     receiver: Option<XdpReceiver>,
 }
 
 impl XdpCounter {
-    /// For an interface of this network namespace, with the place that is kept there and a card's open filter. Without a place,
-    /// nothing is attached before a trial.
+    /// Makes a counter for an interface of this network namespace, with its reserved place and a card's open filter.
+    /// Without a place, no program is attached before a trial.
     #[must_use]
     pub fn new(iface: &str, kept: Option<Arc<Place>>, every_mac: Option<Promiscuous>) -> Self {
         Self { iface: iface.to_owned(), kept, _every_mac: every_mac, receiver: None }

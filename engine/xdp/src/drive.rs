@@ -1,5 +1,5 @@
-//! Keeping a lane on a rate that changes: the gap is steered every few milliseconds, so that each frame is due when the
-//! profile says, whatever came before.
+//! Keeps a lane on a changing rate: the gap is adjusted every few milliseconds, so that each frame is due at the time
+//! of the profile, whatever happened before.
 
 use dutlab_port::PortError;
 use dutlab_port::plan::Pace;
@@ -13,37 +13,37 @@ use crate::plan;
 use crate::rows::Part;
 use crate::sender::XdpSender;
 
-/// So far ahead the gap is right, even when nobody steers for that long.
+/// Time for which the gap stays right without adjustment.
 const AHEAD: Nanos = Nanos(8_000_000);
 /// A lane that is further than this from its profile jumps instead of catching up: its rate has just changed.
 const JUMP_NS: u64 = 4_000_000;
 
-/// What a lane is to do.
+/// Pace of a lane.
 pub(crate) struct Drive {
-    /// Of the whole stream.
+    /// Profile of the whole stream.
     profile: Profile,
     part: Part,
-    /// From when on the profile counts.
+    /// Start of the profile.
     since: Nanos,
-    /// Frames taken before that.
+    /// Number of frames taken before that.
     before: u64,
-    /// The lane's own gap will not do.
+    /// True if a constant gap does not suffice.
     steered: bool,
-    /// The lane ends after this many.
+    /// Number of frames after which the lane ends.
     frames: u64,
 }
 
 /// A new gap for a lane.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Gap {
-    /// `None`: a pause.
+    /// Gap in nanoseconds; `None`: a pause.
     pub(crate) gap_ns: Option<f64>,
-    /// When the last frame shall have been due; `None`: when it was.
+    /// New due time of the last frame; `None`: unchanged.
     pub(crate) last_due_ns: Option<u64>,
 }
 
 impl Drive {
-    /// Of a part of a stream that ends after `frames`.
+    /// Makes the drive of a part of a stream that ends after `frames`.
     pub(crate) fn new(pace: &Pace, part: Part, start: Nanos, frames: u64) -> Self {
         let steered = matches!(pace, Pace::Linear(pieces) if constant(pieces).is_none());
         let mut drive = Self { profile: profile(pace), part, since: start, before: 0, steered, frames };
@@ -53,29 +53,29 @@ impl Drive {
         drive
     }
 
-    /// How many of the first `frames` are this part's.
+    /// Returns how many of the first `frames` belong to this part.
     fn share(&self, frames: u64) -> u64 {
         let burst = if let Profile::Bursts { frames, .. } = self.profile { u64::from(frames.max(1)) } else { 1 };
         self.part.share(frames, burst)
     }
 
-    /// Whether the gap must be set again and again.
+    /// Returns true if the gap must be adjusted repeatedly.
     pub(crate) fn is_steered(&self) -> bool {
         self.steered
     }
 
-    /// The lane ends after this many.
+    /// Returns the number of frames after which the lane ends.
     pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Frames asked for by `at`; `None`: as many as go.
+    /// Returns the frames asked for by `at`; `None`: no limit.
     pub(crate) fn asked(&self, at: Nanos) -> Option<u64> {
         let asked = self.profile.asked(at.since(self.since))?;
         Some((self.before + self.share(asked)).min(self.frames))
     }
 
-    /// Takes another pace from `now` on.
+    /// Changes the pace from `now` on.
     pub(crate) fn change(&mut self, sender: &XdpSender, lane: usize, pace: &Pace, now: Nanos) -> Result<(), PortError> {
         let refuse = |what: &str| {
             let why = Why::Plan(format!("a stream that is being sent cannot be changed {what}"));
@@ -100,7 +100,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Sets the lane's gap for the next few milliseconds, where it needs that.
+    /// Sets the lane's gap for the next few milliseconds, if it must be adjusted.
     pub(crate) fn steer(&self, sender: &XdpSender, lane: usize, now: Nanos) {
         if self.steered {
             let gap = self.gap(sender.lanes().standing(lane), now);
@@ -108,7 +108,7 @@ impl Drive {
         }
     }
 
-    /// The gap at which the next frames are due when the profile says.
+    /// Returns the gap with which the next frames are due at the times of the profile.
     fn gap(&self, at: Standing, now: Nanos) -> Gap {
         let next = at.taken.saturating_sub(self.before);
         let when = |n: u64| match self.profile.when(self.part.in_stream(n)) {
@@ -118,7 +118,7 @@ impl Drive {
         let Some(due) = when(next) else { return Gap { gap_ns: None, last_due_ns: Some(now.0) } };
         let ahead = self.profile.asked((now + AHEAD).since(self.since)).unwrap_or(0);
         let frames = self.share(ahead).saturating_sub(next).max(1);
-        // After the last frame of a profile that ends at 0 comes a pause, before this gap is over.
+        // If a profile ends at 0, a pause follows its last frame, before this gap is over.
         let mean = when(next + frames).map_or(1e9, |end| (end - due) as f64 / frames as f64).max(1.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1, far below 2^64")]
         let should_be = due.saturating_sub(mean as u64);
@@ -136,7 +136,7 @@ mod tests {
     use dutlab_port::plan::Piece;
     use proptest::prelude::*;
 
-    /// What the drive looks ahead, and the 2 ms between two steerings twice.
+    /// Look-ahead of the drive, plus twice the 2 ms between two adjustments.
     const AROUND_NS: u64 = AHEAD.0 + JUMP_NS + 4_000_000;
 
     fn drive(pieces: &[(f64, f64, u64)]) -> Drive {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants of a few seconds")]
-    /// What the program in the kernel does, with the drive steering every 2 ms: the due times of all frames.
+    /// Simulates the program in the kernel with an adjustment every 2 ms; returns the due times of all frames.
     fn simulate(d: &Drive, until: u64) -> Vec<u64> {
         let mut sent = Vec::new();
         let (mut last, mut gap) = (0_f64, 5e11_f64);
@@ -201,7 +201,8 @@ mod tests {
             // One step at 200 kpps has 400 frames; the corners of a profile are rounded off within AHEAD.
             prop_assert!(sent.len() as u64 <= asked + 1600 && asked <= sent.len() as u64 + 1600, "{} of {asked}", sent.len());
             for (n, at) in sent.iter().enumerate() {
-                // As many frames are out as were asked for, but for those of the time within which a corner is rounded off.
+                // As many frames have left as were asked for, except those in the time within which a corner is rounded
+                // off.
                 let of = |ns: u64| d.asked(Nanos(ns)).unwrap();
                 let (due, around) = (of(*at), of(at + AROUND_NS) - of(at - AROUND_NS) + 2);
                 prop_assert!((n as u64).abs_diff(due) <= around, "frame {n} at {at}: {due} were due, give or take {around}");

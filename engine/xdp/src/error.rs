@@ -1,34 +1,35 @@
-//! What can go wrong with eBPF, each with its cause and its remedy.
+//! Errors of eBPF, each with its cause and its remedy.
 
 use dutlab_port::{ErrorKind, PortError, Refusal};
 use std::fmt;
 use std::io;
 
-/// Why an XDP port cannot do what was asked. The text names the call, the system's answer, the cause and the remedy.
+/// Reason why an XDP port cannot do what was requested. The text names the call, the system's answer, the cause and the
+/// remedy.
 #[derive(Debug)]
 pub struct XdpError {
-    /// The interface, or empty where none is concerned.
+    /// The interface; empty if none is involved.
     pub iface: String,
     /// The call that failed, such as `bpf(BPF_LINK_CREATE)`.
     pub call: &'static str,
-    /// What the system answered, where a system call failed.
+    /// The system's error, if a system call failed.
     pub source: Option<io::Error>,
-    /// What it means.
+    /// Cause of the error.
     pub why: Why,
 }
 
-/// The causes that are told apart.
+/// Causes of errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// No interface of this name in this network namespace.
+    /// There is no interface of this name in this network namespace.
     NoSuchInterface,
-    /// The interface went away or down during the trial.
+    /// The interface vanished or went down during the trial.
     PortVanished,
     /// The process may not load eBPF programs or attach them.
     NoPermission,
     /// The kernel has no `bpf` system call, or it is locked down.
     NoBpf,
-    /// The kernel lacks a feature; with the first version that has it.
+    /// The kernel lacks a feature.
     KernelTooOld {
         /// The feature.
         lacks: &'static str,
@@ -37,10 +38,10 @@ pub enum Why {
     },
     /// Another XDP program is attached.
     Occupied {
-        /// Its id, as `bpftool prog show id N` takes it.
+        /// Its id, for `bpftool prog show id N`.
         program_id: u32,
     },
-    /// The frame is longer than the interface sends.
+    /// The frame is longer than the interface can send.
     MtuTooSmall {
         /// Bytes without FCS.
         frame: usize,
@@ -52,25 +53,25 @@ pub enum Why {
         /// The interface's MTU.
         mtu: u32,
     },
-    /// The frame does not fit the page that a live frame is.
+    /// The frame does not fit into the page of a live frame.
     FrameTooLong {
         /// Bytes without FCS.
         frame: usize,
-        /// The longest that fits.
+        /// The longest frame that fits.
         most: usize,
     },
-    /// A veth whose peer takes no redirected frames.
+    /// The peer of a veth takes no redirected frames.
     PeerWithoutNapi,
-    /// The driver of a card has no queue for the CPU that sends.
+    /// The driver of a card has no queue for the sending CPU.
     NoTransmitQueue {
         /// Its name.
         driver: String,
-        /// The CPU, where it is known.
+        /// The CPU, if known.
         cpu: Option<u32>,
     },
     /// The link did not come back after a program was attached.
     NoCarrier {
-        /// Seconds that it was waited for.
+        /// Seconds of waiting.
         waited_s: u64,
     },
     /// The driver takes no redirected frames.
@@ -80,14 +81,14 @@ pub enum Why {
     },
     /// The plan asks for something that this back end cannot send.
     Plan(String),
-    /// The verifier refused a program: a defect of ours, or a very old kernel.
+    /// The verifier refused a program: a defect of this engine, or a very old kernel.
     Verifier(String),
-    /// Anything else.
+    /// Any other cause.
     Other(String),
 }
 
 impl Why {
-    /// What to do about it.
+    /// Returns the remedy.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -183,7 +184,7 @@ impl XdpError {
         Self { iface: iface.into(), call, source: None, why }
     }
 
-    /// The error of a system call, with the cause that its errno usually has in eBPF calls.
+    /// Makes the error of a system call, with the usual cause of its errno in eBPF calls.
     pub(crate) fn system(iface: &str, call: &'static str, source: io::Error) -> Self {
         let why = match source.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Why::NoPermission,
@@ -194,7 +195,7 @@ impl XdpError {
         Self { iface: iface.into(), call, source: Some(source), why }
     }
 
-    /// Any error of aya's while it loads: the system's answer is dug out of its chain of causes.
+    /// Converts an error of aya's loader: extracts the system's answer from its chain of causes.
     pub(crate) fn load(iface: &str, call: &'static str, error: &(dyn std::error::Error + 'static)) -> Self {
         let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(e) = at {
@@ -214,10 +215,12 @@ impl XdpError {
     }
 }
 
-/// The call that has the verifier look at a program. It refuses one with `EACCES`; who may not ask it gets `EPERM`.
+/// Call that makes the verifier check a program. It refuses one with `EACCES`; without permission the call fails with
+/// `EPERM`.
 const PROG_LOAD: &str = "bpf(BPF_PROG_LOAD)";
 
-/// The last lines of the verifier's log, which say what it refused; the whole may have a million.
+/// Returns the last lines of the verifier's log, which contain the reason of the refusal; the whole may have a million
+/// lines.
 fn end_of(said: &str) -> String {
     const LINES: usize = 12;
     let lines: Vec<_> = said.trim_end().lines().collect();

@@ -1,4 +1,4 @@
-//! Addresses and ports of a frame, and the sums that checksums are made of.
+//! Addresses and ports of a frame, and the partial sums of its checksums.
 
 use crate::contract::{Flow4, Flow6};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -35,7 +35,7 @@ pub(crate) fn ports_bytes(source: u16, destination: u16) -> [u8; 4] {
     [s[0], s[1], d[0], d[1]]
 }
 
-/// An IPv4 flow as the program reads it; `pseudo` says that the transport checksum covers the addresses.
+/// Makes an IPv4 flow as the program reads it; `pseudo` is set if the transport checksum covers the addresses.
 pub(crate) fn flow4(source: Ipv4Addr, destination: Ipv4Addr, ports: [u8; 4], pseudo: bool) -> Flow4 {
     let (s, d) = (source.octets(), destination.octets());
     let addresses = fold(u64::from(words_sum(&s)) + u64::from(words_sum(&d)));
@@ -43,7 +43,7 @@ pub(crate) fn flow4(source: Ipv4Addr, destination: Ipv4Addr, ports: [u8; 4], pse
     Flow4 { source: s, destination: d, ports, ip_sum: addresses, sum }
 }
 
-/// An IPv6 flow as the program reads it.
+/// Makes an IPv6 flow as the program reads it.
 pub(crate) fn flow6(source: Ipv6Addr, destination: Ipv6Addr, ports: [u8; 4]) -> Flow6 {
     let halves = |b: [u8; 16]| {
         let (a, c) = b.split_at(8);
@@ -55,7 +55,7 @@ pub(crate) fn flow6(source: Ipv6Addr, destination: Ipv6Addr, ports: [u8; 4]) -> 
 }
 
 pub(crate) fn sum_of(bytes: &[u8]) -> u64 {
-    // RFC 1071 sums in any byte order; the program adds words as its CPU reads them, so this does too.
+    // RFC 1071 allows any byte order; the program adds words in its CPU's order, so this does too.
     bytes.chunks(2).map(|c| u64::from(u16::from_ne_bytes([c[0], *c.get(1).unwrap_or(&0)]))).sum()
 }
 

@@ -1,4 +1,4 @@
-//! Reading the programs' histograms.
+//! Reader of the programs' histograms.
 
 /// Counts of nanosecond values, 2^`steps_log2` steps an octave: a value is known to 1 / 2^`steps_log2` of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl Histogram {
         Self { steps_log2, counts }
     }
 
-    /// The least value of bucket `i`, in ns.
+    /// Returns the smallest value of bucket `i`, in ns.
     fn low(&self, i: usize) -> u64 {
         let steps = 1 << self.steps_log2;
         let i = i as u64;
@@ -23,12 +23,12 @@ impl Histogram {
         (i - shift * steps) << shift
     }
 
-    /// `(least, greatest)` value in ns and count of each bucket that holds any, rising.
+    /// Returns `(smallest, largest)` value in ns and count of each non-empty bucket, ascending.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (self.low(i), self.low(i + 1) - 1, *n))
     }
 
-    /// Adds another of the same resolution.
+    /// Adds another histogram of the same resolution.
     ///
     /// # Panics
     /// When the resolutions differ.

@@ -1,4 +1,4 @@
-//! What the sending programs share with this process in mapped memory: how far each lane has come, and what it shall do.
+//! Mapped memory that the sending programs share with this process: the progress of each lane, and its instructions.
 
 use crate::contract::{self, Control, GAP_STEPS_LOG2, Lane, Refusals, Stream};
 use crate::error::{Why, XdpError};
@@ -10,33 +10,33 @@ use crate::shared::{SharedArray, load, load32, load64, store32, store64};
 use aya::Ebpf;
 use std::ptr::addr_of_mut;
 
-/// A gap that ends after 18 minutes: whoever pauses a lane moves its last frame on before that.
+/// A gap that ends after 18 minutes. A paused lane's last frame must be moved on before that.
 const PAUSE_Q24: u64 = u64::MAX - (1 << 24);
 
-/// Where a part of a stream is counted.
+/// Place where a part of a stream is counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
     pub(crate) part: Part,
     pub(crate) row: usize,
-    /// Among those of the row.
+    /// Index among the lanes of the row.
     pub(crate) lane: usize,
 }
 
-/// The maps of a sender, by lane: a part of a stream on one CPU.
+/// Maps of a sender, by lane: a part of a stream on one CPU.
 pub(crate) struct Lanes {
     control: SharedArray<Control>,
     streams: SharedArray<Stream>,
     refusals: SharedArray<Refusals>,
     gaps: SharedArray<u64>,
-    /// The next number of each stream that CPUs share.
+    /// Next number of each stream that CPUs share.
     numbers: SharedArray<u64>,
     cells: Vec<Cell>,
-    /// Lanes of each row in the maps.
+    /// Number of lanes of each row in the maps.
     width: usize,
 }
 
 impl Lanes {
-    /// Maps them, with `first` as each stream is before its first frame.
+    /// Maps them. `first` is the state of each stream before its first frame.
     pub(crate) fn map(bpf: &Ebpf, rows: &[Row], width: usize, first: &[Stream]) -> Result<Self, XdpError> {
         let (count, buckets) = (rows.len(), contract::buckets(GAP_STEPS_LOG2));
         let lanes = Self {
@@ -54,48 +54,48 @@ impl Lanes {
         Ok(lanes)
     }
 
-    /// The row and the part of each.
+    /// Returns the row and the part of each lane.
     pub(crate) fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Sets all of a row, before its program runs.
+    /// Sets all values of a row, before its program runs.
     pub(crate) fn begin(&self, row: usize, control: &Control) {
         self.control.set(row, *control);
     }
 
-    /// The words of a row that its thread writes.
+    /// Returns the words of a row that its thread writes.
     pub(crate) fn words(&self, row: usize) -> Words {
         Words { halt: self.addr_of_halt(row), tid: self.addr_of_tid(row) }
     }
 
-    /// Why the program of a row no longer sends: `HALT_*`.
+    /// Returns the reason why the program of a row has stopped sending: `HALT_*`.
     pub(crate) fn halted(&self, row: usize) -> u32 {
         // SAFETY: the mapping's own word.
         unsafe { load32(self.addr_of_halt(row)) }
     }
 
-    /// Has the program of a row halt.
+    /// Makes the program of a row halt.
     pub(crate) fn halt(&self, row: usize, why: u32) {
         // SAFETY: the mapping's own word.
         unsafe { store32(self.addr_of_halt(row), why) };
     }
 
-    /// Where a lane is.
+    /// Returns the position of a lane.
     pub(crate) fn standing(&self, lane: usize) -> Standing {
         let l = self.lane(lane);
         Standing { taken: self.stream(lane).sequence + l.at.missed, last_due_ns: l.at.last_ns }
     }
 
-    /// Sets the distance of a paced lane's frames (`None`: a pause), and when the last one was due if that is to be
-    /// forgotten. Holds from the next frame on.
+    /// Sets the gap of a paced lane (`None`: a pause), and a new due time of its last frame, if given. Takes effect
+    /// with the next frame.
     pub(crate) fn steer(&self, lane: usize, gap_ns: Option<f64>, last_due_ns: Option<u64>) {
         let gap = gap_ns.map_or(PAUSE_Q24, |g| {
             Pace::Every { gap_ns: g.clamp(1.0, 5e11) }.gap_and_burst().map_or(PAUSE_Q24, |g| g.0)
         });
         let Cell { row, lane, .. } = self.cells[lane];
-        // SAFETY: `pointer` and the index into `lanes` are checked; both words are the mapping's. The program may store
-        // a due time of its own at the same moment: then one frame leaves a gap too early.
+        // SAFETY: `pointer` and the index into `lanes` are checked; both words belong to the mapping. The program may
+        // store its own due time at the same moment: then one frame leaves a gap too early.
         unsafe {
             if let Some(last) = last_due_ns {
                 store64(&raw mut (*self.control.pointer(row)).lanes[lane].at.last_ns, last);
@@ -104,8 +104,8 @@ impl Lanes {
         }
     }
 
-    /// Changes a lane's pace while it runs; it holds from the next frame on, counted from the last one's due time. A lane
-    /// that began at full speed cannot be paced later, nor one with bursts go without.
+    /// Changes a lane's pace while it runs. The change takes effect with the next frame, counted from the last one's
+    /// due time. A lane that began at full speed cannot be paced later, and one with bursts cannot continue without.
     ///
     /// # Errors
     /// When there is no such lane or no such pace.
@@ -123,20 +123,21 @@ impl Lanes {
         Ok(())
     }
 
-    /// How far it has come.
+    /// Returns the progress of a lane.
     pub(crate) fn lane(&self, lane: usize) -> Lane {
         let Cell { row, lane, .. } = self.cells[lane];
-        // SAFETY: the index is checked, and the lane is the mapping's; this process writes whole words of it only.
+        // SAFETY: the index is checked, and the lane belongs to the mapping; this process writes only whole words of
+        // it.
         unsafe { load(&raw const (*self.control.pointer(row)).lanes[lane]) }
     }
 
-    /// What its stream has come to on its CPU.
+    /// Returns the counters of its stream on its CPU.
     pub(crate) fn stream(&self, lane: usize) -> Stream {
         let Cell { row, lane, .. } = self.cells[lane];
         self.streams.get(row * self.width + lane)
     }
 
-    /// A program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.
+    /// Returns a program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.
     pub(crate) fn state(&self, row: usize) -> Control {
         let c = self.control.pointer(row);
         // SAFETY: fields of the mapped value.
@@ -152,7 +153,7 @@ impl Lanes {
         state
     }
 
-    /// What was refused on a CPU. The thread writes `tid`, likewise.
+    /// Returns the refusals on a CPU. The thread writes `tid`, half of a word.
     pub(crate) fn refusals(&self, row: usize) -> Refusals {
         let r = self.refusals.pointer(row);
         // SAFETY: fields of the mapped value.
@@ -162,12 +163,12 @@ impl Lanes {
         }
     }
 
-    /// The next number of the stream that a cell is a part of, where CPUs share it.
+    /// Returns the next number of the stream that a cell is a part of, if CPUs share it.
     pub(crate) fn next_number(&self, cell: &Cell) -> u64 {
         self.numbers.get(cell.part.stream)
     }
 
-    /// Times from frame to frame of a cell.
+    /// Returns the gaps between frames of a cell.
     pub(crate) fn gaps(&self, cell: &Cell) -> Histogram {
         let buckets = contract::buckets(GAP_STEPS_LOG2);
         let first = (cell.row * self.width + cell.lane) * buckets;
@@ -185,12 +186,12 @@ impl Lanes {
     }
 }
 
-/// Where a lane is.
+/// Position of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Frames offered to the device and not taken back, and frames skipped.
     pub(crate) taken: u64,
-    /// When the last of them was due.
+    /// Due time of the last of them.
     pub(crate) last_due_ns: u64,
 }
 

@@ -1,9 +1,9 @@
 //! Kernel speed: eBPF sends and receives, and the card stays a normal kernel interface.
 //!
-//! `sender` makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in
-//! which a program writes, paces and redirects each frame; `receiver` attaches a program that accounts for our
-//! frames, drops them, and passes everything else to the kernel. Both are read and steered through mapped memory, both
-//! are gone when the process is, however it ends. The programs are in `engine/xdp/bpf`.
+//! `sender` makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in which
+//! a program writes, paces and redirects each frame. `receiver` attaches a program that accounts for our frames, drops
+//! them, and passes everything else to the kernel. Both are read and controlled through mapped memory; both end with
+//! the process, however it ends. The programs are in `engine/xdp/bpf`.
 
 mod accounting;
 pub mod af_xdp;

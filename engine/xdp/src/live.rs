@@ -1,4 +1,4 @@
-//! A sending thread: inside of long live-frame calls.
+//! Sending thread, which runs inside long live-frame calls.
 
 use crate::contract::{HALT_ASKED, HALT_NO};
 use crate::error::{Why, XdpError};
@@ -11,20 +11,20 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A loaded program and what the kernel is to be told with it.
+/// A loaded program and its settings for the kernel.
 pub(crate) struct Call {
     pub(crate) iface: String,
     pub(crate) bpf: Arc<Ebpf>,
     pub(crate) program: &'static str,
-    /// What every live frame is made of.
+    /// Initial content of every live frame.
     pub(crate) page: Vec<u8>,
     pub(crate) batch: u32,
-    /// Where its thread stays; `None`: where it is born.
+    /// CPU of its thread; `None`: the CPU on which it starts.
     pub(crate) cpu: Option<u32>,
     pub(crate) words: Words,
 }
 
-/// Words of mappings that outlive the thread which uses them: `XdpSender` joins the thread before it unmaps.
+/// Words of mappings that outlive the thread: `XdpSender` joins the thread before it unmaps.
 pub(crate) struct Words {
     pub(crate) halt: *mut u32,
     pub(crate) tid: *mut u32,
@@ -38,7 +38,7 @@ impl Words {
         unsafe { load32(self.halt) != HALT_NO }
     }
 
-    /// A thread that failed must not look as if it still ran.
+    /// Sets the halt flag, so that a failed thread does not seem to be running.
     fn halt(&self) {
         if !self.is_halted() {
             // SAFETY: the mapping's own word, which lives longer than this thread.
@@ -53,10 +53,10 @@ impl Words {
 }
 
 impl Call {
-    /// The sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
+    /// Runs the sending thread. One call sends up to 2^32 frames; long trials at high rates make several, 25 ms apart.
     pub(crate) fn run(self, tid: &AtomicI32) -> Result<(), XdpError> {
         system::block_signals();
-        // Whoever knows the thread may ask where it is.
+        // Other threads that know this one may query its CPU.
         let settled = self.settle_down();
         tid.store(system::thread_id(), Ordering::Release);
         self.words.tell_tid(system::thread_id());

@@ -1,4 +1,4 @@
-//! The numbers of a stream that CPUs share (`engine/xdp/bpf/number.h`), drawn by as many threads as there shall be CPUs.
+//! Test of the numbers of a stream that CPUs share (`engine/xdp/bpf/number.h`), with one thread per simulated CPU.
 
 use crate::compiled::Library;
 use crate::contract::Control;
@@ -14,7 +14,7 @@ __u64 glue_draw(struct control *c, __u64 *next, int paced) { return draw_number(
 void glue_give_back(struct control *c, __u64 number) { give_number_back(c, number); }
 "#;
 
-/// As many as a driver is handed at once.
+/// Number of frames that a driver gets in one call.
 const BULK: usize = 16;
 
 type Draw = unsafe extern "C" fn(*mut Control, *const AtomicU64, c_int) -> u64;
@@ -29,7 +29,8 @@ fn numbers() -> &'static Numbers {
     static LOADED: OnceLock<Numbers> = OnceLock::new();
     LOADED.get_or_init(|| {
         let library = Library::of("numbers", GLUE);
-        // SAFETY: these are functions of the library with these types, as the source above says; `Control` is `struct control`.
+        // SAFETY: these are functions of the library with these types, as in the source above; `Control` is `struct
+        // control`.
         unsafe {
             Numbers {
                 draw: std::mem::transmute::<*mut libc::c_void, Draw>(library.symbol(c"glue_draw")),
@@ -39,18 +40,19 @@ fn numbers() -> &'static Numbers {
     })
 }
 
-/// A CPU: sends `frames` in bulks, of which the device takes some, the first ones; returns the numbers of those that left.
+/// Simulates a CPU: sends `frames` in bulks, of which the device takes the first ones; returns the numbers of those
+/// that left.
 fn send(next: &AtomicU64, frames: usize, mut taken: impl FnMut() -> usize) -> Vec<u64> {
     let mut control = Box::<Control>::default();
     let mut left = Vec::with_capacity(frames);
     while left.len() < frames {
         let asked = BULK.min(frames - left.len());
-        // SAFETY: a control and a counter of ours, which others change by atomic additions only.
+        // SAFETY: a control and a counter of this test, which others change by atomic additions only.
         let mut bulk: Vec<_> =
             (0..asked).map(|_| unsafe { (numbers().draw)(&raw mut *control, &raw const *next, 1) }).collect();
         let refused = bulk.split_off(taken().min(asked));
         for number in refused.into_iter().rev() {
-            // SAFETY: a control of ours.
+            // SAFETY: a control of this test.
             unsafe { (numbers().give_back)(&raw mut *control, number) };
         }
         left.extend(bulk);
@@ -62,7 +64,7 @@ fn send(next: &AtomicU64, frames: usize, mut taken: impl FnMut() -> usize) -> Ve
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// On machines of 1 to 64 CPUs, whichever is ahead, and whatever their devices refuse.
+    /// On machines of 1 to 64 CPUs, in any order, and for any refusals of their devices.
     #[test]
     fn each_number_leaves_once_whoever_draws_it_and_whatever_comes_back(
         cpus in prop_oneof![1_usize..9, 9_usize..=64],

@@ -1,4 +1,4 @@
-//! The compiled eBPF programs, as `build.rs` leaves them.
+//! Compiled eBPF programs, as written by `build.rs`.
 
 use aya::include_bytes_aligned;
 

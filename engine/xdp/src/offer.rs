@@ -1,4 +1,4 @@
-//! From the agent's plan to the sender's: streams to lanes, templates to shapes, paces to gaps.
+//! Translation of the agent's plan into the sender's: streams to lanes, templates to shapes, paces to gaps.
 
 use crate::error::Why;
 use crate::flow::Flow;
@@ -10,7 +10,7 @@ use dutlab_traffic::{Piece, Profile};
 use dutlab_units::Nanos;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The plan as one sender takes it: a lane for each stream, dealt out to CPUs.
+/// Returns the plan as one sender takes it: a lane for each stream, distributed over CPUs.
 pub(crate) fn offer(plan: &SendPlan, cpus: &[u32]) -> Result<XdpPlan, Why> {
     Ok(XdpPlan {
         trial: plan.trial,
@@ -59,14 +59,14 @@ fn lane(stream: &PlanStream) -> Result<LanePlan, Why> {
     })
 }
 
-/// The rate, if it never changes and is none at which the kernel could not tell the gaps.
+/// Returns the rate, if it never changes and the kernel can represent its gaps.
 pub(crate) fn constant(pieces: &[plan::Piece]) -> Option<f64> {
     let pps = pieces.first()?.from_pps;
     let same = pieces.iter().all(|p| p.from_pps.to_bits() == pps.to_bits() && p.to_pps.to_bits() == pps.to_bits());
     (same && pps > 0.01).then_some(pps)
 }
 
-/// The profile of a pace.
+/// Returns the profile of a pace.
 pub(crate) fn profile(pace: &plan::Pace) -> Profile {
     match pace {
         plan::Pace::Max => Profile::Max,
@@ -78,7 +78,7 @@ pub(crate) fn profile(pace: &plan::Pace) -> Profile {
     }
 }
 
-/// Rows of numbers become addresses and ports. What the rows leave out is the template's.
+/// Converts rows of numbers to addresses and ports. Fields that the rows omit come from the template.
 fn flows(stream: &PlanStream, templates: &[Template]) -> Result<Vec<Flow>, Why> {
     let (Some(set), Some(template)) = (&stream.flows, templates.first()) else { return Ok(Vec::new()) };
     let places = template.flow_places();
@@ -114,7 +114,7 @@ fn flows(stream: &PlanStream, templates: &[Template]) -> Result<Vec<Flow>, Why> 
         .collect())
 }
 
-/// The address with the words that `columns` of the row have, the lowest first.
+/// Returns the address with the words in `columns` of the row, the lowest first.
 fn with_words(address: Ipv6Addr, row: &[u32], columns: [Option<usize>; 4]) -> Ipv6Addr {
     let words = columns.into_iter().zip([0, 32, 64, 96]).filter_map(|(column, shift)| Some((row[column?], shift)));
     Ipv6Addr::from_bits(words.fold(address.to_bits(), |bits, (word, shift)| {

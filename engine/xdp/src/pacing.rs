@@ -1,4 +1,5 @@
-//! The pacing arithmetic of the sender's program (`engine/xdp/bpf/due.h`), compiled for this machine and held against whole numbers.
+//! Test of the sender's pacing arithmetic (`engine/xdp/bpf/due.h`), compiled for this machine and compared with whole
+//! numbers.
 
 use crate::compiled::Library;
 use crate::contract::{Control, Lane, Progress};
@@ -25,7 +26,7 @@ fn arithmetic() -> &'static Arithmetic {
     LOADED.get_or_init(|| {
         let library = Library::of("pacing", GLUE);
         let symbol = |name| library.symbol(name);
-        // SAFETY: these are functions of the library with these types, as the source above says; `Lane` is `struct lane`.
+        // SAFETY: these are functions of the library with these types, as in the source above; `Lane` is `struct lane`.
         unsafe {
             Arithmetic {
                 next_due: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const Lane) -> u64>(symbol(
@@ -43,7 +44,7 @@ fn arithmetic() -> &'static Arithmetic {
     })
 }
 
-/// A lane whose first frame is due at `start_ns` exactly.
+/// Makes a lane whose first frame is due at `start_ns` exactly.
 fn lane(gap_q24: u64, burst: u32, start_ns: u64) -> Lane {
     let first = (u128::from(start_ns) << 24) - u128::from(gap_q24);
     Lane {
@@ -65,11 +66,11 @@ const MAX_LAG_NS: u64 = 100_000_000;
 #[test]
 fn what_is_late_at_the_end_has_ten_milliseconds_unless_the_device_had_no_room_for_so_long_before() {
     const END_NS: u64 = START_NS + 1_000_000_000;
-    // Which of the looks at the clock, so many ms after the end, is the first that finds the sender too late.
+    // Index of the first reading of the clock, at these times in ms after the end, at which the sender is too late.
     let gives_up = |held: u32, behind_ms: u64, looks_ms: &[u64]| {
         let lane = Lane { held, behind_ns: END_NS - behind_ms * 1_000_000, ..lane(1 << 34, 1, START_NS) };
         let mut seen = 0;
-        // SAFETY: a lane and a number of ours.
+        // SAFETY: a lane and a number of this test.
         let mut too_late = |ms| unsafe {
             (arithmetic().too_late)(&raw const lane, &raw mut seen, END_NS + ms * 1_000_000, END_NS) != 0
         };
@@ -86,7 +87,7 @@ fn what_is_late_at_the_end_has_ten_milliseconds_unless_the_device_had_no_room_fo
 }
 
 proptest! {
-    /// A thread that was away for up to a second over the end skips what was due before it, and nothing else.
+    /// A thread that was away for up to a second at the end skips only frames that were due before the end.
     #[test]
     fn what_falls_due_after_the_end_is_never_asked_for(
         gap_q24 in 1_u64 << 24..1 << 50,
@@ -102,12 +103,12 @@ proptest! {
         let l = &mut control.lanes[0];
         let mut sent = 0;
         loop {
-            // SAFETY: a lane of ours.
+            // SAFETY: a lane of this test.
             let due = unsafe { next_due(l) };
             if due >= end || sent == 1000 {
                 break;
             }
-            // SAFETY: a lane of ours; the frame is due.
+            // SAFETY: a lane of this test; the frame is due.
             unsafe { move_on(l, due, now, end, MAX_LAG_NS) };
             sent += 1;
         }
@@ -117,7 +118,7 @@ proptest! {
         prop_assert_eq!(u128::from(sent * u64::from(burst) + missed), asked * u128::from(burst));
     }
 
-    /// With gaps from 1 ns (a billion frames a second) to 500 s and stalls of up to 20 minutes in between.
+    /// Uses gaps from 1 ns (a billion frames a second) to 500 s, with stalls of up to 20 minutes.
     #[test]
     fn the_intended_load_is_exact_whatever_stalls_came_before(
         gap_q24 in prop_oneof![1_u64 << 24..1 << 30, 1_u64 << 24..1 << 44, 1_u64 << 24..1 << 62],
@@ -132,10 +133,10 @@ proptest! {
         let (mut now, mut sent) = (START_NS, 0_u64);
         for stall in stalls {
             let l = &mut control.lanes[0];
-            // SAFETY: a lane of ours.
+            // SAFETY: a lane of this test.
             let due = unsafe { next_due(l) };
             now = now.max(due) + stall;
-            // SAFETY: a lane of ours; the frame is due.
+            // SAFETY: a lane of this test; the frame is due.
             unsafe { move_on(l, due, now, u64::MAX, MAX_LAG_NS) };
             sent += 1;
             prop_assert_eq!(l.at.missed % u64::from(burst), 0);
@@ -143,9 +144,9 @@ proptest! {
             // The last one taken was due (taken - 1) gaps after the start, to the last fraction of a nanosecond.
             let last = (u128::from(l.at.last_ns) << 24) + u128::from(l.at.last_frac);
             prop_assert_eq!(last, (u128::from(START_NS) << 24) + u128::from(taken - 1) * u128::from(gap_q24));
-            // What is skipped was due, and after a stall nothing is overdue.
+            // Skipped frames were due, and after a stall no frame is overdue.
             prop_assert!(l.at.last_ns <= now);
-            // SAFETY: a lane of ours.
+            // SAFETY: a lane of this test.
             let next = unsafe { next_due(l) };
             let late = now - due;
             prop_assert!(late <= MAX_LAG_NS || late >= 1 << 40 || next >= now, "next {} at {}", next, now);

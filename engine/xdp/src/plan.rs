@@ -1,4 +1,4 @@
-//! What the sender is to send, in plain words, and its check.
+//! Plan of a sender, and its check.
 
 use crate::contract::MAX_LANES;
 use crate::error::Why;
@@ -6,69 +6,69 @@ use crate::flow::Flow;
 use crate::rows::Row;
 use crate::template::Template;
 
-/// Everything that one sender sends in one trial.
+/// Plan of one sender for one trial.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct XdpPlan {
-    /// The number that the probes of this trial carry.
+    /// Number in the probes of this trial.
     pub(crate) trial: u16,
     /// Streams, each with its own pace.
     pub(crate) lanes: Vec<LanePlan>,
-    /// Which CPU sends which of them; at most 32 each.
+    /// Lanes of each sending CPU; at most 32 each.
     pub(crate) rows: Vec<Row>,
-    /// When the first frame is due, in ns of `CLOCK_MONOTONIC`. Setting up the
-    /// kernel's side takes about 25 ms after loading, so a plan that would begin earlier is moved as a whole.
+    /// Time at which the first frame is due, in ns of `CLOCK_MONOTONIC`. Setting up the kernel's side takes about 25 ms
+    /// after loading, so a plan that would begin earlier is shifted as a whole.
     pub(crate) start_ns: u64,
-    /// How long to send; `None`: until stopped, or until all frames are sent.
+    /// Duration of sending; `None`: until stopped, or until all frames are sent.
     pub(crate) duration_ns: Option<u64>,
-    /// Goes on while the device takes no frames.
+    /// Keep sending while the device takes no frames.
     pub(crate) through_link_loss: bool,
 }
 
-/// One numbered sequence of frames with a pace of its own.
+/// One numbered sequence of frames with its own pace.
 #[derive(Debug, Clone)]
 pub(crate) struct LanePlan {
-    /// How fast.
+    /// Pace of the lane.
     pub(crate) pace: Pace,
-    /// So long after the plan's start.
+    /// Delay after the plan's start.
     pub(crate) after_ns: u64,
-    /// Frames after which it ends; `None`: no limit.
+    /// Number of frames after which it ends; `None`: no limit.
     pub(crate) frames: Option<u64>,
-    /// Its number, which each template's probe carries already.
+    /// Stream number, which each template's probe already contains.
     pub(crate) id: u16,
-    /// The different frames.
+    /// Different frames of the lane.
     pub(crate) templates: Vec<Template>,
-    /// Which template follows which, as indices, over and over; empty: all in turn.
+    /// Order of the templates, as indices, repeatedly; empty: all in turn.
     pub(crate) order: Vec<u32>,
-    /// Addresses and ports of successive frames, over and over; empty: those of the templates.
+    /// Addresses and ports of successive frames, repeatedly; empty: those of the templates.
     pub(crate) flows: Vec<Flow>,
 }
 
-/// How fast a lane sends.
+/// Pace of a lane.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pace {
-    /// As fast as it goes.
+    /// As fast as possible.
     Full,
-    /// A frame each `gap_ns` nanoseconds.
+    /// One frame every `gap_ns` nanoseconds.
     Every {
-        /// From frame to frame.
+        /// Time between frames.
         gap_ns: f64,
     },
-    /// At a gap that is set before the first frame is due, and again and again.
+    /// A gap that is set before the first frame is due, and adjusted repeatedly.
     Steered,
     /// Bursts of `frames` back to back (RFC 2544 section 21).
     Bursts {
-        /// In each burst, at least 1.
+        /// Frames in each burst, at least 1.
         frames: u32,
-        /// From the start of one burst to the start of the next.
+        /// Time from the start of one burst to the start of the next.
         period_ns: f64,
     },
 }
 
-/// Before the first frame of a lane that is steered: a gap that is steered away before it ends.
+/// Gap before the first frame of a steered lane; it is replaced before it ends.
 const UNTIL_STEERED_NS: f64 = 5e11;
 
 impl Pace {
-    /// The pace of a part that has each `of`-th frame, or burst.
+    /// Returns the pace of a part that has each `of`-th frame, or burst.
     pub(crate) fn slowed(self, of: u64) -> Self {
         match self {
             Self::Full | Self::Steered => self,
@@ -77,12 +77,12 @@ impl Pace {
         }
     }
 
-    /// Frames that leave together.
+    /// Returns the number of frames that leave together.
     pub(crate) fn burst(self) -> u64 {
         if let Self::Bursts { frames, .. } = self { u64::from(frames.max(1)) } else { 1 }
     }
 
-    /// The gap as the program counts it, and the frames at each due time.
+    /// Returns the gap in the program's unit, and the number of frames at each due time.
     pub(crate) fn gap_and_burst(self) -> Result<(u64, u32), Why> {
         let (gap, burst) = match self {
             Self::Full => return Ok((0, 1)),
@@ -94,7 +94,7 @@ impl Pace {
         if !(1.0..549_755_813_888.0).contains(&gap) || burst == 0 {
             return Err(Why::Plan(format!("a gap of {gap} ns or a burst of {burst} frames is not a pace")));
         }
-        // Rounded up: no frame is due before its time, so none slips in front of the end of the trial.
+        // Rounded up: no frame is due early, so none moves in front of the end of the trial.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 1 to 2^39, times 2^24")]
         let gap_q24 = (gap * f64::from(1 << 24)).ceil() as u64;
         Ok((gap_q24, burst))
@@ -102,7 +102,7 @@ impl Pace {
 }
 
 impl XdpPlan {
-    /// Checks what only the whole plan shows.
+    /// Checks properties that only the whole plan has.
     pub(crate) fn check(&self) -> Result<(), Why> {
         let most = self.width();
         if self.lanes.is_empty() || most == 0 || most > MAX_LANES {
@@ -126,7 +126,7 @@ impl XdpPlan {
                 if t.bytes()[t.head_len() - 16..t.head_len() - 14] != stream.id.to_be_bytes() {
                     return Err(Why::Plan(format!("a frame of stream {} carries another stream's number", stream.id)));
                 }
-                // The pages are shared by all frames, so what lies behind the copied head is the same in all.
+                // The pages are shared by all frames, so the bytes behind the copied head are the same in all.
                 if t.len() > crate::contract::HEAD_MAX
                     && t.bytes()[crate::contract::HEAD_MAX..] != longest[crate::contract::HEAD_MAX..t.len()]
                 {
@@ -150,12 +150,12 @@ impl XdpPlan {
         Ok(())
     }
 
-    /// The most streams that a CPU has.
+    /// Returns the largest number of streams of one CPU.
     pub(crate) fn width(&self) -> usize {
         self.rows.iter().map(|r| r.parts.len()).max().unwrap_or(0)
     }
 
-    /// Whether CPUs share a stream.
+    /// Returns true if CPUs share a stream.
     pub(crate) fn is_split(&self) -> bool {
         self.rows.iter().flat_map(|r| &r.parts).any(|p| p.of > 1)
     }

@@ -1,4 +1,4 @@
-//! What the xdp back end can do on an interface, and why not.
+//! Probe of the abilities of the xdp back end on an interface.
 
 use crate::attach::{AttachMode, Place};
 use crate::error::{Why, XdpError};
@@ -11,40 +11,40 @@ use dutlab_units::Nanos;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What was found. An `Err` says why not, and what to do about it.
+/// Result of a probe. An `Err` gives the reason and the remedy.
 #[derive(Debug)]
 pub struct XdpProbe {
     /// The driver.
     pub driver: String,
     /// The MTU.
     pub mtu: u32,
-    /// Receive queues in use; `None`: the driver does not say.
+    /// Receive queues in use; `None`: not reported by the driver.
     pub rx_queues: Option<u32>,
-    /// Whether live frames can be sent.
+    /// Ok if live frames can be sent.
     pub send: Result<(), XdpError>,
     /// The longest frame that can be sent, in bytes without FCS.
     pub longest_frame: usize,
-    /// Whether refused frames can be told (kernel BTF).
+    /// True if refused frames are detected (needs kernel BTF).
     pub refusals_known: bool,
-    /// How a program is attached, which was tried with one that leaves every frame to the kernel.
+    /// Mode in which a program is attached. It was tested with a program that leaves every frame to the kernel.
     pub receive: Result<AttachMode, XdpError>,
-    /// On a card whose driver has XDP: the place that the program was attached to, for all the while that the port is open.
-    /// Elsewhere programs come and go at no cost.
+    /// Place that the test program was attached to, on a card whose driver has XDP; it is kept while the port is open.
+    /// On other interfaces programs are attached and detached at no cost.
     pub kept: Option<Place>,
-    /// How long the link was down when the program was attached.
+    /// Time for which the link was down when the program was attached.
     pub down: Nanos,
 }
 
-/// How long a link must be there to count as back.
+/// Time for which a link must be up to count as stable.
 const STEADY: Nanos = Nanos(200_000_000);
-/// How long a link that was there is waited for, and one that was not: the end of another port may just have reset it.
+/// Seconds to wait for a link that was up, and for one that was not: another port may just have reset it by closing.
 const BACK_S: u64 = 20;
 const THERE_S: u64 = 3;
-/// How often it is looked at.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until a link has been there for [`STEADY`]. `look` gives the time, and whether it is there. Returns how long it was
-/// not; `None` if it is not back after `most`.
+/// Waits until a link has been up for [`STEADY`]. `look` returns the time, and whether the link is up. Returns how long
+/// it was down; `None` if it is not back after `most`.
 fn settle(most: Nanos, mut look: impl FnMut() -> (Nanos, bool)) -> Option<Nanos> {
     let (begin, mut there) = look();
     let (mut now, mut since, mut down) = (begin, begin, Nanos::ZERO);
@@ -62,8 +62,8 @@ fn settle(most: Nanos, mut look: impl FnMut() -> (Nanos, bool)) -> Option<Nanos>
     Some(down)
 }
 
-/// Looks at an interface of the calling thread's network namespace. Nothing is sent, and nothing stays attached but what is
-/// `kept`.
+/// Probes an interface of the calling thread's network namespace. Sends nothing, and leaves no program attached except
+/// in `kept`.
 ///
 /// # Errors
 /// When there is no such interface.
@@ -77,7 +77,7 @@ pub fn probe(iface: &str) -> Result<XdpProbe, XdpError> {
             let mode = place.mode();
             if facts.is_card() && mode == AttachMode::Native {
                 down = wait_for(&facts, there)?;
-                // Some drivers say only now that they send.
+                // Some drivers report only now that they send.
                 facts = Interface::find(iface)?;
                 kept = Some(place);
             }
@@ -103,14 +103,14 @@ pub fn probe(iface: &str) -> Result<XdpProbe, XdpError> {
     })
 }
 
-/// What to say of a link that was down for so long when it was opened.
+/// Returns a note on a link that was down for this time when it was opened.
 #[must_use]
 pub fn down_note(down: Nanos) -> Option<String> {
     (down > Nanos::ZERO)
         .then(|| format!("the driver took the link down for {:.1} s when a program was attached", down.seconds()))
 }
 
-/// Waits until the link is there for good; returns how long it was not.
+/// Waits until the link is stable; returns how long it was down.
 pub(crate) fn wait_for(facts: &Interface, was_there: bool) -> Result<Nanos, XdpError> {
     let waited_s = if was_there { BACK_S } else { THERE_S };
     let look = || {
@@ -123,7 +123,8 @@ pub(crate) fn wait_for(facts: &Interface, was_there: bool) -> Result<Nanos, XdpE
     }
 }
 
-/// Asks what tells of the kernel and of this process alone, until it has been answered well once: each takes 10 to 30 ms.
+/// Checks something that depends only on the kernel and this process, until it has succeeded once: each check takes 10
+/// to 30 ms.
 fn once(done: &OnceLock<()>, ask: impl FnOnce() -> Result<(), XdpError>) -> Result<(), XdpError> {
     if done.get().is_none() {
         ask()?;
@@ -150,7 +151,7 @@ fn load_bare_drop(iface: &str, index: u32) -> Result<(), XdpError> {
     program.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))
 }
 
-/// Runs one live frame that is dropped at once: nothing leaves.
+/// Runs one live frame that is dropped at once: no frame leaves.
 fn live_frames(iface: &str) -> Result<(), XdpError> {
     static DONE: OnceLock<()> = OnceLock::new();
     once(&DONE, || run_live_frame(iface))
@@ -182,7 +183,7 @@ fn run_live_frame(iface: &str) -> Result<(), XdpError> {
 mod tests {
     use super::*;
 
-    /// A look each 10 ms at a link that is down between the two times, in ms.
+    /// Checks every 10 ms a link that is down between the two times, in ms.
     fn flaps(down: &[(u64, u64)], most_ms: u64) -> Option<u64> {
         let mut ms = 0;
         let look = || {

@@ -1,4 +1,4 @@
-//! Waiting until programs that run at this moment have ended.
+//! Wait for the end of currently running programs.
 
 use crate::call::{Command, bpf};
 use crate::error::XdpError;
@@ -30,21 +30,22 @@ struct Update {
     flags: u64,
 }
 
-/// A map that holds a map. What is in them does not matter.
+/// A map that contains a map. Their contents do not matter.
 struct Nest {
     outer: OwnedFd,
     inner: OwnedFd,
 }
 
-/// Returns when every eBPF program that runs now, on any CPU, has ended: later runs see what was written before the call.
+/// Returns when every eBPF program that runs now, on any CPU, has ended: later runs see all data written before the
+/// call.
 ///
-/// A program has no bound in time: its CPU may be taken away from it for 80 ms. So this asks the kernel, which waits
-/// for all running programs (`synchronize_rcu`) before it returns from replacing an entry of a map of maps
-/// (`maybe_wait_bpf_programs` of kernel/bpf/syscall.c, since Linux 5.0). `membarrier(2)` does the same except on one
-/// CPU, where it returns at once, and on CPUs without a tick (`nohz_full`), where it is refused. Takes 10 to 50 ms.
+/// A program has no time limit: it may lose its CPU for 80 ms. So this uses the kernel, which waits for all running
+/// programs (`synchronize_rcu`) before it returns from replacing an entry of a map of maps (`maybe_wait_bpf_programs`
+/// of kernel/bpf/syscall.c, since Linux 5.0). `membarrier(2)` does the same except on one CPU, where it returns at
+/// once, and on CPUs without a tick (`nohz_full`), where it is refused. Takes 10 to 50 ms.
 ///
 /// # Errors
-/// When the kernel refuses the maps: too little memory, or no permission any more.
+/// When the kernel refuses the maps: too little memory, or the permission was lost.
 pub(crate) fn wait_for_programs() -> Result<(), XdpError> {
     static NEST: Mutex<Option<Nest>> = Mutex::new(None);
     let mut nest = NEST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,12 +76,12 @@ impl Nest {
             value: (&raw const value) as u64,
             flags: 0,
         };
-        // SAFETY: `update` and what it points to are whole, and outlive the call.
+        // SAFETY: `update` and the data that it points to are whole, and outlive the call.
         unsafe { bpf(Command::MapUpdateElem, &update) }.map(drop)
     }
 }
 
 fn create(map: &NewMap) -> io::Result<OwnedFd> {
-    // SAFETY: `map` is whole and has no pointers; the descriptor is new, and owned by what is returned.
+    // SAFETY: `map` is whole and has no pointers; the descriptor is new, and owned by the returned value.
     unsafe { bpf(Command::MapCreate, map).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }

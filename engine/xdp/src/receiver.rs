@@ -15,20 +15,20 @@ use std::ops::Range;
 use std::ptr::addr_of_mut;
 use std::sync::Arc;
 
-/// A receiver on an interface. Dropping it detaches the program, and so does the end of the process, whatever ends it.
+/// A receiver on an interface. The program is detached when this is dropped, or when the process ends.
 pub(crate) struct XdpReceiver {
     iface: String,
     streams: Vec<WatchedStream>,
     place: Option<Arc<Place>>,
-    /// Whether frames of its own queues are all that it gets.
+    /// Queues that feed it.
     feeds: Feeds,
-    /// Serves another receiver when this one is dropped, so its program must run nowhere then: see `detach`.
+    /// Returned for another receiver when this one is dropped, so its program must not be running then: see `detach`.
     accounting: OnLoan,
 }
 
 impl XdpReceiver {
-    /// Attaches to `iface`, which lies in the calling thread's network namespace, or goes to the place that is `kept` there.
-    /// Accounting begins with [`Self::begin`].
+    /// Attaches to `iface`, which is in the calling thread's network namespace, or uses the place in `kept`. Accounting
+    /// begins with [`Self::begin`].
     ///
     /// # Errors
     /// When the interface, the permission or the kernel does not allow it, or another XDP program is attached.
@@ -38,7 +38,7 @@ impl XdpReceiver {
             return Err(XdpError::new(iface, "plan", Why::Plan("no streams to receive".into())));
         };
         let facts = system::Interface::find(iface)?;
-        // The mode first, as the kernel says it: what the program may rely on follows from it.
+        // The mode first, as the kernel reports it: the program depends on it.
         let place = match kept {
             Some(place) => Arc::clone(place),
             None => Arc::new(Place::reserve(iface, facts.index, facts.mtu)?),
@@ -66,10 +66,10 @@ impl XdpReceiver {
         Ok(Self { iface: iface.into(), streams: watch.streams.clone(), place: Some(place), feeds, accounting })
     }
 
-    /// Forgets everything and begins a trial: frames sent before the `begin` of their stream, by our clock, are stale.
+    /// Resets all counters and begins a trial: frames sent before the `begin` of their stream, by our clock, are stale.
     ///
     /// # Errors
-    /// When the kernel does not say that no program works by what it read before.
+    /// When the kernel does not confirm that no program still uses the old values.
     pub(crate) fn begin(&self) -> Result<(), XdpError> {
         self.pause()?;
         self.accounting.ignore_all();
@@ -90,8 +90,8 @@ impl XdpReceiver {
         Ok(())
     }
 
-    /// Stops accounting; our frames that still come are dropped and counted as stale. When this returns, no count changes
-    /// but theirs.
+    /// Stops accounting. Our frames that still arrive are dropped and counted as stale; after the return, only their
+    /// count changes.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -103,7 +103,7 @@ impl XdpReceiver {
         self.wait_for_programs()
     }
 
-    /// Where the totals of each stream are.
+    /// Returns the rows with the totals of each stream.
     fn rows(&self) -> impl Iterator<Item = Range<usize>> {
         let Shape { streams, cpus, .. } = self.accounting.shape;
         (0..streams).map(move |number| number * cpus..(number + 1) * cpus)
@@ -113,7 +113,7 @@ impl XdpReceiver {
         quiescence::wait_for_programs().map_err(|e| XdpError { iface: self.iface.clone(), ..e })
     }
 
-    /// Everything so far. Counts of a running trial may be a few frames apart from each other.
+    /// Returns all counters so far. Counts of a running trial may differ from each other by a few frames.
     pub(crate) fn counted(&self) -> Counted {
         let tallies = &self.accounting.tallies;
         let others: Vec<_> = self.accounting.others.range(0, self.accounting.others.len()).collect();
@@ -122,16 +122,17 @@ impl XdpReceiver {
             stamped: Stamped { kernel: streams.iter().map(|s| s.received).sum(), ..Stamped::default() },
             foreign: others.iter().map(|o| o.passed + o.unknown).sum(),
             stale: tallies.range(0, tallies.len()).map(|t| t.stale).sum(),
-            // What does not fit the device's queue is the device's loss; the program sees every frame behind it.
+            // Frames that do not fit into the device's queue are the device's loss; the program sees every frame behind
+            // it.
             dropped: Some(0),
             streams,
         }
     }
 
-    /// Whether the interface is still there, and every frame could be counted.
+    /// Checks that the interface still exists, and that every frame could be counted.
     ///
     /// # Errors
-    /// `PortVanished`; frames that came on a CPU which the kernel did not say it could have.
+    /// `PortVanished`, or frames on a CPU that the kernel did not report as possible.
     pub(crate) fn check(&self) -> Result<(), XdpError> {
         if system::index_of(&self.iface).is_none() {
             return Err(XdpError::new(&self.iface, "if_nametoindex", Why::PortVanished));
@@ -146,7 +147,7 @@ impl XdpReceiver {
         }
     }
 
-    /// Takes the program off the interface, and waits for what still runs of it. What was counted is final then.
+    /// Detaches the program, and waits until it no longer runs. The counts are then final.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -156,7 +157,7 @@ impl XdpReceiver {
         drop(place);
         let done = cleared.and_then(|()| self.wait_for_programs());
         if done.is_err() {
-            // Another trial must not get what this one's program may still write to.
+            // Another trial must not get memory that this one's program may still write to.
             self.accounting.retire();
         }
         done
@@ -189,14 +190,14 @@ impl XdpReceiver {
             }
         }
         let ways = self.accounting.shape.ways();
-        // Frames of one queue keep their order; a port that gets those of others cannot tell.
+        // Frames of one queue keep their order; a port that gets frames of other queues cannot tell.
         let used = self.accounting.ways.range(number * ways, ways).filter(|next| *next > 0).count();
         let several_queues = used > 1 || sum(|t| t.astray) > 0 || matches!(self.feeds, Feeds::Others { .. });
         let (received, reordered, too_old) = (sum(Tally::arrivals), sum(|t| t.reordered), sum(|t| t.too_old));
         CountedStream {
             received,
             bytes: sum(|t| t.bytes) + received * u64::from(FCS),
-            // Nobody knows whether those that are too old came before; to count them as new could hide a loss.
+            // It is unknown whether those that are too old came before; counting them as new could hide a loss.
             duplicated: sum(|t| t.duplicates) + too_old,
             reordered,
             reordered_in_queue: if cpus == 1 { reordered } else { sum(|t| t.in_queue) },
@@ -228,7 +229,7 @@ impl XdpReceiver {
 
 impl Drop for XdpReceiver {
     fn drop(&mut self) {
-        // Whoever wants the error detaches it; the program goes off the interface either way.
+        // A caller that needs the error calls `detach`; the program is detached either way.
         let _ = self.detach();
     }
 }

@@ -1,4 +1,4 @@
-//! Yardsticks for benches, and devices with known answers for tests. Not part of a measurement.
+//! Reference loops for benches, and devices with known answers for tests. Not part of a measurement.
 
 use crate::attach::Attached;
 use crate::error::{Why, XdpError};
@@ -60,7 +60,7 @@ impl BareDrop {
         Ok(Self { bpf, _attached: attached })
     }
 
-    /// Frames dropped so far.
+    /// Returns the number of frames dropped so far.
     ///
     /// # Panics
     /// When the object that was built in lacks its program or map.
@@ -72,33 +72,33 @@ impl BareDrop {
     }
 }
 
-/// What a device does wrong.
+/// Deliberate fault of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// Drops every n-th frame.
     Drops(u64),
     /// Sends every n-th frame twice.
     Duplicates(u64),
-    /// Of each n frames, the last two change places.
+    /// Swaps the last two of each n frames.
     Swaps(u64),
-    /// Lets this many frames a second through.
+    /// Passes this many frames a second.
     Polices {
         /// Frames a second.
         pps: u64,
-        /// Frames that may come at once.
+        /// Size of the bucket in frames.
         depth: u32,
     },
     /// Sends each frame this many ns after its send time.
     Holds(u64),
     /// Flips a bit in the payload of every n-th frame.
     Corrupts(u64),
-    /// Translates addresses and ports, and lets back in what it knows.
+    /// Translates addresses and ports, and lets answers of known connections back in.
     Translates {
         /// New connections a second.
         per_s: u64,
-        /// New connections that may come at once.
+        /// Size of the bucket in new connections.
         depth: u32,
-        /// Connections that it knows at once.
+        /// Largest number of known connections.
         most: u32,
     },
 }
@@ -109,7 +109,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Sends what enters `from` out of `to`.
+    /// Makes a device that sends frames entering `from` out of `to`.
     ///
     /// # Errors
     /// When the interfaces, the permission or the kernel (6.6) does not allow it.
@@ -153,7 +153,7 @@ impl Device {
         Ok(Self { bpf })
     }
 
-    /// Has a translator forget every connection; its bucket is full again.
+    /// Makes a translator forget every connection; its bucket is full again.
     ///
     /// # Panics
     /// When the object that was built in lacks its map.
@@ -162,7 +162,7 @@ impl Device {
         let mut connections = HashMap::<_, [u32; 3], u32>::try_from(map).expect("a hash of connections");
         let known: Vec<_> = connections.keys().flatten().collect();
         for connection in known {
-            // One that is not there any more is forgotten.
+            // An entry that no longer exists is also forgotten.
             let _ = connections.remove(&connection);
         }
         let map = self.bpf.map_mut("device_state").expect("the object has it");
@@ -170,7 +170,7 @@ impl Device {
         let _ = state.get(&0, 0).and_then(|s| state.set(0, [s[0], s[1], s[2], 0, 0, 0], 0));
     }
 
-    /// Frames that came, and frames that were wronged.
+    /// Returns the number of frames that came, and of those that got the fault.
     ///
     /// # Panics
     /// When the object that was built in lacks its program or map.
@@ -187,7 +187,7 @@ impl Device {
 /// `struct state` of `devices.bpf.c`, word by word.
 type State = [u64; 6];
 
-/// Has a program see what enters an interface.
+/// Attaches a program to the ingress of an interface.
 fn attach(bpf: &mut Ebpf, name: &str, iface: &str) -> Result<(), XdpError> {
     let program: &mut SchedClassifier =
         bpf.program_mut(name).and_then(|p| p.try_into().ok()).expect("the object has it");
@@ -199,7 +199,7 @@ fn attach(bpf: &mut Ebpf, name: &str, iface: &str) -> Result<(), XdpError> {
     Ok(())
 }
 
-/// The first IPv4 address of an interface, as it is in a frame; 0 without one.
+/// Returns the first IPv4 address of an interface, as in a frame; 0 without one.
 fn public_address(iface: &str) -> u32 {
     let addresses = dutlab_port::iface::Interface::read(iface).map(|read| read.addresses).unwrap_or_default();
     let four = addresses.iter().find_map(|network| match network.address {

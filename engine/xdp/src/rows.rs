@@ -1,44 +1,44 @@
-//! Which CPU sends which frames.
+//! Distribution of frames over sending CPUs.
 
-/// What one CPU sends.
+/// Frames of one sending CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The CPU; `None`: the thread runs where the one runs that launches it.
+    /// The CPU; `None`: the thread runs on the CPU of the thread that launches it.
     pub(crate) cpu: Option<u32>,
     /// Parts of streams, not empty.
     pub(crate) parts: Vec<Part>,
 }
 
-/// Each `of`-th frame of a stream, or each `of`-th burst, from number `nth` on, by when they are due.
+/// Part of a stream: each `of`-th frame, or each `of`-th burst, from number `nth` on, in order of due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Which stream of the plan.
+    /// Index of the stream in the plan.
     pub(crate) stream: usize,
     pub(crate) nth: u64,
     pub(crate) of: u64,
 }
 
 impl Part {
-    /// All of a stream.
+    /// Makes the part that is the whole stream.
     pub(crate) const fn whole(stream: usize) -> Self {
         Self { stream, nth: 0, of: 1 }
     }
 
-    /// How many of the stream's first `frames` are in this part, where `burst` of them leave together.
+    /// Returns how many of the stream's first `frames` are in this part, where `burst` of them leave together.
     pub(crate) fn share(self, frames: u64, burst: u64) -> u64 {
         let (bursts, rest) = (frames / burst, frames % burst);
         let whole = (bursts + (self.of - 1 - self.nth)) / self.of * burst;
         whole + if bursts % self.of == self.nth { rest } else { 0 }
     }
 
-    /// Which frame of the stream is number `n` of this part, where frames leave one by one.
+    /// Returns the number in the stream of this part's frame `n`, where frames leave one by one.
     pub(crate) fn in_stream(self, n: u64) -> u64 {
         n.saturating_mul(self.of).saturating_add(self.nth)
     }
 }
 
-/// Deals streams out to CPUs in turn. Where there are fewer streams than CPUs, CPUs are dealt out to streams instead, and those of
-/// one stream share it. A CPU that is named twice serves once: two calls there would only take turns.
+/// Distributes streams over CPUs in turn. If there are fewer streams than CPUs, distributes CPUs over streams instead,
+/// and the CPUs of one stream share it. A CPU that is named twice serves once: two calls there would only take turns.
 pub(crate) fn deal(streams: usize, cpus: &[u32]) -> Vec<Row> {
     let mut named = Vec::new();
     for cpu in cpus {

@@ -1,4 +1,4 @@
-//! The sender: on each CPU a thread inside one long live-frame call, steered and read through shared memory.
+//! Sender: on each CPU a thread inside one long live-frame call, controlled and read through shared memory.
 
 use crate::contract::{Control, HALT_ALL_SENT, HALT_ASKED, HALT_NO, HALT_TIME_UP, Refusals};
 use crate::error::{Why, XdpError};
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Setting up the call takes about 25 ms (a pool of pages); the first frame is due after that.
+/// Setup time of a call, about 25 ms (a pool of pages), with a margin; the first frame is due after that.
 const SETUP_NS: u64 = 50_000_000;
-/// A paced frame that the device had no room for is offered again until it is so late; `pace.h` skips what is later.
+/// Longest delay up to which a paced frame that found no room is offered again; `pace.h` skips later frames.
 const HELD_MOST_NS: u64 = 100_000_000;
 /// A thread that sends, and its CPU.
 struct Worker {
@@ -33,7 +33,7 @@ struct Worker {
     thread: Option<JoinHandle<Result<(), XdpError>>>,
 }
 
-/// A trial's sender. Dropping it stops it and waits for its threads.
+/// Sender of one trial. Dropping it stops it and waits for its threads.
 pub(crate) struct XdpSender {
     iface: String,
     lanes: Lanes,
@@ -41,14 +41,15 @@ pub(crate) struct XdpSender {
     end_ns: u64,
     facts: system::Interface,
     refusals_known: bool,
-    /// A frame that the device refuses stays refused, and is the only stream's.
+    /// A frame that the device refuses stays refused; its number is used up.
     refused_for_good: bool,
     through_link_loss: bool,
     workers: Vec<Worker>,
 }
 
 impl XdpSender {
-    /// Loads everything that sending on `iface` needs, which lies in the calling thread's network namespace. Sends nothing yet.
+    /// Loads everything that is needed to send on `iface`, which is in the calling thread's network namespace. Sends
+    /// nothing yet.
     ///
     /// # Errors
     /// When the plan, the interface, the permission or the kernel does not allow it; nothing is left behind then.
@@ -59,7 +60,7 @@ impl XdpSender {
         facts.can_send(longest)?;
 
         let t = tables(plan);
-        // The head is copied in whole before the frame is cut to its length, so the page holds at least that.
+        // The head is copied as a whole before the frame is cut to its length, so the page holds at least the head.
         let cut_each = facts.keeps_what_drivers_wrote();
         let data_len = longest.max(copied_head(plan)) + usize::from(cut_each);
         let mut page = vec![0; data_len];
@@ -67,7 +68,7 @@ impl XdpSender {
             page[..f.len()].copy_from_slice(f.bytes());
         }
         let keeps_log = program_for(plan, &t) == "send_any";
-        // A card only reads the page. Behind a veth the DUT has the page itself, and may leave it altered.
+        // A card only reads the page. Behind a veth the DUT owns the page, and may leave it altered.
         let rewrite = facts.driver == "veth" || facts.driver == "unknown";
         let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, cut_each, data_len: small(data_len) };
         let mut bpf = setup::load(iface, plan, &t, &told)?;
@@ -87,7 +88,7 @@ impl XdpSender {
         loaded.load().map_err(|e| XdpError::load(iface, "bpf(BPF_PROG_LOAD)", &e))?;
         let refusals_known = observe(&mut bpf);
 
-        // Loading took a while. A plan that begins late is a whole plan; one that begins at once has frames to catch up.
+        // Loading took time. A plan that is shifted stays whole; one that begins at once must catch up.
         let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns);
         for (i, row) in plan.rows.iter().enumerate() {
             lanes.begin(i, &control_of(plan, row, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?);
@@ -122,10 +123,10 @@ impl XdpSender {
         })
     }
 
-    /// Starts the sending threads, once. One without a CPU of its own may run where the calling thread may.
+    /// Starts the sending threads, once. A thread without a CPU may run wherever the calling thread may.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When no thread can be created.
     pub(crate) fn launch(&mut self) -> Result<(), XdpError> {
         for worker in &mut self.workers {
             let Some(call) = worker.call.take() else { continue };
@@ -136,28 +137,28 @@ impl XdpSender {
         Ok(())
     }
 
-    /// The parts of streams that are sent, in the order of what [`report`](Self::report) has; their places are what other functions
-    /// call a lane.
+    /// Returns the parts of streams that are sent, in the order of [`report`](Self::report). Other functions call the
+    /// index of a part a lane.
     pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = Part> + '_ {
         self.lanes.cells().iter().map(|c| c.part)
     }
 
-    /// The interface.
+    /// Returns the name of the interface.
     pub(crate) fn iface(&self) -> &str {
         &self.iface
     }
 
-    /// From when and until when frames are due: later than planned if loading took too long.
+    /// Returns the start and the end of the time in which frames are due: later than planned if loading took too long.
     pub(crate) fn span_ns(&self) -> (u64, u64) {
         (self.start_ns, self.end_ns)
     }
 
-    /// What its lanes have come to, and how they are steered.
+    /// Returns the counters and controls of its lanes.
     pub(crate) fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// Changes a lane's pace while it runs, as [`Lanes::set_pace`] says.
+    /// Changes a lane's pace while it runs, see [`Lanes::set_pace`].
     ///
     /// # Errors
     /// When there is no such lane or no such pace.
@@ -165,8 +166,8 @@ impl XdpSender {
         self.lanes.set_pace(lane, pace).map_err(|why| XdpError::new(&self.iface, "set_pace", why))
     }
 
-    /// Whether sending has ended; it also ends the call when the program has nothing more to send, so it must be called
-    /// now and then.
+    /// Returns the state of sending. Also ends the call when the program has nothing more to send, so it must be called
+    /// regularly.
     ///
     /// # Errors
     /// `PortVanished` when the interface is gone; the sender has stopped then.
@@ -177,7 +178,7 @@ impl XdpSender {
         let ended: Vec<_> = (0..).zip(&self.workers).filter(|(row, w)| over(*row, w)).map(|(row, _)| row).collect();
         for row in &ended {
             if let Err(e) = self.finish(*row) {
-                // The others need not find out one by one.
+                // The others should not find out one by one.
                 let _ = self.stop();
                 return Err(e);
             }
@@ -200,7 +201,7 @@ impl XdpSender {
     /// Ends sending now and waits for the threads, which takes some milliseconds.
     ///
     /// # Errors
-    /// What a call ended with.
+    /// The error of a call.
     pub(crate) fn stop(&mut self) -> Result<(), XdpError> {
         for row in 0..self.workers.len() {
             if self.lanes.halted(row) == HALT_NO {
@@ -210,7 +211,7 @@ impl XdpSender {
         (0..self.workers.len()).map(|row| self.finish(row)).fold(Ok(()), Result::and)
     }
 
-    /// A thread that somebody took off its CPU, where alone its frames are counted.
+    /// Returns an error if a thread was moved off its CPU: its frames are counted only there.
     fn moved(&self) -> Option<XdpError> {
         let moved = |w: &&Worker| match (w.cpu, w.tid.load(Ordering::Acquire)) {
             (Some(cpu), tid) if tid != 0 && w.thread.is_some() => !system::is_pinned_to(tid, cpu),
@@ -223,9 +224,9 @@ impl XdpSender {
         Some(XdpError::new(&self.iface, "sched_getaffinity", Why::Other(what)))
     }
 
-    /// Whether the device takes no frames at all any more: it is down, a veth whose peer is, or a card without a queue for the
-    /// CPU that sends (`mlx5e_xdp_xmit` answers ENXIO then). Never of a plan that goes on through that: the last refusal is all that
-    /// is known, and may be of a link that is back.
+    /// Returns an error if the device takes no frames at all any more: it is down, a veth's peer is, or a card has no
+    /// queue for the sending CPU (`mlx5e_xdp_xmit` returns ENXIO then). Never for a plan that continues through link
+    /// loss: only the last refusal is known, and the link may be back.
     fn cut_off(&self) -> Option<XdpError> {
         if self.through_link_loss {
             return None;
@@ -247,7 +248,8 @@ impl XdpSender {
         Some(XdpError { source, ..XdpError::new(&self.iface, "bpf_redirect", why) })
     }
 
-    /// Running until no CPU sends any more; then why one of them ended before its frames did, if so.
+    /// Returns Running until no CPU sends any more; then the reason why one of them ended before its frames did, if
+    /// any.
     fn end(&self) -> SendEnd {
         let halted = || (0..self.workers.len()).map(|row| self.lanes.halted(row));
         match halted().find(|why| *why == HALT_NO).or_else(|| halted().find(|why| *why != HALT_ALL_SENT)) {
@@ -258,7 +260,7 @@ impl XdpSender {
         }
     }
 
-    /// Interrupts a call until its thread is through: a signal that comes before the call begins is lost.
+    /// Interrupts a call until its thread has ended: a signal that comes before the call begins is lost.
     fn finish(&mut self, row: usize) -> Result<(), XdpError> {
         let worker = &mut self.workers[row];
         let Some(thread) = worker.thread.take() else { return Ok(()) };
@@ -274,7 +276,7 @@ impl XdpSender {
         })
     }
 
-    /// What has been sent so far; final once sending has ended.
+    /// Returns the counters so far; final once sending has ended.
     pub(crate) fn report(&self) -> SendReport {
         let rows: Vec<_> = (0..self.workers.len()).map(|row| self.row_so_far(row)).collect();
         let lane = |(i, cell): (usize, &Cell)| {
@@ -291,7 +293,7 @@ impl XdpSender {
                 missed: lane.at.missed + backlog,
                 kept_out: lane.at.kept_out + if *behind { backlog } else { 0 },
                 last_ns: match lane.at.sent_at_ns {
-                    // Where no gaps are kept, the last reading of the clock will do: it is a few frames old at most.
+                    // If no gaps are kept, the last reading of the clock suffices: it is at most a few frames old.
                     0 => control.now_ns,
                     at => at,
                 },
@@ -309,12 +311,12 @@ impl XdpSender {
         }
     }
 
-    /// The state of a row, what was refused there, and whether its device keeps frames out.
+    /// Returns the state of a row, its refusals, and whether its device blocks frames.
     fn row_so_far(&self, row: usize) -> (Control, Refusals, bool) {
         let mut control = self.lanes.state(row);
         let behind = control.lanes.iter().any(|l| l.behind_ns > 0);
         if self.workers[row].thread.is_some() {
-            // What the program would skip if the device made room now.
+            // The frames that the program would skip if the device made room now.
             control.ended_ns = if behind { clock::monotonic().0.saturating_sub(HELD_MOST_NS) } else { 0 };
         }
         (control, self.lanes.refusals(row), behind)
@@ -323,12 +325,12 @@ impl XdpSender {
 
 impl Drop for XdpSender {
     fn drop(&mut self) {
-        // The trial is over either way; whoever wants the error calls `stop`.
+        // The trial is over either way; a caller that needs the error calls `stop`.
         let _ = self.stop();
     }
 }
 
-/// Tells the program the row of each CPU.
+/// Writes the row of each CPU into the program's map.
 fn fill_rows(bpf: &Ebpf, rows: &[Row]) -> Result<(), XdpError> {
     if rows.len() > 1 {
         let mut of_cpu = vec![u32::MAX; system::possible_cpus()?];

@@ -1,13 +1,13 @@
-//! What a sender says of itself.
+//! Report of a sender.
 
 use crate::contract::Control;
 use crate::histogram::Histogram;
 use crate::rows::Part;
 
-/// Why sending ended.
+/// Reason why sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendEnd {
-    /// It has not.
+    /// Sending has not ended.
     Running,
     /// The plan's duration is over.
     TimeUp,
@@ -17,47 +17,47 @@ pub(crate) enum SendEnd {
     Stopped,
 }
 
-/// What a sender has done so far, or in all.
+/// Counters of a sender, so far or final.
 #[derive(Debug, Clone)]
 pub(crate) struct SendReport {
-    /// When the first frame was written, in ns of `CLOCK_MONOTONIC`; `None`: not yet.
+    /// Time at which the first frame was written, in ns of `CLOCK_MONOTONIC`; `None`: not yet.
     pub(crate) begun_ns: Option<u64>,
-    /// When the program saw that it must end.
+    /// Time at which the program saw that it must end.
     pub(crate) ended_ns: Option<u64>,
-    /// Each part of a stream, CPU by CPU.
+    /// Counters of each part of a stream, CPU by CPU.
     pub(crate) lanes: Vec<SentLane>,
-    /// Whether `refused` comes from the kernel's own record of what the driver took (needs kernel BTF). Where it is
+    /// True if `refused` comes from the kernel's record of the frames that the driver took (needs kernel BTF). If
     /// false, `refused` is 0, and frames that a driver does not take count as offered.
     pub(crate) refusals_known: bool,
 }
 
-/// What became of a part of a stream.
+/// Counters of a part of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct SentLane {
-    /// Which part.
+    /// The part.
     pub(crate) part: Part,
-    /// All numbers of the stream that are used are below this, those of other CPUs among them.
+    /// Exclusive upper bound of the stream's numbers in use, on all CPUs.
     pub(crate) numbered: u64,
     /// Frames written, handed to the kernel and not taken back to be offered again.
     pub(crate) offered: u64,
-    /// Of these, frames that the driver refused for good: only a stream at full speed has any.
+    /// Offered frames that the driver refused for good: only a stream at full speed has any.
     pub(crate) refused: u64,
     /// Bytes of the offered frames, without FCS.
     pub(crate) offered_bytes: u64,
-    /// Frames that were due but skipped, because the sender was too late (`MAX_LAG_NS` of `pace.h`), or not yet sent when it ended.
-    /// Asked for = `offered` + this.
+    /// Frames that were due but skipped, because the sender was too late (`MAX_LAG_NS` of `pace.h`), or not yet sent
+    /// when it ended. Asked for = `offered` + this.
     pub(crate) missed: u64,
-    /// Of these, frames that fell due while the device had no room.
+    /// Missed frames that fell due while the device had no room.
     pub(crate) kept_out: u64,
-    /// The most that a frame was written after it was due; 0 at full speed.
+    /// Longest delay between due time and writing of a frame; 0 at full speed.
     pub(crate) late_max_ns: u64,
-    /// When the last frame was written.
+    /// Time at which the last frame was written.
     pub(crate) last_ns: u64,
-    /// Times between successive frames, as they were written. Known to 1/128.
+    /// Gaps between successive frames, as they were written. Accurate to 1/128.
     pub(crate) gaps: Histogram,
 }
 
-/// Frames of a lane that were due before the end and are not sent yet.
+/// Returns the number of frames of a lane that were due before the end and are not sent yet.
 pub(crate) fn backlog(c: &Control, lane: usize, end_ns: u64) -> u64 {
     let l = &c.lanes[lane];
     let until = if c.ended_ns == 0 { return 0 } else { c.ended_ns.min(end_ns) };

@@ -1,4 +1,4 @@
-//! From the plan to the program: its tables, its constants, its state at the start.
+//! Setup of the program from the plan: its tables, its constants, its initial state.
 
 use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, HEAD_MAX, PAYLOAD_MAX, SENT_LOG, Shape, Stream};
 use crate::error::{Why, XdpError};
@@ -11,16 +11,17 @@ use aya::maps::Array;
 use aya::programs::BtfTracePoint;
 use aya::{Ebpf, EbpfLoader};
 
-/// Straight into a sink 32 is as fast as 64, and 16 is 7 % slower; through a router 32 is no slower than 16 or 64.
+/// Batch size at full speed. Straight into a sink 32 is as fast as 64, and 16 is 7 % slower; through a router 32 is no
+/// slower than 16 or 64.
 const BATCH_FULL: u32 = 32;
-/// The kernel hands frames to the driver in bulks of this size (`DEV_MAP_BULK_SIZE`).
+/// Size of the bulks in which the kernel hands frames to the driver (`DEV_MAP_BULK_SIZE`).
 const BULK: u32 = 16;
 
 /// The tables that the program reads, made from the plan.
 pub(crate) struct Tables {
     pub(crate) shapes: Vec<Shape>,
     pub(crate) orders: Vec<u32>,
-    /// Of each stream of the plan, whichever CPUs send it.
+    /// Streams of the plan, on any CPU.
     pub(crate) streams: Vec<Stream>,
     pub(crate) flows4: Vec<Flow4>,
     pub(crate) flows6: Vec<Flow6>,
@@ -64,20 +65,20 @@ pub(crate) fn tables(plan: &XdpPlan) -> Tables {
     t
 }
 
-/// What the plan does not say.
+/// Settings that are not in the plan.
 pub(crate) struct Facts {
     pub(crate) ifindex: u32,
-    /// Which stream each frame belonged to is remembered, for the place of a refusal.
+    /// Record the stream of each frame, for the place of a refusal.
     pub(crate) log: bool,
-    /// The payload is written anew into each frame.
+    /// Rewrite the payload of each frame.
     pub(crate) rewrite: bool,
-    /// Whether each frame is cut from a page that is longer: see [`system::Interface::keeps_what_drivers_wrote`].
+    /// Cut each frame from a longer page: see [`system::Interface::keeps_what_drivers_wrote`].
     pub(crate) cut_each: bool,
-    /// Length of the frame that each page begins as.
+    /// Initial length of each page's frame.
     pub(crate) data_len: u32,
 }
 
-/// A number of entries. Tables are far below 2^32 of them.
+/// Converts a number of entries. Tables are far below 2^32 of them.
 pub(crate) fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -118,18 +119,19 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
     }
 }
 
-/// Bytes that the program copies for each frame: the shortest of the lengths that it knows which holds every head.
+/// Returns the number of bytes that the program copies for each frame: the shortest supported length that holds every
+/// head.
 pub(crate) fn copied_head(plan: &XdpPlan) -> usize {
     let longest = plan.templates().map(crate::template::Template::head_len).max().unwrap_or(0);
     [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
 }
 
-/// Whether any lane has a pace: then frames that the device has no room for are offered again.
+/// Returns true if any lane has a pace: then frames for which the device has no room are offered again.
 pub(crate) fn is_paced(plan: &XdpPlan) -> bool {
     plan.lanes.iter().any(|l| l.pace != Pace::Full)
 }
 
-/// The program that can do what the plan asks for, and as little else as possible.
+/// Returns the program with the fewest features that supports the plan.
 pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
     let one_shape =
@@ -184,7 +186,7 @@ pub(crate) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
     loader.load(objects::SENDER).map_err(|e| XdpError::load(iface, "bpf(BPF_MAP_CREATE)", &e))
 }
 
-/// Attaches the observers of refusals; without them (no kernel BTF) refusals are unknown, which the report says.
+/// Attaches the observers of refusals. Without them (no kernel BTF) refusals are unknown, which the report states.
 pub(crate) fn observe(bpf: &mut Ebpf) -> bool {
     let Some(btf) = system::kernel_types() else { return false };
     [("note_refused", "xdp_devmap_xmit"), ("note_unreached", "xdp_redirect_err")].into_iter().all(|(program, event)| {
@@ -193,19 +195,19 @@ pub(crate) fn observe(bpf: &mut Ebpf) -> bool {
     })
 }
 
-/// The end of sending.
+/// Returns the end of sending.
 pub(crate) fn end_of(plan: &XdpPlan, start_ns: u64) -> u64 {
     plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d))
 }
 
-/// The state at the start of the program on one CPU.
+/// Returns the initial state of the program on one CPU.
 pub(crate) fn control_of(plan: &XdpPlan, row: &Row, start_ns: u64) -> Result<Control, Why> {
     let mut c = Control { end_ns: end_of(plan, start_ns), ..Control::default() };
     for (lane, part) in c.lanes.iter_mut().zip(&row.parts) {
         let p = &plan.lanes[part.stream];
         let (gap_q24, burst) = p.pace.slowed(part.of).gap_and_burst()?;
-        // The first frame is due at the start, and as many gaps of the stream later as its place says: one gap of this part
-        // after a frame that never was.
+        // The first frame is due at the start, plus as many gaps of the stream as its place: one gap of this part after
+        // a virtual previous frame.
         let place =
             if p.pace == Pace::Steered { 0 } else { u128::from(p.pace.gap_and_burst()?.0) * u128::from(part.nth) };
         let first = (u128::from(start_ns + p.after_ns) << 24) + place;

@@ -1,4 +1,4 @@
-//! Map values that a program and this process see at the same time.
+//! Map values that a program and this process access at the same time.
 
 use crate::error::{Why, XdpError};
 use aya::Ebpf;
@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A type made of unsigned integers only, laid out as C does, whose size is a multiple of eight, or four: the kernel
-/// rounds the values of an array map up to a multiple of eight.
+/// A type made of unsigned integers only, in C layout, whose size is a multiple of eight, or four: the kernel rounds
+/// the values of an array map up to a multiple of eight.
 ///
 /// # Safety
 /// Every bit pattern is a value, and there is no padding.
@@ -44,7 +44,7 @@ impl<T: Words> SharedArray<T> {
         Ok(Self { mapping, len, of: PhantomData })
     }
 
-    /// Where the first word lies: mappings begin on a page.
+    /// Returns the address of the first word: mappings begin on a page.
     fn start(&self) -> *mut u64 {
         self.mapping.start().cast().as_ptr()
     }
@@ -53,12 +53,12 @@ impl<T: Words> SharedArray<T> {
         self.len
     }
 
-    /// Memory that it takes.
+    /// Size of the mapping in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.mapping.length()
     }
 
-    /// Where value `i` lies.
+    /// Returns the address of value `i`.
     ///
     /// # Panics
     /// When there is no such value.
@@ -68,7 +68,7 @@ impl<T: Words> SharedArray<T> {
         unsafe { self.start().add(i * Self::STRIDE / WORD).cast() }
     }
 
-    /// A copy of value `i`; each word of it is whole.
+    /// Returns a copy of value `i`; each word of it is whole.
     pub(crate) fn get(&self, i: usize) -> T {
         // SAFETY: in bounds and aligned: strides are multiples of 8, and mappings begin on a page.
         unsafe { load(self.pointer(i)) }
@@ -89,7 +89,7 @@ impl<T: Words> SharedArray<T> {
         }
     }
 
-    /// All values from `first` on, `n` of them.
+    /// Returns `n` values from `first` on.
     pub(crate) fn range(&self, first: usize, n: usize) -> impl Iterator<Item = T> + '_ {
         (first..first + n).map(|i| self.get(i))
     }

@@ -1,4 +1,4 @@
-//! What the back end needs of the system: interfaces, namespaces, CPUs, signals.
+//! System functions for the back end: interfaces, namespaces, CPUs, signals.
 
 use crate::error::{Why, XdpError};
 use aya::Btf;
@@ -11,23 +11,23 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::OnceLock;
 
-/// The kernel's types; `None` where it does not tell them. Read once: they are megabytes, and no kernel changes them.
+/// Returns the kernel's types; `None` if it does not provide them. Read once: they are megabytes, and do not change.
 pub(crate) fn kernel_types() -> Option<&'static Btf> {
     static TYPES: OnceLock<Option<Btf>> = OnceLock::new();
     TYPES.get_or_init(|| Btf::from_sys_fs().ok()).as_ref()
 }
 
-/// Inode of the calling thread's network namespace.
+/// Returns the inode of the calling thread's network namespace.
 pub(crate) fn netns_inode() -> io::Result<u32> {
     std::fs::metadata("/proc/thread-self/ns/net").map(|m| u32::try_from(m.ino()).unwrap_or(u32::MAX))
 }
 
-/// Device and inode of this process's pid namespace.
+/// Returns device and inode of this process's pid namespace.
 pub(crate) fn pidns() -> io::Result<(u64, u64)> {
     std::fs::metadata("/proc/self/ns/pid").map(|m| (m.dev(), m.ino()))
 }
 
-/// The interface's index, in the calling thread's network namespace.
+/// Returns the interface's index, in the calling thread's network namespace.
 pub(crate) fn index_of(iface: &str) -> Option<u32> {
     let socket = sys::socket(AddressFamily::INET, SocketType::DGRAM).ok()?;
     name_to_index(socket, iface).ok()
@@ -37,23 +37,23 @@ pub(crate) fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Whether a thread of this process may run on this CPU, and on no other. `false` of none that has ended.
+/// Returns true if a thread of this process may run on this CPU, and on no other; false if it has ended.
 pub(crate) fn is_pinned_to(tid: i32, cpu: u32) -> bool {
     let set = Pid::from_raw(tid).and_then(|tid| sched_getaffinity(Some(tid)).ok());
     set.is_some_and(|set| set.count() == 1 && set.is_set(cpu as usize))
 }
 
-/// The CPU that a thread of this process last ran on (field 39 of `proc_pid_stat(5)`).
+/// Returns the CPU that a thread of this process last ran on (field 39 of `proc_pid_stat(5)`).
 pub(crate) fn cpu_of(tid: i32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may hold anything.
+    // The second field is a name in parentheses, which may contain any character.
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
 }
 
-/// One above the highest number of a CPU that may ever run.
+/// Returns one above the highest number of a possible CPU.
 ///
-/// As the kernel says it: a C library may answer the same question with the CPUs that this process is allowed to use (musl
-/// does), and programs in the kernel run on the others too.
+/// Read from the kernel: a C library may return the CPUs that this process is allowed to use (musl does), but programs
+/// in the kernel run on the others too.
 pub(crate) fn possible_cpus() -> Result<usize, XdpError> {
     const FILE: &str = "/sys/devices/system/cpu/possible";
     let text = std::fs::read_to_string(FILE).map_err(|e| XdpError {
@@ -66,21 +66,21 @@ pub(crate) fn possible_cpus() -> Result<usize, XdpError> {
         .ok_or_else(|| XdpError::new("", "read", Why::Other(format!("{FILE} holds {text:?}, no list of CPUs"))))
 }
 
-/// One above the highest number in a list of CPUs such as `0-3,8` (Documentation/admin-guide/cputopology.rst of the
-/// kernel).
+/// Returns one above the highest number in a list of CPUs such as `0-3,8` (Documentation/admin-guide/cputopology.rst of
+/// the kernel).
 fn cpus_in(list: &str) -> Option<usize> {
     let highest = |range: &str| range.rsplit('-').next()?.parse::<usize>().ok();
     list.trim().split(',').map(highest).collect::<Option<Vec<_>>>()?.into_iter().max().map(|cpu| cpu + 1)
 }
 
-/// The signal that interrupts a live-frame call. Its handler does nothing; the interruption is all.
+/// Returns the signal that interrupts a live-frame call. Its handler does nothing.
 fn wake_signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
 
 extern "C" fn on_wake(_: i32) {}
 
-/// Once a process, so that the wake signal does not kill it.
+/// Installs the handler once per process, so that the wake signal does not kill it.
 pub(crate) fn install_wake_signal() -> io::Result<()> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     INSTALLED
@@ -96,7 +96,7 @@ pub(crate) fn install_wake_signal() -> io::Result<()> {
         .map_err(io::Error::from_raw_os_error)
 }
 
-/// Lets only the wake signal through to the calling thread: others belong to the program's main thread.
+/// Blocks all signals except the wake signal for the calling thread: others belong to the program's main thread.
 pub(crate) fn block_signals() {
     // SAFETY: the sets are filled before they are used; the calls only change this thread's mask.
     unsafe {
@@ -109,18 +109,18 @@ pub(crate) fn block_signals() {
 
 /// Interrupts a thread of this process.
 pub(crate) fn wake(tid: i32) {
-    // SAFETY: sends a signal that has a handler; a thread that has ended gives ESRCH, which is as good.
+    // SAFETY: sends a signal that has a handler; a thread that has ended gives ESRCH, which is harmless.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, wake_signal()) };
 }
 
-/// What is known of an interface.
+/// Properties of an interface.
 #[derive(Debug, Clone)]
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) mtu: u32,
     pub(crate) driver: String,
-    /// Bits of `enum netdev_xdp_act`; `None`: the kernel does not say (before 6.3).
+    /// Bits of `enum netdev_xdp_act`; `None`: not reported by the kernel (before 6.3).
     pub(crate) xdp_features: Option<u64>,
 }
 
@@ -139,36 +139,37 @@ impl Interface {
         })
     }
 
-    /// Whether it is up with a carrier now.
+    /// Returns true if it is up with a carrier now.
     pub(crate) fn is_up(&self) -> bool {
         link::named(&self.name).is_ok_and(|l| l.index == self.index && l.up && l.carrier)
     }
 
-    /// Receive queues in use; `None`: the driver does not say.
+    /// Returns the number of receive queues in use; `None`: not reported by the driver.
     pub(crate) fn rx_queues(&self) -> Option<u32> {
         ethtool::queues(&self.name).map(|q| q.receive)
     }
 
-    /// Whether the driver runs native programs inside of a poll of a queue (NAPI), as all do but one: TUN and TAP run
-    /// them in the system call of whoever writes a frame (`tun_build_skb` of drivers/net/tun.c).
+    /// Returns true if the driver runs native programs inside a poll of a queue (NAPI), as all do but one: TUN and TAP
+    /// run them in the system call of the process that writes a frame (`tun_build_skb` of drivers/net/tun.c).
     pub(crate) fn polls(&self) -> bool {
         self.driver != "tun"
     }
 
-    /// Whether it is a card, or what a hypervisor shows as one. Its driver may reset rings and link for a program, and send only
-    /// while there is one: see docs/reference/drivers.md.
+    /// Returns true for a card, or a hypervisor's emulation of one. Its driver may reset rings and link for a program,
+    /// and send only while a program is attached: see docs/reference/drivers.md.
     pub(crate) fn is_card(&self) -> bool {
         self.driver != "unknown" && speed::has_wire(&self.driver)
     }
 
-    /// Whether the kernel takes a live frame that came back for what the driver made of it: `__virtnet_xdp_xmit_one` puts 12 bytes
-    /// in front of each, so that frames grew with every turn. Linux 6.3, the first that tells features, looks (`frame_was_changed`
-    /// of `net/bpf/test_run.c`); older ones make a frame anew only where our program changed its length.
+    /// Returns true if the kernel does not restore a live frame that comes back changed by the driver:
+    /// `__virtnet_xdp_xmit_one` puts 12 bytes in front of each, so that frames grew with every turn. Linux 6.3, the
+    /// first that reports features, checks for changes (`frame_was_changed` of `net/bpf/test_run.c`); older kernels
+    /// restore a frame only if our program changed its length.
     pub(crate) fn keeps_what_drivers_wrote(&self) -> bool {
         self.is_card() && self.xdp_features.is_none()
     }
 
-    /// Whether a frame of `longest` bytes (without FCS) can leave by redirection.
+    /// Checks that a frame of `longest` bytes (without FCS) can leave by redirection.
     pub(crate) fn can_send(&self, longest: usize) -> Result<(), XdpError> {
         // The kernel allows the MTU, an Ethernet header and one VLAN tag.
         if longest > self.mtu as usize + 14 + 4 {
@@ -180,7 +181,7 @@ impl Interface {
         }
     }
 
-    /// Why it takes no redirected frames.
+    /// Returns the reason why it takes no redirected frames.
     pub(crate) fn without_redirect(&self) -> Result<(), XdpError> {
         let why = match self.driver.as_str() {
             "veth" => Why::PeerWithoutNapi,

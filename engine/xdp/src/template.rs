@@ -1,4 +1,4 @@
-//! A frame as the plan gives it, and what the sender needs to know of it: where its fields are, and the sums of what stays.
+//! Frame template of the plan, with the sender's view of it: offsets of its fields, and sums of the constant parts.
 
 use crate::contract::{HEAD_MAX, PROBE_LEN, SHAPE_IPV6, SHAPE_UDP, Shape};
 use crate::error::Why;
@@ -7,17 +7,17 @@ use dutlab_wire::raw::Carrier;
 use dutlab_wire::{icmp, udp};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The longest live frame, in bytes without FCS: a page, less the kernel's bookkeeping in front of and behind it.
+/// Length of the longest live frame, in bytes without FCS: a page, less the kernel's data in front of and behind it.
 pub(crate) const LONGEST: usize = 3400;
 
-/// A complete frame without FCS, its probe in place. Its checksums need not be right; they are computed.
+/// A complete frame without FCS, with its probe in place. Its checksums need not be right; they are computed.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
     carrier: Carrier,
 }
 
-/// Where the fields of a flow are in a frame.
+/// Offsets of the fields of a flow in a frame.
 pub(crate) struct FlowPlaces {
     pub(crate) source: usize,
     pub(crate) destination: usize,
@@ -26,11 +26,11 @@ pub(crate) struct FlowPlaces {
 }
 
 impl Template {
-    /// Understands a frame that an IP datagram fills: Ethernet, VLAN tags, IPv4 (with options) or IPv6 (with extension headers),
-    /// UDP, TCP (with options) or ICMP echo, then the 18 bytes of the probe, then payload.
+    /// Parses a frame that an IP datagram fills: Ethernet, VLAN tags, IPv4 (with options) or IPv6 (with extension
+    /// headers), UDP, TCP (with options) or ICMP echo, then the 18 bytes of the probe, then payload.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the fault.
     pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Why> {
         if bytes.len() > LONGEST {
             return Err(Why::FrameTooLong { frame: bytes.len(), most: LONGEST });
@@ -61,12 +61,12 @@ impl Template {
         self.bytes.len()
     }
 
-    /// 4 or 6.
+    /// Version of IP, 4 or 6.
     pub(crate) fn ip_version(&self) -> u8 {
         self.bytes[self.carrier.ip_at] >> 4
     }
 
-    /// Where the fields of a flow are: the whole IPv4 address, the last four bytes of an IPv6 one.
+    /// Returns the offsets of the fields of a flow: the whole IPv4 address, the last four bytes of an IPv6 one.
     pub(crate) fn flow_places(&self) -> FlowPlaces {
         let (source, destination) = if self.ip_version() == 6 {
             (self.carrier.ip_at + 20, self.carrier.ip_at + 36)
@@ -77,7 +77,7 @@ impl Template {
         FlowPlaces { source, destination, source_port, destination_port: source_port + 2 }
     }
 
-    /// Its own addresses and ports.
+    /// Returns the frame's own addresses and ports.
     pub(crate) fn own_flow(&self) -> Flow {
         let port = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
         let (source_port, destination_port) = (port(self.ports_at()), port(self.ports_at() + 2));
@@ -96,7 +96,8 @@ impl Template {
         }
     }
 
-    /// An ICMP flow is its identifier, four bytes into the header; the two bytes after it are written as given.
+    /// Returns the offset of the ports. An ICMP flow is its identifier, four bytes into the header; the two bytes after
+    /// it are written as given.
     fn ports_at(&self) -> usize {
         if matches!(self.carrier.protocol, icmp::PROTOCOL | icmp::PROTOCOL_6) {
             self.carrier.transport_at + 4
@@ -105,7 +106,7 @@ impl Template {
         }
     }
 
-    /// Where the probe's sequence number is.
+    /// Offset of the probe's sequence number.
     pub(crate) fn sequence_at(&self) -> usize {
         self.carrier.payload_at + 4
     }
@@ -115,7 +116,7 @@ impl Template {
         self.carrier.payload_at + PROBE_LEN
     }
 
-    /// Everything after the probe.
+    /// Returns all bytes after the probe.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.bytes[self.head_len()..]
     }
@@ -124,12 +125,13 @@ impl Template {
         &self.bytes
     }
 
-    /// Whether the transport checksum covers the addresses.
+    /// Returns true if the transport checksum covers the addresses.
     pub(crate) fn has_pseudo_header(&self) -> bool {
         self.carrier.protocol != icmp::PROTOCOL
     }
 
-    /// What is written for each frame of this template: `flows` says that addresses and ports come from a flow.
+    /// Returns the data that is written for each frame of this template. With `flows`, addresses and ports come from a
+    /// flow.
     pub(crate) fn shape(&self, flows: bool) -> Shape {
         let mut b = self.bytes.clone();
         let (l3, l4, v6) = (self.carrier.ip_at, self.carrier.transport_at, self.ip_version() == 6);
@@ -141,7 +143,7 @@ impl Template {
             b[l3 + 10..l3 + 12].fill(0);
         }
         b[sum_at..sum_at + 2].fill(0);
-        // Magic and stream stay; sequence and time are added by the program.
+        // Magic and stream stay; the program adds sequence and time.
         b[self.carrier.payload_at + 4..self.carrier.payload_at + PROBE_LEN].fill(0);
 
         let pseudo = u64::from(payload_len.to_be()) + u64::from(u16::from(self.carrier.protocol).to_be());
@@ -157,7 +159,7 @@ impl Template {
         }
         let mut ip_base = 0;
         if flows {
-            // One's complement subtraction: what the flow will add is taken out.
+            // One's complement subtraction: removes what the flow will add.
             let taken = ports + if self.has_pseudo_header() { addresses } else { 0 };
             base += u64::from(!fold(taken));
             if !v6 {
@@ -196,7 +198,7 @@ mod tests {
     use proptest::prelude::*;
     use std::net::IpAddr;
 
-    /// A frame as the agent prepares it.
+    /// Makes a frame as the agent prepares it.
     fn frame(v6: bool, transport: Transport, tags: usize, extensions: &[Extension], length: usize) -> Vec<u8> {
         let address = |n: u8| {
             if v6 {
@@ -224,7 +226,7 @@ mod tests {
         bytes
     }
 
-    /// What the program in the kernel does with a shape (`write_frame` in `sender.bpf.c`).
+    /// Does what the program in the kernel does with a shape (`write_frame` in `sender.bpf.c`).
     fn write(template: &Template, flow: Option<Flow>, sequence: u64, stamp: u64) -> Vec<u8> {
         let shape = template.shape(flow.is_some());
         let mut b = template.bytes().to_vec();

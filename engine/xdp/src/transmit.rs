@@ -1,4 +1,4 @@
-//! The sending half of a port at kernel speed.
+//! Sending half of a kernel-speed port.
 
 use crate::attach::Place;
 use crate::drive::Drive;
@@ -16,24 +16,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often changing rates are steered.
+/// Interval at which changing rates are steered.
 const STEP: Duration = Duration::from_millis(2);
-/// How often the thread is looked at where there is nothing to steer: each look costs a wake-up and two system calls. Less
-/// than [`Drive`] steers ahead, so that a rate that begins to change is steered in time.
+/// Interval of the checks on the thread if there is nothing to steer: each check costs a wake-up and two system calls.
+/// Less than the look-ahead of [`Drive`], so that a rate that begins to change is steered in time.
 const LOOK: Duration = Duration::from_millis(6);
 
-/// Sends plans on one interface.
+/// Sender of plans on one interface.
 pub struct XdpTransmitter {
     iface: String,
-    /// Some drivers send only while a program is attached.
+    /// Place with a program: some drivers send only while one is attached.
     _kept: Option<Arc<Place>>,
     cpus: Vec<u32>,
     loaded: Option<Arc<Trial>>,
 }
 
 impl XdpTransmitter {
-    /// For an interface of this network namespace, with the place that is kept there. With two CPUs or more a thread on each of
-    /// them sends; else one does, where the thread runs that runs the plan. Nothing is loaded before there is a plan.
+    /// Makes a sender for an interface of this network namespace, with its reserved place. With two CPUs or more, a
+    /// thread on each of them sends; otherwise one thread sends on the CPU that runs the plan. No program is loaded
+    /// before there is a plan.
     #[must_use]
     pub fn new(iface: &str, kept: Option<Arc<Place>>, cpus: &[u32]) -> Self {
         Self { iface: iface.to_owned(), _kept: kept, cpus: cpus.to_vec(), loaded: None }
@@ -42,19 +43,19 @@ impl XdpTransmitter {
 
 /// A plan that is loaded, being sent, or sent.
 struct Trial {
-    /// Of the plan.
+    /// Number of streams of the plan.
     streams: usize,
     sender: Mutex<XdpSender>,
-    /// One for each part of a stream.
+    /// One drive for each part of a stream.
     drives: Mutex<Vec<Drive>>,
-    /// No frame is asked for at or after this.
+    /// No frame is asked for at or after this time.
     end: Nanos,
     stop: AtomicBool,
 }
 
 impl PlanSender for XdpTransmitter {
     fn load(&mut self, plan: &SendPlan) -> Result<Arc<dyn PlanControl>, PortError> {
-        // What is left of the trial before goes first: two would hold twice the memory.
+        // Free the previous trial first: two would need twice the memory.
         self.loaded = None;
         let ours = offer(plan, &self.cpus).map_err(|why| XdpError::new(&self.iface, "plan", why))?;
         let sender = XdpSender::prepare(&self.iface, &ours)?;
@@ -78,7 +79,7 @@ impl PlanSender for XdpTransmitter {
 
     fn run(&mut self) -> Result<(), PortError> {
         let Some(trial) = &self.loaded else { return Ok(()) };
-        // The sending thread is born where this one is pinned; this one watches it from elsewhere.
+        // The sending thread starts on the CPU where this one is pinned; this one watches it from elsewhere.
         trial.sender().launch()?;
         cpu::unpin();
         loop {
@@ -96,7 +97,7 @@ impl PlanSender for XdpTransmitter {
 
 impl Trial {
     fn sender(&self) -> MutexGuard<'_, XdpSender> {
-        // A thread that panicked while it held the lock left numbers behind, no broken promise.
+        // A thread that panicked while it held the lock left numbers behind, which stay valid.
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +105,7 @@ impl Trial {
         self.drives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long nothing needs to be done.
+    /// Returns the time until the next action.
     fn pause(&self, now: Nanos) -> Duration {
         let left = Duration::from_nanos(self.end.since(now).0);
         let look = if self.drives().iter().any(Drive::is_steered) { STEP } else { LOOK };
@@ -145,7 +146,7 @@ impl PlanControl for Trial {
         let report = self.sender().report();
         let lane = report.lanes.iter().find(|l| l.part.stream == index)?;
         if lane.part.of > 1 {
-            return None; // nobody saw the frames of all CPUs in one order
+            return None; // the frames of all CPUs have no common order
         }
         let histogram = &lane.gaps;
         let buckets: Vec<_> = histogram.filled().map(|(_, high, n)| (high, n)).collect();
@@ -161,7 +162,7 @@ impl PlanControl for Trial {
     }
 }
 
-/// What several CPUs sent of one stream.
+/// Adds the counters of several CPUs for one stream.
 fn together(a: &StreamTotals, b: &StreamTotals) -> StreamTotals {
     StreamTotals {
         asked: a.asked + b.asked,
@@ -180,9 +181,9 @@ fn together(a: &StreamTotals, b: &StreamTotals) -> StreamTotals {
 
 fn totals(report: &SendReport, lane: &SentLane, asked: Option<u64>, most: u64) -> StreamTotals {
     let sent = lane.offered.saturating_sub(lane.refused);
-    // Where a number of frames was asked for, frames that were skipped only delay its end.
+    // If a number of frames was asked for, skipped frames only delay its end.
     let asked = asked.unwrap_or(0).max(lane.offered + lane.missed).min(most);
-    // Which frames were refused is not known, only how many: the mean length of all stands for that of the sent.
+    // Only the number of refused frames is known, not their sizes: the sent ones get the mean length of all.
     let bytes = share(lane.offered_bytes, sent, lane.offered);
     StreamTotals {
         asked,
@@ -199,7 +200,7 @@ fn totals(report: &SendReport, lane: &SentLane, asked: Option<u64>, most: u64) -
     }
 }
 
-/// `part` of `whole` of the bytes, rounded down.
+/// Returns `part` of `whole` of the bytes, rounded down.
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {
     let scaled = (u128::from(bytes) * u128::from(part)).checked_div(u128::from(whole)).unwrap_or(0);
     u64::try_from(scaled).unwrap_or(u64::MAX)
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
     use crate::histogram::Histogram;
 
-    /// A round of 7 × 60, 4 × 590 and 1 × 1514 bytes without FCS, over and over; of 15 frames the device took one.
+    /// Uses a round of 7 × 60, 4 × 590 and 1 × 1514 bytes without FCS, repeatedly; of 15 frames the device took one.
     #[test]
     fn what_is_sent_of_a_mix_has_its_mean_length_however_much_is_refused() {
         let rounds = 100_000;

@@ -1,5 +1,5 @@
-//! A peer that takes nothing: a tap device whose reader sleeps. What its queue has room for leaves; all else did not leave, and the
-//! sender says so, frame by frame.
+//! Tests with a peer that takes no frames: a tap device whose reader sleeps. As many frames leave as fit into its
+//! queue; the sender reports all others, frame by frame.
 
 #[path = "../../port/tests/own/mod.rs"]
 mod own;
@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 
-/// Frames that the queue of the tap has room for.
+/// Number of frames that fit into the tap's queue.
 const ROOM: usize = 100;
 const FRAMES: u64 = 1000;
 
@@ -40,7 +40,7 @@ fn own_tap(mtu: usize) -> Option<(File, Interface)> {
     Some((tap, Interface::read("tap-a").unwrap()))
 }
 
-/// Offers frames 0, 1, …; returns how many numbers were used, and the numbers of the frames that did not leave after all.
+/// Offers frames 0, 1, …; returns how many numbers were used, and the numbers of the frames that did not leave.
 fn offer(tx: &mut dyn BurstSender, length: usize) -> (u64, BTreeSet<u64>) {
     let (mut next, mut unsent) = (0, BTreeSet::new());
     for _ in 0..10_000 {
@@ -59,7 +59,7 @@ fn offer(tx: &mut dyn BurstSender, length: usize) -> (u64, BTreeSet<u64>) {
     (next, unsent)
 }
 
-/// The numbers of our frames that wait in the tap.
+/// Returns the numbers of our frames that wait in the tap.
 fn arrived(tap: &mut File) -> BTreeSet<u64> {
     let (mut numbers, mut b) = (BTreeSet::new(), [0; 16_384]);
     while let Ok(n) = tap.read(&mut b) {

@@ -1,4 +1,4 @@
-//! What people may say on the command line.
+//! Arguments of the command line.
 
 use super::quantity;
 use super::rate::{self, Asked};
@@ -384,7 +384,7 @@ pub struct Output {
     pub quiet: bool,
 }
 
-/// The names of a type of the protocol, without what it says of each: help that is a line an option stays so.
+/// Parses the names of a protocol type without their descriptions, so that the help of an option stays one line.
 fn named<T: ValueEnum + Clone + std::marker::Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
     let names = T::value_variants().iter().filter_map(|v| Some(v.to_possible_value()?.help(None::<&str>)));
     PossibleValuesParser::new(names).try_map(|name| T::from_str(&name, false))

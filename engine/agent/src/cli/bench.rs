@@ -1,4 +1,4 @@
-//! `dutlab-engine bench`: what one core can do without a device, and what accounting for a frame costs.
+//! `dutlab-engine bench`: speed of one core without a device, and the cost of accounting for a frame.
 
 use super::args;
 use super::exit::{Exit, Refused};
@@ -17,10 +17,10 @@ use serde::Serialize;
 use std::hint::black_box;
 use std::sync::mpsc;
 
-/// Frames that are prepared; more than a burst, less than the first-level cache.
+/// Number of prepared frames; more than a burst, less than the first-level cache.
 const FRAMES: usize = 256;
 
-/// In a frame with Ethernet, IPv4 and UDP headers: 14 + 20 + 6, and 14 + 20 + 8 + 4.
+/// Offset in a frame with Ethernet, IPv4 and UDP headers: 14 + 20 + 6, and 14 + 20 + 8 + 4.
 const UDP_CHECKSUM_AT: usize = 40;
 const SEQUENCE_AT: usize = 46;
 
@@ -67,7 +67,7 @@ pub fn run(a: &args::Bench) -> Result<Exit, Refused> {
     Ok(Exit::Done)
 }
 
-/// The whole sending path into the `memory` back end.
+/// Measures the whole sending path into the `memory` back end.
 fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Option<u32>) -> Result<Row, Refused> {
     let ask = Open {
         port: "memory".into(),
@@ -109,7 +109,7 @@ fn sending(what: &'static str, sizes: Sizes, flows: u32, time: Nanos, cpu: Optio
     Ok(row(what, sent.0, (sent.1 * 1e9) as u64))
 }
 
-/// Accounting step by step: each row adds something to the one before.
+/// Measures accounting step by step: each row adds one step to the previous row.
 fn receiving(time: Nanos) -> Vec<Row> {
     let repr = FrameRepr::default();
     let frames: Vec<_> = (0..FRAMES as u64)
@@ -124,7 +124,7 @@ fn receiving(time: Nanos) -> Vec<Row> {
     let (mut latency, mut ipdv, mut histogram) = (Latency::new(), Ipdv::default(), Histogram::default());
     let late = |n: u64| Nanos(20_000 + (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50));
     let mut account = Account::new(Nanos::ZERO, &[1]);
-    // A UDP checksum of 0 says that there is none (RFC 768), so the number can be changed alone.
+    // A UDP checksum of 0 means that there is none (RFC 768), so the number can be changed alone.
     let mut plain = frames[0].clone();
     plain[UDP_CHECKSUM_AT..UDP_CHECKSUM_AT + 2].fill(0);
     vec![

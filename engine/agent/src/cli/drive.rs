@@ -1,4 +1,4 @@
-//! Runs a trial for a person: waits for its end, for Ctrl-C, and says once a second what is going on.
+//! Runs a trial for a person: waits for its end or for Ctrl-C, and shows the state once a second.
 
 use super::args::{self, Output};
 use super::events::Events;
@@ -12,36 +12,36 @@ use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Between two lines.
+/// Time between two lines.
 const SECOND: Nanos = Nanos(1_000_000_000);
 
-/// What can happen.
+/// Event that ends a wait.
 enum Happened {
     Sent,
     Signal,
 }
 
-/// Why waiting ended.
+/// Reason why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Sending is through.
+    /// Sending has ended.
     Sent,
     /// The time is over.
     Time,
-    /// Ctrl-C, or another signal that asks to end.
+    /// Ctrl-C, or another signal that requests the end.
     Interrupted,
 }
 
-/// Whether sender and receiver read the same clock.
+/// Relation of the clocks of sender and receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clocks {
-    /// They do: latency can be told.
+    /// They are the same: latency is valid.
     Shared,
-    /// Nobody said so.
+    /// They may differ.
     Unknown,
 }
 
-/// Waits and watches.
+/// Waits and shows the state.
 pub struct Drive {
     happened: mpsc::Receiver<Happened>,
     tell: mpsc::Sender<Happened>,
@@ -49,7 +49,7 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Begins to listen for signals. A second Ctrl-C ends the program at once.
+    /// Starts to listen for signals. A second Ctrl-C ends the program at once.
     pub fn new(output: &Output, events: &args::Events, clocks: Clocks) -> Result<Self, Refused> {
         let (tell, happened) = mpsc::channel();
         let signals = signal::Termination::block()
@@ -64,13 +64,13 @@ impl Drive {
         Ok(Self { happened, tell, view: View::new(output, events, clocks)? })
     }
 
-    /// What a port calls when it has sent all.
+    /// Returns the function that a port calls when it has sent all.
     pub fn when_sent(&self) -> impl FnOnce() + Send + 'static {
         let tell = self.tell.clone();
         move || drop(tell.send(Happened::Sent))
     }
 
-    /// Waits for the end of sending, for a signal, and no longer than until `end`.
+    /// Waits for the end of sending or for a signal, at most until `end`.
     pub fn wait(&mut self, ports: &[&Port], begin: Nanos, end: Nanos) -> Why {
         loop {
             let now = clock::monotonic();
@@ -81,7 +81,7 @@ impl Drive {
             match self.happened.recv_timeout(Duration::from_nanos(next.since(now).0)) {
                 Ok(Happened::Sent) => return Why::Sent,
                 Ok(Happened::Signal) => return Why::Interrupted,
-                // This value holds a sender, so the channel has one.
+                // This value owns a sender, so the channel has one.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let now = clock::monotonic();
                     if now >= self.view.next(begin) {
@@ -98,7 +98,7 @@ impl Drive {
     }
 }
 
-/// One line that changes on a terminal, a line a second elsewhere; on stderr.
+/// Status line: one that is overwritten on a terminal, one per second elsewhere; on stderr.
 struct View {
     clocks: Clocks,
     on: bool,

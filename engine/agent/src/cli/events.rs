@@ -1,4 +1,4 @@
-//! What a trial counts as JSON lines, for those who look on. A reader that is slow, or gone, holds nothing up.
+//! Counters of a trial as JSON lines, for other programs. A slow or missing reader delays nothing.
 
 use super::exit::Refused;
 use dutlab_protocol::event::Event;
@@ -8,19 +8,19 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-/// Lines that wait for a reader; what does not fit is left out.
+/// Number of lines that wait for a reader; further lines are dropped.
 const WAITING: usize = 1024;
-/// At the end, a reader has so long to take what waits.
+/// Time that a reader has at the end to read the waiting lines.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A file or FIFO that lines are written to by a thread of its own.
+/// A file or FIFO to which a separate thread writes lines.
 pub struct Events {
     lines: Option<SyncSender<Vec<u8>>>,
     through: Receiver<()>,
 }
 
 impl Events {
-    /// Opens a file, which is written anew, or a FIFO, whose reader is waited for.
+    /// Opens a file, which is overwritten, or a FIFO, and waits for its reader.
     pub fn open(path: &Path) -> Result<Self, Refused> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
         let mut file = file.map_err(|e| {

@@ -1,4 +1,4 @@
-//! How a command ends, for the shell and for people.
+//! End of a command, for the shell and for people.
 
 use dutlab_protocol::{ErrorKind, Fault};
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub enum Exit {
     Input = 2,
     /// The port or the machine is not usable.
     Unusable = 3,
-    /// Interrupted; what was measured until then is in the result.
+    /// Interrupted; the result contains the data measured until then.
     Interrupted = 130,
 }
 
@@ -25,7 +25,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not measure.
+/// Reason why a command did not measure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
     #[serde(skip)]
@@ -35,13 +35,13 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What was asked for cannot be.
+    /// Makes a refusal of a request that cannot be fulfilled.
     pub fn input(message: impl Into<String>, remedy: &str) -> Self {
         let (kind, remedy) = (ErrorKind::BadRequest, Some(remedy.to_owned()));
         Self { exit: Exit::Input, fault: Fault { kind, message: message.into(), call: None, errno: None, remedy } }
     }
 
-    /// The machine is not as it must be.
+    /// Makes a refusal because of the state of the machine.
     pub fn unusable(message: impl Into<String>, remedy: &str) -> Self {
         Self { exit: Exit::Unusable, ..Self::input(message, remedy) }
     }
@@ -58,7 +58,7 @@ impl From<Fault> for Refused {
     }
 }
 
-/// The words of the protocol's keys are not those of the command line.
+/// Replaces the protocol's keys in a text by the words of the command line.
 fn in_words(text: &str) -> String {
     text.replace("set `isolated: true` for this link", "give --isolated")
         .replace("allow the address's network in the testbed", "give --allow with the address's network")

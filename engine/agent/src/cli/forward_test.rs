@@ -1,4 +1,4 @@
-//! `dutlab-engine forward-test`: the whole ledger of what lies between two ports of this machine.
+//! `dutlab-engine forward-test`: the whole ledger of the path between two ports of this machine.
 
 use super::args;
 use super::drive::{Clocks, Drive, Why};
@@ -17,7 +17,7 @@ use dutlab_protocol::totals::{Received, ReceivedStream, Sent};
 use dutlab_units::Nanos;
 use serde::Serialize;
 
-/// After Ctrl-C, frames in flight are waited for this long.
+/// Time to wait for frames in flight after Ctrl-C.
 const SHORT_DRAIN: Nanos = Nanos(200_000_000);
 
 #[derive(Serialize)]
@@ -46,7 +46,7 @@ struct Ledger {
     received: u64,
     duplicated: u64,
     lost: u64,
-    /// Of the lost: reached this host, and had no room there; `None`: nobody knows.
+    /// Lost frames that reached this host and had no room there; `None`: unknown.
     lost_here: Option<u64>,
     balances: bool,
 }
@@ -138,13 +138,13 @@ pub fn run(a: &args::ForwardTest) -> Result<Exit, Refused> {
     Ok(verdict.exit())
 }
 
-/// The same streams, kept from the host's own stack where they are for its address.
-/// A number that no other trial is likely to have: nobody else needs to know it.
+/// Returns a number that no other trial is likely to have; no other program needs to know it.
 fn any_trial() -> u16 {
     let [.., high, low] = (clock::realtime().0 / 1000).to_be_bytes();
     u16::from_be_bytes([high, low]).max(1)
 }
 
+/// Returns the receive plan of the same streams. If they are addressed to this host, its own stack takes them silently.
 fn receive_plan(plan: &SendPlan, sink: &Opened) -> ReceivePlan {
     let first = &plan.streams[0];
     let own = sink.addresses.iter().any(|a| a.split('/').next() == Some(&first.destination.to_string()));

@@ -1,10 +1,10 @@
-//! The engine's own command line, for people who want no lab.
+//! Command line of the engine, for people who need no lab.
 //!
-//! - [`args`]: what may be said; [`quantity`]: rates, sizes, durations in words; [`vary`]: fields that vary
-//! - [`traffic`]: from that to a plan, with the next hop's MAC
+//! - [`args`]: the arguments; [`quantity`]: rates, sizes, durations in words; [`vary`]: fields that vary
+//! - [`traffic`]: from the arguments to a plan, with the next hop's MAC
 //! - [`send`], [`receive`], [`forward_test`], [`bench`], [`probe`], [`watch`]: the commands
-//! - [`drive`]: waiting, Ctrl-C and the line once a second; [`events`]: the same for programs
-//! - [`verdict`], [`exit`]: what a result is worth, and how the command ends
+//! - [`drive`]: waiting, Ctrl-C and the line once a second; [`events`]: the same state for programs
+//! - [`verdict`], [`exit`]: reliability of a result, and the end of the command
 //! - [`words`], [`table`]: results for people
 //!
 //! The result goes to stdout, everything else to stderr. There are no colours, so `NO_COLOR` is honoured.
@@ -33,7 +33,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Carries out a command that measures.
+/// Runs a command that measures.
 pub fn run(command: &Command) -> ExitCode {
     let (done, name, output): (Result<Exit, Refused>, _, _) = match command {
         Command::Send(a) => (send::run(a), "send", &a.output),
@@ -41,7 +41,7 @@ pub fn run(command: &Command) -> ExitCode {
         Command::ForwardTest(a) => (forward_test::run(a), "forward-test", &a.output),
         Command::Bench(a) => (bench::run(a), "bench", &a.output),
         Command::Probe(a) => (probe::run(a), "probe", &a.output),
-        // Served by `main`.
+        // `main` runs it.
         Command::Agent
         | Command::Schema
         | Command::Watch(_)

@@ -6,7 +6,7 @@ use super::{print, table::table, words};
 use crate::ports;
 use serde_json::json;
 
-/// Says what each back end can do on a port.
+/// Prints the abilities of each back end on a port.
 pub fn run(a: &args::Probe) -> Result<Exit, Refused> {
     let probed = ports::probe(&a.iface)?;
     let usable = probed.backends.iter().any(|b| b.can_send && b.max_frame_bytes.is_some());

@@ -1,4 +1,4 @@
-//! Quantities as people write them on the command line, and as they are shown to people.
+//! Quantities as people write them on the command line, and as they are shown.
 
 use dutlab_protocol::plan::{Genome, Sizes, Swept, WeightedSize};
 use dutlab_tcp::message::LONGEST_BODY;
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-/// A number and the unit behind it.
+/// Splits a text into a number and the unit behind it.
 pub fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// What the prefix in front of `unit` stands for; decimal.
+/// Returns the factor of the decimal prefix in front of `unit`.
 pub fn scale(text: &str, unit: &str) -> Option<f64> {
     match text.strip_suffix(unit)? {
         "" => Some(1.0),
@@ -30,14 +30,14 @@ pub fn scale(text: &str, unit: &str) -> Option<f64> {
     }
 }
 
-/// `10G`, `2.5Gbit/s`: the speed of a link, in bits per second on the wire.
+/// Parses `10G`, `2.5Gbit/s`: the speed of a link, in bits per second on the wire.
 pub fn speed(text: &str) -> Result<f64, String> {
     let of = |(n, unit): (f64, &str)| ["bit/s", ""].iter().find_map(|u| scale(unit, u)).map(|by| n * by);
     let asked = split(text).and_then(of).filter(|n| *n >= 1e3);
     asked.ok_or_else(|| format!("{text:?} is not a link speed; write 10G or 2.5Gbit/s"))
 }
 
-/// `20000-20015`, or one port.
+/// Parses `20000-20015`, or one port.
 pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
@@ -46,11 +46,11 @@ pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// What bodies of responses are.
+/// Sizes of the bodies of responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objects(pub Vec<Object>);
 
-/// `1024`, or several by weight: `1024:60,102400:40`.
+/// Parses `1024`, or several sizes by weight: `1024:60,102400:40`.
 pub fn objects(text: &str) -> Result<Objects, String> {
     let object = |part: &str| {
         let (bytes, weight) = part.split_once(':').unwrap_or((part, "1"));
@@ -63,7 +63,7 @@ pub fn objects(text: &str) -> Result<Objects, String> {
     })
 }
 
-/// `any`, `1.2`, `1.3`: versions of TLS.
+/// Parses versions of TLS: `any`, `1.2`, `1.3`.
 pub fn tls(text: &str) -> Result<Version, String> {
     match text {
         "any" => Ok(Version::Any),
@@ -73,7 +73,7 @@ pub fn tls(text: &str) -> Result<Version, String> {
     }
 }
 
-/// Something a second, above nothing.
+/// Parses a rate per second above 0.
 pub fn per_second(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -81,7 +81,7 @@ pub fn per_second(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a rate; write a number above 0, as in 5000".to_owned())
 }
 
-/// `500ms`, `10s`, `2min`.
+/// Parses a duration: `500ms`, `10s`, `2min`.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let bad = || format!("{text:?} is not a duration; write a number and one of us, ms, s, min, h, as in 10s");
     let (n, unit) = split(text).ok_or_else(bad)?;
@@ -94,7 +94,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         _ => return Err(bad()),
     };
     let ns = n * ns;
-    // A week: longer is a slip of the finger.
+    // A week: a longer time is probably a mistake.
     if !(1.0..=604_800e9).contains(&ns) {
         return Err(format!("{text:?}: from 1 ns to a week are possible"));
     }
@@ -102,13 +102,13 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
     Ok(Nanos(ns as u64))
 }
 
-/// `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), `64..1518/2` (one of each, in steps), a mix by name, an IMIX genome
-/// (RFC 6985). Bytes with FCS.
+/// Parses frame sizes in bytes with FCS: `64`, `64,594,1518` (in this order), `64:7,594:4` (by weight), `64..1518/2`
+/// (one of each, in steps), a mix by name, an IMIX genome (RFC 6985).
 pub fn sizes(text: &str) -> Result<Sizes, String> {
     if NamedMix::find(text).is_ok() {
         return Ok(Sizes::Mix(text.to_owned()));
     }
-    // The letters of RFC 6985 that have a size, and how often; one letter alone is more likely a slip, as in 64b.
+    // The letters of RFC 6985 that have a size, and how often. A single letter is more likely a mistake, as in 64b.
     let letters = text.bytes().filter(|b| (b'a'..=b'i').contains(b)).count();
     if letters > 1 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'i').contains(&b)) {
         return Ok(Sizes::Genome(Genome { letters: text.to_owned(), table: BTreeMap::new() }));
@@ -140,7 +140,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
     }
 }
 
-/// `1`, `1-8`, `1,5,9-12`: numbers of streams.
+/// Parses numbers of streams: `1`, `1-8`, `1,5,9-12`.
 pub fn streams(text: &str) -> Result<Vec<u16>, String> {
     let bad = || format!("{text:?} are not stream numbers; write 1, 1-8 or 1,5,9-12");
     let number = |t: &str| t.trim().parse::<u16>().map_err(|_| bad());
@@ -158,7 +158,7 @@ pub fn streams(text: &str) -> Result<Vec<u16>, String> {
     Ok(all)
 }
 
-/// A share in percent, `0.1%`, as a ratio.
+/// Parses a share in percent, such as `0.1%`, as a ratio.
 pub fn percent(text: &str) -> Result<f64, String> {
     match split(text) {
         Some((n, "%")) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
@@ -166,16 +166,16 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// An address of the kind of `like`.
+/// Returns true if the address has the family of `like`.
 pub const fn same_family(a: IpAddr, like: IpAddr) -> bool {
     a.is_ipv4() == like.is_ipv4()
 }
 
-/// A number with three digits and the decimal prefix that keeps it readable.
+/// Formats a number with three digits and the decimal prefix that keeps it readable.
 #[must_use]
 pub fn si(value: f64, unit: &str) -> String {
     let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-    // What would be shown as 1000 has the next prefix.
+    // A value that would be shown as 1000 gets the next prefix.
     let (by, prefix) = prefixes.into_iter().find(|(by, _)| value.abs() >= by * 0.9995).unwrap_or((1.0, ""));
     let n = value / by;
     let decimals =
@@ -183,7 +183,7 @@ pub fn si(value: f64, unit: &str) -> String {
     format!("{n:.decimals$} {prefix}{unit}")
 }
 
-/// A span with three digits.
+/// Formats a span with three digits.
 #[must_use]
 pub fn span(ns: f64) -> String {
     if ns < 999.5 {

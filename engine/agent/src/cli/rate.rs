@@ -4,7 +4,7 @@ use super::exit::Refused;
 use super::quantity::{duration, scale, split};
 use dutlab_protocol::plan::{BurstsAt, Percent, Rate, ReplayTiming, Stretch};
 
-/// A rate that was asked for, of all streams together.
+/// A requested rate, of all streams together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked {
     /// As fast as the port takes frames.
@@ -22,7 +22,8 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// What each of `streams` gets, in the protocol's words; `speed` is the link's, if it was given; `burst` so many frames at once.
+    /// Returns the rate of each of `streams`, as the protocol has it. `speed` is the link's, if given; `burst` is the
+    /// number of frames in a burst.
     pub fn of_each(&self, streams: u16, speed: Option<f64>, burst: Option<u32>) -> Result<Rate, Refused> {
         let parts = f64::from(streams);
         match (self, burst) {
@@ -42,7 +43,7 @@ impl Asked {
         }
     }
 
-    /// How long a rate over time lasts.
+    /// Returns the duration of a rate over time.
     pub fn span_ns(&self) -> Option<u64> {
         match self {
             Self::Profile(stretches) => Some(stretches.iter().map(|s| s.duration_ns).sum()),
@@ -51,7 +52,7 @@ impl Asked {
     }
 }
 
-/// `100kpps`, `1Gbit/s-l1`, `1Gbit/s-l2`, `50%`, `max`; `100kpps:2s,100kpps..1Mpps:10s` is a rate over time.
+/// Parses a rate: `100kpps`, `1Gbit/s-l1`, `1Gbit/s-l2`, `50%`, `max`, or, over time, `100kpps:2s,100kpps..1Mpps:10s`.
 pub fn rate(text: &str) -> Result<Asked, String> {
     let bad = || {
         format!(
@@ -94,7 +95,7 @@ pub fn rate(text: &str) -> Result<Asked, String> {
     }
 }
 
-/// `2`, `0.5`: so many times as fast as captured; `max`.
+/// Parses a speed: `2`, `0.5` are factors of the captured speed; `max` is as fast as possible.
 pub fn replay(text: &str) -> Result<ReplayTiming, String> {
     match (text, text.parse::<f64>()) {
         ("max", _) => Ok(ReplayTiming::Max(true)),
@@ -103,7 +104,7 @@ pub fn replay(text: &str) -> Result<ReplayTiming, String> {
     }
 }
 
-/// `100kpps:2s`, constant, or `0pps..1Mpps:10s`, changing linearly.
+/// Parses a stretch: `100kpps:2s` is constant, `0pps..1Mpps:10s` changes linearly.
 fn stretch(text: &str) -> Result<Stretch, String> {
     let bad = || format!("{text:?} is not a part of a rate over time; write 100kpps:2s, or 0pps..1Mpps:10s");
     let (rates, time) = text.rsplit_once(':').ok_or_else(bad)?;

@@ -1,4 +1,4 @@
-//! `dutlab-engine receive`: what can be known without the sender's count.
+//! `dutlab-engine receive`: results that do not need the sender's count.
 
 use super::args;
 use super::drive::{Clocks, Drive, Why};
@@ -24,14 +24,14 @@ struct Report {
     doubts: Vec<Doubt>,
     port: Opened,
     one_clock: bool,
-    /// What `sent` and `lost` mean here.
+    /// Meaning of `sent` and `lost` here.
     note: &'static str,
     received: Received,
-    /// What holds without a common clock.
+    /// Results that are valid without a common clock.
     variation: Vec<Variation>,
 }
 
-/// How latency varies in a stream.
+/// Variation of latency in a stream.
 #[derive(Serialize)]
 struct Variation {
     stream: u16,
@@ -40,7 +40,7 @@ struct Variation {
     ipdv: Option<Ipdv>,
 }
 
-/// Counts until the end, and says what came.
+/// Counts until the end, and prints the result.
 pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     let streams = quantity::streams(&a.stream).map_err(|e| Refused::input(e, "see --help"))?;
     let clocks = if a.one_clock { Clocks::Shared } else { Clocks::Unknown };
@@ -49,7 +49,7 @@ pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     let mut port = Port::new(open);
     let plan = ReceivePlan { streams, trial: a.trial, absorb_udp_ports: a.absorb.clone(), ..ReceivePlan::default() };
     port.arm(None, Some(&plan), false)?;
-    // From any clock: the sender may have been started long after this machine, or before.
+    // For any clock: the sender may have been started long before or after this machine.
     port.begin_receiver(None, Nanos::ZERO)?;
     let begin = clock::monotonic();
     port.start(None, Nanos::ZERO, || ());
@@ -60,7 +60,7 @@ pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     received.streams.retain(|s| s.received + s.corrupted > 0);
     received.streams.iter_mut().for_each(settle_by_sight);
     let doubts = verdict::of_receiver(&received, a.one_clock);
-    // Ctrl-C is the usual end where no duration was given.
+    // Ctrl-C is the usual end if no duration was given.
     let ended = if a.duration.is_none() { Why::Time } else { why };
     let verdict = Verdict::of(ended, received.err.is_some(), &doubts);
     let variation = received.streams.iter().map(variation_of).collect();
@@ -76,14 +76,14 @@ pub fn run(a: &args::Receive) -> Result<Exit, Refused> {
     };
     let text = in_words(&report, clocks);
     if !a.one_clock {
-        // The difference of two clocks is not given out as if it were a latency.
+        // The difference of two clocks must not be presented as a latency.
         report.received.streams.iter_mut().for_each(|s| s.latency = None);
     }
     print(&a.output, &report, || text);
     Ok(verdict.exit())
 }
 
-/// Closes the ledger of a stream as if the highest number that arrived had been the last one sent.
+/// Closes the ledger of a stream under the assumption that the highest number that arrived was the last one sent.
 fn settle_by_sight(s: &mut ReceivedStream) {
     let first_arrivals = s.received - s.duplicated;
     s.sent = s.next_sequence.unwrap_or(first_arrivals);
@@ -92,7 +92,7 @@ fn settle_by_sight(s: &mut ReceivedStream) {
 }
 
 fn variation_of(s: &ReceivedStream) -> Variation {
-    // The least latency is not known when some came out negative.
+    // The smallest latency is unknown if some came out negative.
     let latency = s.latency.as_ref();
     let pdv = latency.filter(|l| l.negative == 0);
     Variation {

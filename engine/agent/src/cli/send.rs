@@ -16,7 +16,7 @@ use dutlab_protocol::totals::Sent;
 use dutlab_units::Nanos;
 use serde::Serialize;
 
-/// After the last frame is due, sending takes at most this much longer; it is ended then.
+/// Longest time that sending may take after the last frame is due; it is then ended.
 const OVERTIME: Nanos = Nanos(2_000_000_000);
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct Report {
     sent: Sent,
 }
 
-/// Sends, and says what was sent.
+/// Sends, and prints what was sent.
 pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     if a.given.replay.is_none() {
         traffic::asked(&a.traffic)?;
@@ -50,7 +50,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     port.start(None, at, drive.when_sent());
     let why = drive.wait(&[&port], at, end_of(&plan, at));
     let sent = finish(&mut port, &mut drive, why)?;
-    // A capture that is not sent in its own time goes as fast as it can.
+    // A capture without its own timing is sent as fast as possible.
     let at_maximum = a.traffic.rate.as_ref().is_none_or(|rate| *rate == Asked::Max);
     let doubts = verdict::of_sender(&sent, at_maximum);
     let verdict = Verdict::of(why, sent.err.is_some(), &doubts);
@@ -59,12 +59,12 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     Ok(verdict.exit())
 }
 
-/// When sending is over at the latest.
+/// Returns the latest end of sending.
 pub fn end_of(plan: &SendPlan, at: Nanos) -> Nanos {
     plan.duration_ns.map_or(Nanos::NEVER, |d| at + Nanos(d) + OVERTIME)
 }
 
-/// Ends sending where it has not ended by itself, and takes the account.
+/// Ends sending if it has not ended automatically, and returns the counters.
 pub fn finish(port: &mut Port, drive: &mut Drive, why: Why) -> Result<Sent, Refused> {
     if why != Why::Sent {
         port.stop_sending();

@@ -1,6 +1,6 @@
-//! Tables of words: right-aligned columns under their heads.
+//! Text tables: right-aligned columns under their heads.
 
-/// Rows under `head`, each column as wide as it must be; the first is left-aligned.
+/// Formats rows under `head`, each column as wide as necessary; the first is left-aligned.
 #[must_use]
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let cells =

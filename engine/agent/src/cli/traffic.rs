@@ -14,9 +14,9 @@ use dutlab_wire::Mac;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How long the kernel may take to find the next hop's MAC.
+/// Time that the kernel has to resolve the next hop's MAC.
 const RESOLVE: Duration = Duration::from_secs(1);
-/// Sending ends after this when nothing else is said.
+/// Default duration of sending.
 const USUAL_NS: u64 = 10_000_000_000;
 /// The request that opens a port.
 pub fn open(name: &str, iface: &str, port: &args::Port, backend: Backend, cpus: &[u32]) -> Open {
@@ -43,7 +43,7 @@ fn networks(opened: &Opened) -> Vec<Network> {
 pub fn own_address(opened: &Opened, like: Option<IpAddr>) -> Option<IpAddr> {
     let mut own: Vec<_> = networks(opened).into_iter().map(|n| n.address).collect();
     own.retain(|a| like.is_none_or(|like| same_family(*a, like)));
-    // A link-local address only where there is no other: routers do not forward it.
+    // Use a link-local address only if there is no other: routers do not forward it.
     own.sort_by_key(|a| match a {
         IpAddr::V4(a) => u8::from(a.is_link_local()),
         IpAddr::V6(a) => 2 + u8::from(a.is_unicast_link_local()),
@@ -51,7 +51,7 @@ pub fn own_address(opened: &Opened, like: Option<IpAddr>) -> Option<IpAddr> {
     own.first().copied()
 }
 
-/// The source address: what was asked for, or the port's own in the network of `to`, or of its kind.
+/// Returns the source address: as requested, or the port's own in the network of `to`, or of its family.
 fn source(t: &Traffic, opened: &Opened, to: IpAddr) -> Result<IpAddr, Refused> {
     let near = networks(opened).into_iter().find(|n| n.contains(to)).map(|n| n.address);
     t.from.or(near).or_else(|| own_address(opened, Some(to))).ok_or_else(|| {
@@ -60,8 +60,8 @@ fn source(t: &Traffic, opened: &Opened, to: IpAddr) -> Result<IpAddr, Refused> {
     })
 }
 
-/// The next hop's MAC: as given, or from the kernel's neighbour table. `beside` is the port that receives, if it is on
-/// this machine: without a route, frames for its own address go straight to it.
+/// Returns the next hop's MAC: as given, or from the kernel's neighbour table. `beside` is the receiving port, if it is
+/// on this machine: without a route, frames for its own address go directly to it.
 fn next_hop(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -> Result<(Mac, String), Refused> {
     if let Some(mac) = t.mac {
         return Ok((mac, format!("{mac}, as given")));
@@ -79,7 +79,7 @@ fn next_hop(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
                 );
                 return Err(Refused::input(what, "give --gateway with the DUT's address towards IN, or --mac"));
             }
-            // A bridge, a switch or a cable: the kernel would answer for itself, so the table knows nothing of it.
+            // Across a bridge, a switch or a cable, the kernel would answer for itself, so the table has no entry.
             let mac: Mac =
                 out.mac.parse().map_err(|_| Refused::unusable(format!("{} has no MAC", out.iface), "give --mac"))?;
             return Ok((mac, format!("{mac}, {} itself", out.iface)));
@@ -99,7 +99,7 @@ fn next_hop(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
     Ok((mac, format!("{mac}, {hop}")))
 }
 
-/// A plan, and where its frames go first, in words.
+/// Returns a plan, and a description of the first hop of its frames.
 pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -> Result<(SendPlan, String), Refused> {
     let n = t.streams;
     if t.first_stream.checked_add(n - 1).is_none() {
@@ -133,7 +133,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
         flows,
         sizes: t.size.clone(),
         rate: rate.clone(),
-        // What does not divide goes to the first streams.
+        // The remainder of the division goes to the first streams.
         frames: t.frames.map(|all| all / u64::from(n) + u64::from(u64::from(i) < all % u64::from(n))),
     };
     if t.frames.is_some_and(|all| all < u64::from(n)) {
@@ -146,7 +146,7 @@ pub fn plan(t: &Traffic, opened: &Opened, to: IpAddr, beside: Option<&Opened>) -
     Ok((SendPlan { streams, ..bare(t) }, hop))
 }
 
-/// A plan of frames that are given whole; `None` where none are.
+/// Returns a plan of frames that are given whole; `None` if there are none.
 pub fn given(g: &Given, t: &Traffic) -> Result<Option<SendPlan>, Refused> {
     if let Some(path) = g.replay.clone() {
         let replay = Replay {
@@ -172,7 +172,7 @@ fn bare(t: &Traffic) -> SendPlan {
     SendPlan { duration_ns: duration_ns(t), through_link_loss: t.through_link_loss, ..SendPlan::default() }
 }
 
-/// The rate, which all but a replay need.
+/// Returns the rate, which all but a replay need.
 pub fn asked(t: &Traffic) -> Result<&Asked, Refused> {
     t.rate.as_ref().ok_or_else(|| Refused::input("how fast? --rate is missing", "give --rate, as in 100kpps or max"))
 }

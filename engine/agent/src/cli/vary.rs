@@ -1,8 +1,9 @@
-//! Fields that vary, in words: `FIELD=FROM..TO/STEP`, `FIELD=random:FROM..TO/seed=S`, `FIELD=A,B,C`; behind each `/every=N` and `/phase=N`.
+//! Varying fields in words: `FIELD=FROM..TO/STEP`, `FIELD=random:FROM..TO/seed=S`, `FIELD=A,B,C`; each may end with
+//! `/every=N` and `/phase=N`.
 
 use dutlab_protocol::plan::{Bits, FieldValue, RandomValues, StepValues, Values, VariedField, Vary};
 
-/// Reads what follows `--vary`.
+/// Parses the value of `--vary`.
 pub fn vary(text: &str) -> Result<Vary, String> {
     let (name, rest) = text.split_once('=').ok_or("write FIELD=VALUES, as in source-port=1024..2047")?;
     let mut parts = rest.split('/');

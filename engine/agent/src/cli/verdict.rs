@@ -1,7 +1,8 @@
-//! What a result is worth: reasons to distrust it, and how the command ends.
+//! Verdict on a result: reasons to distrust it, and the end of the command.
 //!
-//! A command has no dutlab behind it and doubts its port as a whole; dutlab doubts each link and asks what only it knows (its offer, the
-//! path between). Both are held to the same kinds, bounds and conditions by tests/data/engine-doubts.json.
+//! A command runs without dutlab and doubts its port as a whole. dutlab doubts each link, and adds doubts that only it
+//! can raise (its offered load, the path between). tests/data/engine-doubts.json ensures that both use the same kinds,
+//! bounds and conditions.
 
 use super::drive::Why;
 use super::exit::Exit;
@@ -11,22 +12,22 @@ use dutlab_protocol::doubt::{DUPLICATES_SHARE, RATE_TOLERANCE};
 use dutlab_protocol::totals::{Ended, LinkLost, Received, Sent};
 use serde::Serialize;
 
-/// In one word.
+/// Verdict in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Measured, and nothing speaks against it; there may be something to know.
+    /// Measured without doubts; there may be notes.
     Done,
     /// Measured, with reasons to distrust it.
     Doubtful,
-    /// The port failed, or more was lost than was allowed.
+    /// The port failed, or the loss was above the limit.
     Failed,
-    /// The user ended it.
+    /// The user ended the command.
     Interrupted,
 }
 
 impl Verdict {
-    /// From what went wrong; an interruption is told first.
+    /// Returns the verdict from the faults; an interruption has priority.
     pub fn of(why: Why, failed: bool, doubts: &[Doubt]) -> Self {
         match (why, failed, doubts.iter().all(|d| d.kind.is_note())) {
             (Why::Interrupted, ..) => Self::Interrupted,
@@ -45,7 +46,7 @@ impl Verdict {
         }
     }
 
-    /// The word.
+    /// Returns the verdict as a word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -60,7 +61,7 @@ fn doubt(kind: DoubtKind, text: String) -> Doubt {
     Doubt { kind, text }
 }
 
-/// What speaks against a sender.
+/// Returns doubts about a sender.
 pub fn of_sender(sent: &Sent, at_maximum: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let sum = |of: fn(&dutlab_protocol::totals::SentStream) -> u64| sent.streams.iter().map(of).sum::<u64>();
@@ -94,7 +95,7 @@ pub fn of_sender(sent: &Sent, at_maximum: bool) -> Vec<Doubt> {
     doubts
 }
 
-/// What speaks against a receiver.
+/// Returns doubts about a receiver.
 pub fn of_receiver(received: &Received, one_clock: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let sum = |of: fn(&dutlab_protocol::totals::ReceivedStream) -> u64| received.streams.iter().map(of).sum::<u64>();
@@ -164,7 +165,7 @@ pub fn of_receiver(received: &Received, one_clock: bool) -> Vec<Doubt> {
     doubts
 }
 
-/// A link that went down meanwhile.
+/// Returns a doubt about a link that went down meanwhile.
 fn of_link(port: &str, lost: Option<LinkLost>) -> Option<Doubt> {
     let LinkLost { times, set_down } = lost?;
     let whose = if set_down { "the port was set down on this host" } else { "whose end is not known" };
@@ -173,7 +174,7 @@ fn of_link(port: &str, lost: Option<LinkLost>) -> Option<Doubt> {
     Some(doubt(DoubtKind::LinkWentDown, text))
 }
 
-/// A ledger that does not balance.
+/// Returns a doubt about a ledger that does not balance.
 pub fn of_ledger(received: &Received) -> Vec<Doubt> {
     let odd = received.streams.iter().filter(|s| !s.balances);
     odd.map(|s| doubt(DoubtKind::LedgerOpen, format!("stream {}: frames arrived that nobody sent", s.stream))).collect()
@@ -184,10 +185,10 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// Replies and what is doubted of them, which `tests/contract/test_engine_doubts.py` also gives to dutlab.
+    /// Replies and the doubts about them, which `tests/contract/test_engine_doubts.py` also gives to dutlab.
     const TABLE: &str = include_str!("../../../../tests/data/engine-doubts.json");
 
-    /// The table's usual reply `part`, but for what `case` changes of it.
+    /// Returns the table's usual reply `part` with the changes of `case`.
     fn changed(table: &Value, case: &Value, part: &str) -> Value {
         let mut of = table[part].clone();
         for (key, value) in case[part].as_object().into_iter().flatten() {

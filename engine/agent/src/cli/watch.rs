@@ -1,4 +1,4 @@
-//! `dutlab-engine watch`: rates of every port and stream of a running trial, from the lines that others write.
+//! `dutlab-engine watch`: rates of every port and stream of a running trial, from the event lines of other programs.
 
 use super::args;
 use super::quantity::{si, span};
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Streams that a screen has room for; those sent and received the most come first.
+/// Maximum number of streams on a screen; those with the most frames come first.
 const MOST_STREAMS: usize = 20;
 
-/// Reads until the end of the input; then the last state stays on the screen.
+/// Reads until the end of the input; the last state stays on the screen.
 pub fn run(a: &args::Watch) -> ExitCode {
     let input: Box<dyn BufRead> = match a.file.as_ref().map(File::open) {
         None => Box::new(std::io::stdin().lock()),
@@ -34,7 +34,7 @@ pub fn run(a: &args::Watch) -> ExitCode {
     for line in input.split(b'\n') {
         let Ok(line) = line else { break };
         let Some(text) = board.hear(&line, is_screen) else { continue };
-        // A screen is written over from its upper left corner, and each line's rest and all below is cleared.
+        // The screen is overwritten from its upper left corner; the rest of each line and all lines below are cleared.
         let shown = if is_screen { format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n")) } else { text };
         if out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_err() {
             break;
@@ -56,7 +56,7 @@ pub fn run(a: &args::Watch) -> ExitCode {
 struct Meter {
     at_ns: u64,
     total: u64,
-    /// A second; `None` after the first reading.
+    /// Rate per second; `None` after the first reading.
     rate: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ impl Meter {
     }
 }
 
-/// What a port has come to.
+/// State of a port.
 #[derive(Debug, Default)]
 struct PortRow {
     sent: Meter,
@@ -93,7 +93,7 @@ struct PortRow {
     failed: Option<String>,
 }
 
-/// What a stream has come to.
+/// State of a stream.
 #[derive(Debug, Default)]
 struct StreamRow {
     sent: Meter,
@@ -104,17 +104,17 @@ struct StreamRow {
     latency: Option<f64>,
 }
 
-/// Everything that was heard.
+/// State of everything that was received.
 #[derive(Debug, Default)]
 struct Board {
     ports: BTreeMap<String, PortRow>,
     streams: BTreeMap<(String, u16), StreamRow>,
-    /// Lines that say nothing of a trial.
+    /// Number of lines that are not about a trial.
     strange: u64,
 }
 
 impl Board {
-    /// Takes a line in; returns what to show now, if anything is new: the whole state for a screen, else only what is new.
+    /// Processes a line; returns new text to show, if any: the whole state for a screen, else only what is new.
     fn hear(&mut self, line: &[u8], is_screen: bool) -> Option<String> {
         let heard = serde_json::from_slice(line).ok().and_then(|v| self.take(v));
         let Some(line) = heard else {
@@ -124,7 +124,7 @@ impl Board {
         Some(if is_screen { self.screen() } else { line })
     }
 
-    /// Enters an event, or an agent's reply to `status`; returns it as lines.
+    /// Records an event, or an agent's reply to `status`; returns it as lines.
     fn take(&mut self, line: Value) -> Option<String> {
         if let Some(reply) = line.get("ok").filter(|ok| ok.get("sending").or_else(|| ok.get("receiving")).is_some()) {
             return serde_json::from_value(reply.clone()).ok().map(|s: Status| self.status(&s));
@@ -195,7 +195,7 @@ impl Board {
         lines.collect::<Vec<_>>().concat()
     }
 
-    /// The whole state.
+    /// Returns the whole state.
     fn screen(&self) -> String {
         let by_port: Vec<_> = self
             .ports
@@ -242,7 +242,7 @@ fn stream_words(row: &StreamRow) -> [String; 7] {
     [sent, sending, received, receiving, row.duplicated.to_string(), row.reordered.to_string(), latency]
 }
 
-/// Text of others without what would move a terminal's cursor.
+/// Removes characters that would move a terminal's cursor from foreign text.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(60).collect()
 }

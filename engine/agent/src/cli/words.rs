@@ -1,4 +1,4 @@
-//! What was sent and received, as tables for people.
+//! Sent and received frames, as tables for people.
 
 use super::drive::Clocks;
 use super::quantity::{si, span};
@@ -19,12 +19,12 @@ fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".into(), show)
 }
 
-/// A back end, as `--backend` names it.
+/// Returns the name of a back end, as `--backend` has it.
 pub fn backend(backend: Backend) -> String {
     backend.to_possible_value().map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
-/// Who can tell when a frame passes an interface.
+/// Describes the sources of time stamps of an interface.
 pub fn times(probed: &Probed) -> String {
     let word = |time: &TimeOf| match time {
         TimeOf::SoftwareSend => "software when sent",
@@ -58,7 +58,7 @@ fn card_clock(clock: &CardClock) -> String {
     }
 }
 
-/// Whose times latencies are of.
+/// Describes the sources of the times in latencies.
 pub fn timed_by(sent: Option<TimedBy>, received: Option<&ArrivalTimes>) -> String {
     let who = |by: TimedBy| match by {
         TimedBy::Card => "the card",
@@ -80,7 +80,7 @@ pub fn timed_by(sent: Option<TimedBy>, received: Option<&ArrivalTimes>) -> Strin
     format!("times: {sent}received by {arrived}{within}\n")
 }
 
-/// What was sent.
+/// Formats the counters of a sender.
 pub fn sent(sent: &Sent) -> String {
     let rows: Vec<_> = sent
         .streams
@@ -107,7 +107,7 @@ pub fn sent(sent: &Sent) -> String {
     )
 }
 
-/// What was received. `lost` says what is in the column of lost frames.
+/// Formats the counters of a receiver. `lost` gives the column of lost frames.
 pub fn received(streams: &[&ReceivedStream], lost_head: &str, lost: impl Fn(&ReceivedStream) -> String) -> String {
     let rows: Vec<_> = streams
         .iter()
@@ -129,7 +129,7 @@ pub fn received(streams: &[&ReceivedStream], lost_head: &str, lost: impl Fn(&Rec
     table(&["stream", "received", lost_head, "duplicated", "reordered", "extent", "late", "corrupted", "rate"], &rows)
 }
 
-/// Frames out of order, or at least how many where it is not known.
+/// Returns the number of frames out of order, or a lower bound if it is unknown.
 fn reordered(s: &ReceivedStream) -> String {
     s.reordered.map_or_else(|| format!("≥ {}", s.reordered_at_least), |n| n.to_string())
 }
@@ -140,7 +140,7 @@ fn received_pps(s: &ReceivedStream) -> Option<Pps> {
     Some(Pps((s.received - 1) as f64 * 1e9 / ns as f64))
 }
 
-/// One-way latency and its variation. Without one clock, only what does not depend on it.
+/// Formats one-way latency and its variation. Without one clock, only values that do not depend on it.
 pub fn latency(streams: &[&ReceivedStream], clocks: Clocks) -> String {
     let one_clock = clocks == Clocks::Shared;
     let rows: Vec<_> = streams
@@ -172,7 +172,7 @@ pub fn latency(streams: &[&ReceivedStream], clocks: Clocks) -> String {
     table(&head, &rows)
 }
 
-/// The last lines.
+/// Formats the last lines.
 pub fn verdict(verdict: Verdict, doubts: &[Doubt]) -> String {
     let mut text = verdict.word().to_owned() + "\n";
     for doubt in doubts {

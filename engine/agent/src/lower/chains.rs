@@ -1,10 +1,11 @@
-//! Streams that begin when others have ended, from the controller's words.
+//! Chains of streams, from the controller's plan.
 
 use dutlab_protocol::plan::SendPlan;
 use dutlab_traffic::{Chain, Step};
 use dutlab_units::Nanos;
 
-/// The chains of a plan whose streams have these numbers, in this order. The error holds every fault with its path.
+/// Returns the chains of a plan whose streams have these numbers, in this order. The error contains every fault with
+/// its path.
 pub fn lower(plan: &SendPlan, numbers: &[u16]) -> Result<Vec<Chain>, Vec<String>> {
     let endless = |stream: u16| {
         let made = plan.streams.iter().find(|s| s.stream == stream).map(|s| s.frames);

@@ -1,4 +1,4 @@
-//! The flows of a stream as columns of values, from the controller's words.
+//! Flows of a stream as columns of values, from the controller's plan.
 
 mod addresses;
 
@@ -9,13 +9,13 @@ use dutlab_traffic::{Flow, Flows, macs};
 use dutlab_wire::{FourTuple, Layout, Mac};
 use std::net::IpAddr;
 
-/// The most flows of a stream: their values are laid out in memory before the trial.
+/// Maximum number of flows of a stream: their values are stored in memory before the trial.
 pub(super) const MOST: u32 = 1 << 21;
 
-/// What a flow has in one column.
+/// Value of a flow in one column.
 type Value = Box<dyn Fn(&Flow) -> u32>;
 
-/// The values that change from flow to flow, column by column.
+/// Values that change from flow to flow, column by column.
 struct Columns {
     fields: Vec<port::Field>,
     values: Vec<Value>,
@@ -27,7 +27,7 @@ impl Columns {
         self.values.push(Box::new(value));
     }
 
-    /// A MAC at `at`: its first two bytes and its last four, which no checksum covers.
+    /// Adds a MAC at `at`: its first two bytes and its last four, which no checksum covers.
     #[expect(clippy::cast_possible_truncation, reason = "MACs are in the first 12 bytes")]
     fn add_mac(&mut self, at: usize, port: u16, seed: u64, number: fn(&Flow) -> u32) {
         let field =
@@ -41,7 +41,7 @@ impl Columns {
     }
 }
 
-/// One end of the flows: its addresses and ports, and which of a flow's numbers are added to the first of them.
+/// One end of the flows: its addresses and ports, and the numbers of a flow that are added to the first of them.
 #[derive(Clone, Copy)]
 struct End {
     addresses: Addresses,
@@ -50,7 +50,8 @@ struct End {
     add: fn(&Flow) -> u16,
 }
 
-/// First and last address that the flows of `s` go to, whatever varies besides; the error says why there are not so many.
+/// Returns the first and the last address that the flows of `s` go to, whatever else varies; the error explains why
+/// there are not enough.
 pub fn destinations(s: &Stream) -> Result<(IpAddr, IpAddr), String> {
     let f = s.flows.unwrap_or_default();
     let (first, count, length) = if s.answers {
@@ -61,7 +62,7 @@ pub fn destinations(s: &Stream) -> Result<(IpAddr, IpAddr), String> {
     Ok(Addresses::new(first, count.max(1), length)?.ends())
 }
 
-/// The flows of stream `s`, whose fields are as `layout` says.
+/// Returns the flows of stream `s`, whose fields are at the offsets of `layout`.
 #[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
 pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
     if f.count > MOST {
@@ -137,7 +138,7 @@ pub fn lower(f: &plan::Flows, s: &Stream, layout: &Layout) -> Result<port::FlowS
     Ok(port::FlowSet { count: f.count, fields: columns.fields, values })
 }
 
-/// The flows of a stream that answers what its port has learned.
+/// Returns the flows of a stream that answers learned frames of its port.
 #[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242")]
 pub fn answering(learned: &[FourTuple], s: &Stream, layout: &Layout) -> Result<port::FlowSet, String> {
     if s.answers || !s.vary.is_empty() || s.transport != plan::Transport::Udp {

@@ -1,4 +1,4 @@
-//! Rates, from the controller's words.
+//! Rates, from the controller's plan.
 
 use dutlab_port as port;
 use dutlab_port::speed::Speed;
@@ -6,10 +6,10 @@ use dutlab_protocol::plan::{self, Rate};
 use dutlab_traffic::{Piece, Profile, Spaced};
 use dutlab_units::{L1Bits, L2Bits, Nanos};
 
-/// How far bursts at a mean rate may miss it, because their period is whole nanoseconds.
+/// Relative error that bursts at a mean rate may have, because their period is in whole nanoseconds.
 const RATE_ERROR: f64 = 0.001;
 
-/// A rate for frames of `mean` bytes with FCS, and the link's speed if the rate is a share of it.
+/// Converts a rate for frames of `mean` bytes with FCS; also returns the link's speed if the rate is a share of it.
 pub fn lower_on(rate: &Rate, mean: f64, speed: &dyn Fn() -> Speed) -> Result<(Profile, Option<f64>), String> {
     let constant = |pps: f64| Ok((Profile::constant(positive(pps)?), None));
     match rate {
@@ -84,7 +84,7 @@ fn not_negative(pps: f64) -> Result<f64, String> {
     if pps >= 0.0 && pps.is_finite() { Ok(pps) } else { Err(format!("{pps} frames per second: must not be below 0")) }
 }
 
-/// The same in the words of a back end that paces by itself.
+/// Converts a profile for a back end that paces the frames itself.
 #[must_use]
 pub fn pace(profile: &Profile) -> port::Pace {
     match profile {

@@ -1,4 +1,4 @@
-//! Frames that are given byte by byte.
+//! Streams of frames that are given byte by byte.
 
 use dutlab_port as port;
 use dutlab_port::iface::Interface;
@@ -11,7 +11,7 @@ use dutlab_wire::{Probe, probe, raw};
 /// One stream: its templates, the order of their sizes, and each size as different tools count it.
 pub type Lowered = (Vec<port::Template>, Vec<u16>, Sizes, Vec<ArmedSize>);
 
-/// The templates of a stream. The error holds every fault.
+/// Returns the templates of a stream. The error contains every fault.
 pub fn lower(s: &RawStream, iface: &Interface) -> Result<Lowered, Vec<String>> {
     let (mut templates, mut stated, mut sizes, mut faults) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (i, frame) in s.templates.iter().enumerate() {
@@ -41,7 +41,7 @@ fn template(
     let mut bytes = hex(&frame.hex)?;
     let with_fcs = u32::try_from(bytes.len()).unwrap_or(u32::MAX).saturating_add(u32::from(FCS));
     let size = FrameSize::new(with_fcs).map_err(|e| e.to_string())?;
-    // What the frame is made of is not known for sure, so two tags are allowed for.
+    // The structure of the frame is not known for sure, so two tags are allowed for.
     let longest = iface.mtu + FrameSize::IP_OVERHEAD + 8;
     if with_fcs > longest {
         return Err(format!(
@@ -69,7 +69,7 @@ fn template(
     Ok((template, size, armed))
 }
 
-/// The bytes of a hexadecimal text; blanks and colons are ignored.
+/// Parses a hexadecimal text; blanks and colons are ignored.
 fn hex(text: &str) -> Result<Vec<u8>, String> {
     let mut digits = Vec::with_capacity(text.len());
     for c in text.chars().filter(|c| !c.is_whitespace() && *c != ':') {

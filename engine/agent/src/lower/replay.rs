@@ -1,4 +1,4 @@
-//! From the controller's words to a capture in memory, with places for probes if they are wanted.
+//! Captures from the controller's plan, with places for probes if requested.
 
 use super::One;
 use dutlab_port as port;
@@ -11,21 +11,21 @@ use dutlab_wire::checksum::Sum;
 use dutlab_wire::raw::{self, Carrier};
 use dutlab_wire::{Probe, probe};
 
-/// Ethernet header and a tag, which the MTU does not count.
+/// Ethernet header and a tag, which the MTU does not include.
 const AROUND_MTU: usize = 14 + 4;
 
-/// A capture, and which of its frames carry a probe.
+/// A capture, and the places of probes in its frames.
 #[derive(Debug, Clone)]
 pub struct Capture {
     /// Its frames; those with a probe have stream, sequence 0 and right checksums.
     pub replay: Replay,
-    /// Of each frame of a round; empty: none carries a probe.
+    /// Place of the probe in each frame of a round; empty: no frame carries one.
     places: Vec<Option<Place>>,
-    /// How many of the first n frames of a round carry one, for n from 0 on.
+    /// Number of probes in the first n frames of a round, for n from 0 on.
     before: Vec<u64>,
 }
 
-/// Where in a frame the things are that change with its probe.
+/// Offsets in a frame of the fields that change with its probe.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     probe_at: usize,
@@ -34,13 +34,13 @@ struct Place {
 }
 
 impl Capture {
-    /// Whether frame `n` carries a probe.
+    /// Returns true if frame `n` carries a probe.
     #[must_use]
     pub fn is_probed(&self, n: u64) -> bool {
         self.place(n).is_some()
     }
 
-    /// How many of the first `n` frames carry one.
+    /// Returns the number of probes in the first `n` frames.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "a remainder of a usize")]
     pub fn probed_before(&self, n: u64) -> u64 {
@@ -91,7 +91,7 @@ impl Capture {
     }
 }
 
-/// Reads and checks the capture: its streams, those of frames with a probe first. The error begins with the key that is at fault.
+/// Reads and checks the capture; returns its streams, those with a probe first. The error begins with the faulty key.
 pub fn lower(r: &plan::Replay, iface: &Interface) -> Result<(Vec<One>, Capture), String> {
     let timing = match r.timing {
         plan::ReplayTiming::Speed(speed) if speed > 0.0 && speed.is_finite() => Timing::Speed(speed),

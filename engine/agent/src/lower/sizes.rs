@@ -1,11 +1,11 @@
-//! Frame sizes, from the controller's words.
+//! Frame sizes, from the controller's plan.
 
 use dutlab_protocol::plan;
 use dutlab_protocol::reply::ArmedSize;
 use dutlab_traffic::{NamedMix, Sizes, genome};
 use dutlab_units::FrameSize;
 
-/// Which sizes, in which order.
+/// Returns the sizes in their order.
 pub fn lower(sizes: &plan::Sizes) -> Result<Sizes, String> {
     match sizes {
         plan::Sizes::FixedBytes(n) => Ok(Sizes::fixed(one(*n)?)),
@@ -33,7 +33,7 @@ fn one(bytes: u32) -> Result<FrameSize, String> {
     FrameSize::new(bytes).map_err(|e| e.to_string())
 }
 
-/// Each size as different tools count it, behind `tags` VLAN tags.
+/// Returns each size as different tools count it, behind `tags` VLAN tags.
 pub fn stated(sizes: &Sizes, tags: u32) -> Vec<ArmedSize> {
     let state = |(size, count): (FrameSize, u64)| ArmedSize {
         with_fcs_bytes: size.with_fcs(),

@@ -1,10 +1,10 @@
-//! What varies by a rule as a table of flows, for a back end that makes frames by itself.
+//! Varying fields as a table of flows, for a back end that makes the frames itself.
 
 use super::flows::MOST;
 use dutlab_port::{Field, FlowSet, PlanStream, SendPlan};
 use std::borrow::Cow;
 
-/// The plan with tables of flows in place of rules. The error says, in words, why there is no such table.
+/// Returns the plan with tables of flows in place of rules. The error explains why there is no such table.
 pub fn tabled(plan: &SendPlan) -> Result<Cow<'_, SendPlan>, String> {
     if plan.streams.iter().all(|s| s.varied.is_empty()) {
         return Ok(Cow::Borrowed(plan));

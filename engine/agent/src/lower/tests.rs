@@ -1,4 +1,4 @@
-//! From the controller's words to the bytes that leave: lowered and written, frame by frame.
+//! Tests from the controller's plan to the bytes that leave: lowered and written, frame by frame.
 
 #![expect(clippy::needless_pass_by_value, reason = "so that plans can be written in place")]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-/// A port that no machine has.
+/// An interface that no machine has.
 pub(crate) fn iface() -> Interface {
     Interface {
         name: "dutlab-none".into(),

@@ -1,4 +1,4 @@
-//! Fields that vary from frame to frame, from the controller's words.
+//! Varying fields, from the controller's plan.
 
 use dutlab_port as port;
 use dutlab_protocol::plan::{self, FieldValue, Stream, Transport, VariedField};
@@ -7,11 +7,11 @@ use dutlab_wire::{Layout, Mac, ethernet, icmp, ipv4, ipv6, probe, tcp, udp, vlan
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// A MAC, in bits.
+/// Length of a MAC in bits.
 const MAC: usize = 48;
 
-/// What varies in the frames of a stream, which are laid out as `layout` says and at least `shortest` bytes long, without FCS. What
-/// `flows` leaves the same in every flow may vary instead. The error holds every fault with its path.
+/// Returns the varying fields of a stream, whose frames have the offsets of `layout` and at least `shortest` bytes
+/// without FCS. Fields that `flows` keeps constant may vary instead. The error contains every fault with its path.
 pub fn lower(
     s: &Stream,
     layout: &Layout,
@@ -45,12 +45,12 @@ const fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Bytes as bits.
+/// Converts a range of bytes to bits.
 const fn bytes(at: usize, length: usize) -> Range<usize> {
     8 * at..8 * (at + length)
 }
 
-/// The bits of a field, counted from the first of the frame.
+/// Returns the bits of a field, counted from the first bit of the frame.
 fn place(field: VariedField, s: &Stream, layout: &Layout) -> Result<Range<usize>, String> {
     let tag = |number: usize, bit: usize, width: usize| {
         if number >= s.vlans.len() {
@@ -145,7 +145,7 @@ fn check(bits: &Range<usize>, field: VariedField, s: &Stream, layout: &Layout, s
     }
 }
 
-/// Takes the columns of `flows` under these bits out, if they are the same in all flows.
+/// Removes the columns of `flows` that cover these bits, if they are the same in all flows.
 fn make_room(bits: &Range<usize>, flows: &mut Option<port::FlowSet>) -> Result<(), String> {
     let Some(set) = flows else { return Ok(()) };
     while let Some(column) = set.fields.iter().position(|f| overlap(bits, &bytes(f.at.into(), f.length.into()))) {
@@ -162,7 +162,7 @@ fn make_room(bits: &Range<usize>, flows: &mut Option<port::FlowSet>) -> Result<(
     Ok(())
 }
 
-/// The values of a field of so many bits.
+/// Returns the values of a field of `width` bits.
 fn series(vary: &plan::Vary, width: usize) -> Result<Series, String> {
     let value = |v: &FieldValue| number(v, vary.field, width).map_err(|e| format!("values: {e}"));
     let series = match &vary.values {
@@ -173,7 +173,7 @@ fn series(vary: &plan::Vary, width: usize) -> Result<Series, String> {
     series.and_then(|s| s.shifted(vary.phase, vary.every)).map_err(|e| format!("values: {e}"))
 }
 
-/// The values that a rule of `vary` gives the destination: lowest and highest, or each of a list.
+/// Returns the destinations that the rules of `vary` produce: lowest and highest, or each of a list.
 pub fn destinations(s: &Stream) -> impl Iterator<Item = Result<(IpAddr, IpAddr), String>> {
     let v6 = s.destination.is_ipv6();
     let one = move |v: &FieldValue| {
@@ -195,7 +195,7 @@ fn low4(bits: u128) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// A value as a number of at most `width` bits.
+/// Converts a value to a number of at most `width` bits.
 fn number(value: &FieldValue, field: VariedField, width: usize) -> Result<u128, String> {
     let number = match value {
         FieldValue::Number(n) => Some(u128::from(*n)),
@@ -223,7 +223,7 @@ fn number(value: &FieldValue, field: VariedField, width: usize) -> Result<u128, 
     }
 }
 
-/// The pairs of bytes around some bits, and which checksum covers which of them.
+/// Returns the pairs of bytes around some bits, and the checksums that cover them.
 #[expect(clippy::cast_possible_truncation, reason = "places in a frame are below 9242, widths at most 128")]
 fn varied(bits: &Range<usize>, layout: &Layout, values: Series) -> port::Varied {
     let (at, end) = (bits.start / 16 * 2, bits.end.div_ceil(16) * 2);

@@ -1,8 +1,9 @@
-//! Frames that we account for one by one: those of one queue on this thread, those of several on a thread each.
+//! Reception of frames that we account for one by one: those of one queue on this thread, those of several on a thread
+//! each.
 //!
-//! Reading a frame and verifying its checksums is most of the work, and is done by the thread of its queue. What is left is
-//! the ledger, of which there is one: it gets the frames of all queues in the order of their arrival, so that order,
-//! duplicates and latency are as exact as on one queue.
+//! Parsing a frame and verifying its checksums is most of the work; the thread of its queue does it. There is only one
+//! ledger. It gets the frames of all queues in the order of their arrival, so that order, duplicates and latency are as
+//! exact as on one queue.
 
 use super::{Job, WAIT, publish};
 use dutlab_measure::{Account, Arrival, InOrder};
@@ -12,29 +13,31 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// After the stop, the frames that the kernel still holds are waited for this long at a time.
+/// Length of each wait, after the stop, for frames that the kernel still holds.
 const LAST_WAIT: Nanos = Nanos(5_000_000);
-/// After the stop, frames that have arrived and are not handed over are waited for this long. A ring hands over its last block by a
-/// timer, 2 ms later; but the timer's CPU may be busy with something else, or be taken away from a virtual machine.
+/// Longest wait, after the stop, for frames that have arrived and are not handed over. A ring hands over its last block
+/// by a timer, 2 ms later; but the timer's CPU may be busy, or be taken away from a virtual machine.
 const HELD: Nanos = Nanos(2_000_000_000);
-/// After the stop, receiving ends at the latest after this, even if foreign frames never cease.
+/// Latest end of receiving after the stop, even if foreign frames continue.
 const LAST: Nanos = Nanos(100_000_000);
-/// A queue's thread passes on what it has this long after it did last: a thread is not woken for each frame.
+/// Time after which a queue's thread passes on its frames, so that a thread is not woken for each frame.
 const PASS_ON: Nanos = Nanos(5_000_000);
-/// Or as soon as it has so many.
+/// Number of frames after which a queue's thread passes them on at once.
 const BATCH: usize = 1024;
-/// After fewer frames than this a queue's thread sleeps for [`NAP`] before it looks again: many threads that are woken for each
-/// frame would take more time than the frames. Not where frames get their time only now; and a queue has room for thousands.
+/// If a look at the queue gives fewer frames than this, its thread sleeps for [`NAP`] before the next look: many
+/// threads that are woken for each frame would take more time than the frames. Not where frames get their time only
+/// now; and a queue has room for thousands.
 const FEW: usize = 64;
-/// See [`FEW`].
+/// Sleep of a queue's thread, see [`FEW`].
 const NAP: Duration = Duration::from_micros(200);
-/// Batches on their way; beyond this a queue's thread waits, and its queue drops, which is counted.
+/// Number of batches in the channel; at this limit a queue's thread waits, and its queue drops frames, which is
+/// counted.
 const ON_THE_WAY: usize = 64;
-/// A queue that is empty now may still hand over frames that arrived this long ago: the kernel stamps a frame before it
+/// Time for which an empty queue may still hand over frames that arrived before: the kernel stamps a frame before it
 /// shows it.
 const UNSEEN: Nanos = Nanos(10_000_000);
 
-/// Receives until it is told to stop. The receivers have begun already.
+/// Receives until the stop. The receivers have begun already.
 pub fn receive(queues: &mut [Box<dyn BurstReceiver>], job: &Job, account: &mut Account) -> Result<(), PortError> {
     match queues {
         [one] => {
@@ -68,22 +71,22 @@ fn on_threads(queues: &mut [Box<dyn BurstReceiver>], job: &Job, account: &mut Ac
     })
 }
 
-/// Who gets the frames of a queue.
+/// Consumer of the frames of a queue.
 trait Taker {
-    /// Whether other threads do the same beside it.
+    /// True if other threads serve other queues at the same time.
     const IS_ONE_OF_SEVERAL: bool;
 
-    /// A frame arrived.
+    /// Takes a frame that arrived.
     fn take(&mut self, arrival: Arrival);
 
-    /// A look at the queue is over, which began at `from`, ended at `now` and gave `count` frames.
+    /// Records the end of a look at the queue, which began at `from`, ended at `now` and gave `count` frames.
     fn looked(&mut self, from: Nanos, now: Nanos, count: usize);
 
-    /// So many frames were dropped for want of room since the trial began.
+    /// Records the number of frames dropped for lack of room since the trial began.
     fn dropped(&mut self, now: Nanos, count: u64);
 }
 
-/// Takes frames until receiving has been ended, and none come any more.
+/// Takes frames until receiving has been ended, and no more frames come.
 fn take_all<T: Taker>(rx: &mut dyn BurstReceiver, job: &Job, taker: &mut T) -> Result<(), PortError> {
     let mut last = None;
     let mut counted = Nanos::ZERO;
@@ -124,7 +127,7 @@ fn read(a: &Arrived<'_>, order: Order) -> Arrival {
     }
 }
 
-/// Enters frames into the account as they come.
+/// Enters frames into the account as they arrive.
 struct Here<'a> {
     job: &'a Job,
     account: &'a mut Account,
@@ -146,13 +149,13 @@ impl Taker for Here<'_> {
     }
 }
 
-/// What a queue's thread passes on.
+/// Frames that a queue's thread passes on.
 struct Batch {
     queue: usize,
     arrivals: Vec<Arrival>,
-    /// Nothing that arrived before is to come.
+    /// No earlier frame is to come.
     until: Nanos,
-    /// Frames that the queue dropped so far.
+    /// Frames that the queue has dropped so far.
     dropped: u64,
 }
 
@@ -171,7 +174,7 @@ impl Queue {
 
     fn pass_on(&mut self) {
         let arrivals = std::mem::replace(&mut self.batch.arrivals, Vec::with_capacity(BATCH));
-        // The other end hears until all queues have ended.
+        // The receiver of the channel reads until all queues have ended.
         let _ = self.tell.send(Batch { arrivals, ..self.batch });
     }
 }
@@ -203,7 +206,7 @@ impl Taker for Queue {
     }
 }
 
-/// A queue that has ended, however it did, holds up no other.
+/// A queue that has ended in any way does not delay the others.
 impl Drop for Queue {
     fn drop(&mut self) {
         self.batch.until = Nanos::NEVER;
@@ -220,7 +223,7 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    /// Enters what all queues pass on, until they have ended.
+    /// Enters the frames that all queues pass on, until the queues have ended.
     fn run(&mut self, batches: &Receiver<Batch>) {
         let mut published = Nanos::ZERO;
         for Batch { queue, arrivals, until, dropped } in batches {

@@ -12,31 +12,31 @@ use dutlab_units::{FCS, Nanos};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What is due at the end of a trial may still be sent this long.
+/// Time for which frames that were due by the end of a trial may still be sent.
 const GRACE: Nanos = Nanos(10_000_000);
-/// Nearer than this the thread spins, for a sleep may end later.
+/// Distance to a due time below which the thread spins, because a sleep may end late.
 const SPIN: Nanos = Nanos(150_000);
-/// No sleep is longer, so that a stop is heard.
+/// Longest sleep, so that a stop is noticed.
 const NAP: Nanos = Nanos(20_000_000);
-/// A frame that the port has held back for longer counts as refused in the middle of a trial; it may still be sent.
+/// Delay after which a held-back frame counts as refused in the middle of a trial; it may still be sent.
 const LAG: Nanos = Nanos(100_000_000);
 
-/// When a sender gives up what is still due. A thread that lost its CPU over the end of the trial has GRACE from when it runs again; one that
-/// is merely too slow looks at the clock all the time, and has GRACE from the end.
+/// Decides when a sender gives up frames that are still due. A thread that lost its CPU at the end of the trial has
+/// GRACE from when it runs again; one that is merely too slow reads the clock continuously, and has GRACE from the end.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// When the sender first saw that the trial was over.
+    /// Time at which the sender first saw that the trial was over.
     seen: Option<Nanos>,
 }
 
 impl Closing {
-    /// Whether what is due is sent no more.
+    /// Returns true if due frames are no longer sent.
     pub(super) fn is_over(&mut self, now: Nanos, end: Nanos) -> bool {
         now >= end && now > *self.seen.get_or_insert(now) + GRACE
     }
 }
 
-/// Sends in bursts, and keeps the pace.
+/// Sender that works in bursts, and keeps the pace.
 pub(super) struct Loop {
     schedule: Schedule,
     chains: Vec<Chain>,
@@ -45,7 +45,7 @@ pub(super) struct Loop {
     gaps: Vec<Histogram>,
     held: Held,
     handed: Handed,
-    /// Of each stream: frames that were handed over and did not leave, and their bytes with FCS.
+    /// Frames of each stream that were handed over and did not leave, and their bytes with FCS.
     unsent: Vec<(u64, u64)>,
     end: Nanos,
     closing: Closing,
@@ -110,7 +110,7 @@ impl Loop {
         let pacer = &mut self.schedule.pacers()[index];
         let late = if pacer.is_max() { Nanos::ZERO } else { now.since(pacer.next(now).min(now)) };
         if late > LAG && self.job.plan.plan.through_link_loss {
-            pacer.take(overdue(pacer, now)); // refused: a link that is back is not to carry what fell due without it
+            pacer.take(overdue(pacer, now)); // refused: a link that is back must not carry frames due before
             if pacer.is_through() {
                 follow(&mut self.chains, &mut self.schedule, &self.job.plan, index, now);
             }
@@ -120,7 +120,7 @@ impl Loop {
         let handed = match tx.send(frames as usize, &mut writer.burst(now)) {
             Ok(handed) => handed,
             Err(e) => {
-                // These were tried, and refused.
+                // These frames were tried, and refused.
                 pacer.take(frames);
                 return Err(e);
             }
@@ -146,7 +146,7 @@ impl Loop {
             self.count_sent(index);
             self.take_unsent(tx);
         } else if handed.refused == 0 {
-            // No room: let whoever makes room have the CPU.
+            // No room: give the CPU to the thread that makes room.
             std::thread::yield_now();
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Loop {
         self.totals[index].bytes = writer.bytes() - bytes;
     }
 
-    /// Takes frames that the port threw away after all off what was sent.
+    /// Subtracts frames that the port dropped after it had taken them.
     fn take_unsent(&mut self, tx: &mut dyn BurstSender) {
         let (handed, unsent) = (&self.handed, &mut self.unsent);
         let mut any = false;
@@ -174,7 +174,7 @@ impl Loop {
         }
     }
 
-    /// Publishes counters and hears commands; says whether to stop.
+    /// Publishes counters and handles commands; returns true to stop.
     fn look(&mut self, now: Nanos) -> bool {
         self.looked = now;
         let so_far = self.so_far(now);
@@ -185,7 +185,7 @@ impl Loop {
         self.job.stop.load(Ordering::Relaxed)
     }
 
-    /// Closes the books: what was asked for by now and not sent was refused.
+    /// Closes the counters: frames that were asked for by now and not sent were refused.
     fn settle(&mut self, now: Nanos) {
         let held = self.held.until(self.schedule.pacers(), now);
         let streams = self.schedule.pacers().iter().zip(&mut self.totals).zip(held.iter().zip(&self.unsent));
@@ -197,7 +197,7 @@ impl Loop {
         self.job.live.sent(now, self.job.share, &self.totals);
     }
 
-    /// What was sent; and refused, if it does not catch up any more.
+    /// Returns frames that were sent, and refused if they cannot catch up any more.
     fn so_far(&mut self, now: Nanos) -> Vec<StreamTotals> {
         let held = self.held.until(self.schedule.pacers(), now);
         let streams = self.totals.iter().zip(self.schedule.pacers()).zip(held.iter().zip(&self.unsent));
@@ -215,7 +215,7 @@ fn follow(chains: &mut [Chain], schedule: &mut Schedule, plan: &Lowered, index: 
     }
 }
 
-/// Frames that were due longer than `LAG` ago.
+/// Returns the number of frames that were due longer than `LAG` ago.
 fn overdue(pacer: &Pacer, now: Nanos) -> u64 {
     pacer.asked_by(Nanos(now.0.saturating_sub(LAG.0))).unwrap_or(0).saturating_sub(pacer.taken())
 }
@@ -224,7 +224,7 @@ fn gaps(h: &Histogram, min: Nanos) -> Gaps {
     Gaps { min, max: h.max(), sum: h.sum_ns(), buckets: h.buckets() }
 }
 
-/// Passes the time until `until`: asleep when it is far away, spinning when it is near.
+/// Waits until `until`: asleep when it is far away, spinning when it is near.
 pub(super) fn rest(now: Nanos, until: Nanos) {
     let left = until.since(now);
     if left > SPIN {

@@ -1,4 +1,5 @@
-//! Sends the frames of a capture in their own time or another: as they are, or with a probe in those that have room for it.
+//! Sends the frames of a capture with their own timing or another: unchanged, or with a probe in those that have room
+//! for it.
 
 use super::bursts::{Closing, rest};
 use super::{Job, LOOK};
@@ -9,19 +10,19 @@ use dutlab_units::{FCS, Nanos};
 use dutlab_wire::probe::stamp;
 use std::sync::atomic::Ordering;
 
-/// What was sent so far: of the plan's only stream; or of frames with a probe, and then of those without.
+/// Counters so far: of the plan's only stream; or of frames with a probe, then of those without.
 struct Account {
     totals: Vec<StreamTotals>,
     handed: Handed,
 }
 
 impl Account {
-    /// The stream of a frame.
+    /// Returns the stream of a frame.
     fn stream(&self, is_probed: bool) -> usize {
         usize::from(self.totals.len() > 1 && !is_probed)
     }
 
-    /// A frame of `length` bytes left that was due at `due`.
+    /// Counts a frame of `length` bytes that left and was due at `due`.
     fn sent(&mut self, stream: usize, length: usize, due: Nanos, now: Nanos) {
         let totals = &mut self.totals[stream];
         if totals.sent == 0 {
@@ -35,7 +36,7 @@ impl Account {
         self.handed.note(stream, 1);
     }
 
-    /// Takes frames of this replay that the port threw away after all off what was sent.
+    /// Subtracts frames of this replay that the port dropped after it had taken them.
     fn take_unsent(&mut self, tx: &mut dyn BurstSender) {
         let (totals, handed) = (&mut self.totals, &self.handed);
         tx.take_unsent(&mut |frame| {
@@ -76,7 +77,7 @@ pub fn run(tx: &mut dyn BurstSender, capture: &Capture, job: &Job) -> (Vec<Strea
         }
         let most = (tx.burst_max() as u64).min(replay.count() - next);
         let want = (1..most).find(|i| start + replay.when(next + i) > now.min(end)).unwrap_or(most);
-        // Numbers of frames that were refused are free again: they count what left.
+        // Numbers of refused frames are free again: they count the frames that left.
         let (number, stamp) = (account.totals[0].numbered, stamp(job.plan.plan.trial, now));
         let probed = capture.probed_before(next);
         let mut copy = |i: usize, b: &mut [u8]| {
@@ -102,7 +103,7 @@ pub fn run(tx: &mut dyn BurstSender, capture: &Capture, job: &Job) -> (Vec<Strea
     };
     let error = error.or_else(|| tx.flush().err());
     account.take_unsent(tx);
-    // What was due by now and was not tried was refused too.
+    // Frames that were due by now and were not tried were refused too.
     let now = clock::monotonic().min(end);
     while next < replay.count() && start + replay.when(next) < now && !job.stop.load(Ordering::Relaxed) {
         next += 1;

@@ -1,4 +1,4 @@
-//! A plan that several threads send, each some of its streams through a queue of its own.
+//! Sends a plan with several threads, each of which sends some of its streams through a separate queue.
 
 use super::bursts::Loop;
 use super::{Account, Change, Job, LOOK};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Sends a plan to its end through `queues`, which are no more than there are streams.
+/// Sends a plan to its end through `queues`, of which there are at most as many as streams.
 pub fn run(queues: &mut [Box<dyn BurstSender>], job: &Job) -> Account {
     let of = queues.len();
     let (tells, jobs): (Vec<_>, Vec<_>) = (0..of).map(|nth| part(job, Share { nth, of })).unzip();
@@ -19,7 +19,7 @@ pub fn run(queues: &mut [Box<dyn BurstSender>], job: &Job) -> Account {
             queues.iter_mut().zip(jobs).map(|(tx, part)| scope.spawn(move || send(tx.as_mut(), part))).collect();
         while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
             for Change { index, profile } in job.changes.try_iter() {
-                // A thread that has ended has nothing left whose rate could change.
+                // A thread that has ended has no stream left whose rate could change.
                 let _ = tells[index % of].send(Change { index: index / of, profile });
             }
             thread::sleep(Duration::from_nanos(LOOK.0));
@@ -29,7 +29,7 @@ pub fn run(queues: &mut [Box<dyn BurstSender>], job: &Job) -> Account {
     })
 }
 
-/// What one thread is given.
+/// Returns the job of one thread.
 fn part(job: &Job, share: Share) -> (Sender<Change>, Job) {
     let (tell, changes) = channel();
     let part = Job {
@@ -50,13 +50,13 @@ fn send(tx: &mut dyn BurstSender, job: Job) -> Account {
     let stop = Arc::clone(&job.stop);
     let account = Loop::new(job).run(tx);
     if account.2.is_some() {
-        // The port failed: the others need not find out one by one.
+        // The port failed: the others should not find out one by one.
         stop.store(true, Ordering::Relaxed);
     }
     account
 }
 
-/// The accounts of all shares, in the order of the plan's streams.
+/// Merges the accounts of all shares, in the order of the plan's streams.
 fn whole(streams: usize, parts: impl ExactSizeIterator<Item = Account>) -> Account {
     let of = parts.len();
     let mut totals = vec![StreamTotals::default(); streams];

@@ -1,4 +1,4 @@
-//! A template taken apart: its bytes, its places, and the sums under its checksums without what changes.
+//! A prepared template: its bytes, its offsets, and the checksums' sums of everything that stays constant.
 
 use super::next;
 use super::rows::{Rows, put};
@@ -7,13 +7,13 @@ use dutlab_port::{Batch, Counter, PlanStream, Template, Varied};
 use dutlab_wire::checksum::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The next template's number.
+/// Number of the next template.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A template that is ready to be written.
 pub struct Prepared {
     bytes: Box<[u8]>,
-    /// No other template of this process has it.
+    /// Number, unique in this process.
     number: u64,
     sequence_at: usize,
     stamp_at: usize,
@@ -22,14 +22,14 @@ pub struct Prepared {
     zero_is_ffff: bool,
     counters: Box<[Counter]>,
     varied: Box<[Varied]>,
-    /// Whether what varies is under the IPv4 header's checksum.
+    /// True if varying bits are covered by the IPv4 header's checksum.
     varies_ip: bool,
     transport: Sum,
     ip: Sum,
 }
 
 impl Prepared {
-    /// Takes a template of `stream` apart; what flows and counters change does not stay in the sums.
+    /// Prepares a template of `stream`; the sums exclude fields that flows and counters change.
     #[must_use]
     pub fn new(template: &Template, stream: &PlanStream) -> Self {
         let b = &template.bytes;
@@ -73,7 +73,7 @@ impl Prepared {
         }
     }
 
-    /// Bytes of a frame without FCS.
+    /// Returns the length of a frame without FCS.
     #[must_use]
     pub const fn length(&self) -> usize {
         self.bytes.len()
@@ -89,14 +89,15 @@ impl Prepared {
         }
     }
 
-    /// The transport's sum of all that is the same in every frame with this stamp.
+    /// Returns the transport's sum of everything that is constant in all frames with this stamp.
     #[inline]
     #[must_use]
     pub const fn base(&self, stamp: u64) -> Sum {
         Sum::ZERO.word(self.transport.number(stamp).folded())
     }
 
-    /// Writes one frame; `base` is [`base`](Self::base) of `stamp`. Of a buffer that holds this template already, only what changes is touched.
+    /// Writes one frame; `base` is [`base`](Self::base) of `stamp`. If a buffer holds this template already, writes
+    /// only what changes.
     #[inline]
     pub fn write(&self, sequence: u64, stamp: u64, base: Sum, rows: &Rows, flow: usize, buffer: &mut Buffer<'_>) {
         let b = &mut buffer.bytes[..self.bytes.len()];
@@ -138,14 +139,14 @@ impl Prepared {
     }
 }
 
-/// Adds bits that are at an even place.
+/// Adds bits that are at an even offset.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "one half is meant")]
 const fn plus_bits(sum: Sum, bits: u128) -> Sum {
     if bits == 0 { sum } else { sum.number((bits >> 64) as u64).number(bits as u64) }
 }
 
-/// A number as pairs of bytes.
+/// Splits a number into pairs of bytes.
 #[expect(clippy::cast_possible_truncation, reason = "one word is meant")]
 fn words(number: u128) -> impl Iterator<Item = u16> {
     (0..8).map(move |i| (number >> (16 * i)) as u16)

@@ -1,39 +1,39 @@
-//! What changes from flow to flow, ready to be written: one short row for each flow.
+//! Fields that change from flow to flow, prepared for writing: one short row for each flow.
 
 use dutlab_port::{Field, FlowSet};
 use dutlab_wire::checksum::Sum;
 
-/// The flows of a stream. A stream without flows has one row that changes nothing.
+/// Flows of a stream. A stream without flows has one row that changes nothing.
 pub struct Rows {
     rows: Vec<Row>,
     shape: Shape,
 }
 
-/// Where the values of a row are.
+/// Offsets of the values of a row.
 enum Shape {
-    /// Nothing changes.
+    /// No field changes.
     None,
-    /// Two addresses, and two ports side by side: three words of 4 bytes.
+    /// Two addresses and two adjacent ports: three words of 4 bytes.
     Ports([usize; 3]),
-    /// Two addresses, and one number of 2 bytes, which is the upper half of the third word.
+    /// Two addresses and one number of 2 bytes, which is the upper half of the third word.
     Number([usize; 3]),
-    /// Anything else, field by field.
+    /// Any other fields, one by one.
     Other(FlowSet),
 }
 
 /// One flow: 16 bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Row {
-    /// The values.
+    /// Values of the fields.
     words: [u32; 3],
-    /// The sum of what changes under the IPv4 header's checksum.
+    /// Sum of the changes under the IPv4 header's checksum.
     pub ip: u16,
-    /// The sum of what changes under the transport's checksum.
+    /// Sum of the changes under the transport's checksum.
     pub transport: u16,
 }
 
 impl Rows {
-    /// Lays the flows out.
+    /// Prepares the flows.
     #[must_use]
     pub fn new(flows: Option<&FlowSet>) -> Self {
         let Some(flows) = flows.filter(|f| f.count > 0 && !f.fields.is_empty()) else {
@@ -52,13 +52,13 @@ impl Rows {
         Self { rows: rows.collect(), shape }
     }
 
-    /// How many there are; at least 1.
+    /// Number of flows; at least 1.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether frames differ from flow to flow.
+    /// Returns true if frames differ from flow to flow.
     #[must_use]
     pub const fn change(&self) -> bool {
         !matches!(self.shape, Shape::None)

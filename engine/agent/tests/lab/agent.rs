@@ -1,11 +1,11 @@
-//! The agent's end of a conversation, as a test has it.
+//! A test's side of the conversation with an agent.
 
 use super::run;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// An agent and the pipe to it. Ended when dropped.
+/// An agent and the pipe to it. It is ended when this is dropped.
 pub struct Agent {
     child: Child,
     requests: Option<ChildStdin>,
@@ -16,7 +16,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that is root only in a user namespace of its own, after `make` was run there.
+    /// Starts an agent that is root only in a new user namespace, after `make` was run there.
     #[must_use]
     pub fn unprivileged(make: &str) -> Self {
         let script = format!("{make} && exec {} agent", env!("CARGO_BIN_EXE_dutlab-engine"));
@@ -27,7 +27,7 @@ impl Agent {
         Self::spawn(Command::new("ip").args(["netns", "exec", ns, env!("CARGO_BIN_EXE_dutlab-engine"), "agent"]))
     }
 
-    /// Confined to one CPU.
+    /// Starts an agent that may use one CPU only.
     pub(super) fn start_on(ns: &str, cpu: &str) -> Self {
         let engine = env!("CARGO_BIN_EXE_dutlab-engine");
         Self::spawn(Command::new("ip").args(["netns", "exec", ns, "taskset", "-c", cpu, engine, "agent"]))
@@ -39,7 +39,7 @@ impl Agent {
         Self { child, requests, lines, id: 0, events: Vec::new() }
     }
 
-    /// Asks, and does not wait for a reply.
+    /// Sends a request, and does not wait for a reply.
     pub fn tell(&mut self, op: &str, mut request: Value) {
         self.id += 1;
         request["id"] = json!(self.id);
@@ -47,7 +47,7 @@ impl Agent {
         writeln!(self.requests.as_mut().unwrap(), "{request}").unwrap();
     }
 
-    /// Kills it; says whether it was alive until then.
+    /// Kills it; returns true if it was alive until then.
     pub fn kill(&mut self) -> bool {
         use std::os::unix::process::ExitStatusExt;
         self.child.kill().unwrap();
@@ -66,7 +66,7 @@ impl Agent {
         self.child.wait().unwrap();
     }
 
-    /// Asks, and returns the whole reply.
+    /// Sends a request, and returns the whole reply.
     pub fn ask(&mut self, op: &str, mut request: Value) -> Value {
         self.id += 1;
         request["id"] = json!(self.id);
@@ -85,24 +85,24 @@ impl Agent {
         }
     }
 
-    /// Asks for something that must be done.
+    /// Sends a request that must succeed.
     pub fn must(&mut self, op: &str, arguments: Value) -> Value {
         let reply = self.ask(op, arguments);
         assert!(reply.get("ok").is_some(), "{op}: {reply}");
         reply["ok"].clone()
     }
 
-    /// Opens `eth-a` as port `p` with the back end that leaves every frame visible to tcpdump and to the host.
+    /// Opens `eth-a` as port `p` with the back end whose frames are all visible to tcpdump and to the host.
     pub fn open(&mut self) {
         self.open_with("af_packet");
     }
 
-    /// Stops it where it is (SIGSTOP), until [`go_on`](Self::go_on).
+    /// Halts it (SIGSTOP), until [`go_on`](Self::go_on).
     pub fn halt(&self) {
         assert!(run(&["kill", "-STOP", &self.child.id().to_string()]));
     }
 
-    /// Lets it go on.
+    /// Continues it (SIGCONT).
     pub fn go_on(&self) {
         assert!(run(&["kill", "-CONT", &self.child.id().to_string()]));
     }
@@ -112,7 +112,8 @@ impl Agent {
         assert!(run(&["taskset", "-a", "-p", "-c", &cpu.to_string(), &self.child.id().to_string()]));
     }
 
-    /// The CPUs that each of its threads may run on, as `Cpus_allowed_list` of proc(5) names them, the first thread first.
+    /// Returns the CPUs that each of its threads may run on, as in `Cpus_allowed_list` of proc(5), the first thread
+    /// first.
     #[must_use]
     pub fn cpus_of_threads(&self) -> Vec<String> {
         let tasks = format!("/proc/{}/task", self.child.id());
@@ -127,7 +128,7 @@ impl Agent {
         statuses.filter_map(allowed).collect()
     }
 
-    /// Opens `eth-a` as port `p` with a back end of that name.
+    /// Opens `eth-a` as port `p` with the back end of this name.
     pub fn open_with(&mut self, backend: &str) -> Value {
         self.open_guarded(backend, &json!({"allow": ["172.16.0.0/12"]}))
     }
@@ -137,10 +138,10 @@ impl Agent {
         self.must("open", json!({"port": "p", "iface": "eth-a", "backend": backend, "guard": guard}))
     }
 
-    /// The most memory that the agent ever held, in bytes (`VmHWM`, proc(5)).
+    /// Returns the peak memory of the agent in bytes (`VmHWM`, proc(5)).
     #[must_use]
     pub fn peak_memory(&self) -> u64 {
-        // `ip netns exec` becomes the agent, so its number is the agent's.
+        // `ip netns exec` becomes the agent, so both have the same process id.
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|l| l.starts_with("VmHWM")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A device with a known wrong, from `in-a` to `out-a` of the namespace in the middle. Gone when dropped.
+/// A device with a known fault, from `in-a` to `out-a` of the namespace in the middle. Removed when dropped.
 pub struct Device {
     child: Child,
     requests: Option<ChildStdin>,
@@ -13,7 +13,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Puts it in place.
+    /// Starts the device.
     #[must_use]
     pub fn start(lab: &Lab, wrong: &[&str]) -> Self {
         Self::run(&lab.dut, &[&["device", "in-a", "out-a"][..], wrong].concat())
@@ -33,7 +33,7 @@ impl Device {
         device
     }
 
-    /// What it counted.
+    /// Returns its counters.
     pub fn counts(&mut self) -> Value {
         writeln!(self.requests.as_mut().unwrap()).unwrap();
         self.line()

@@ -1,4 +1,4 @@
-//! Network namespaces of a test's own, and agents inside of them.
+//! Separate network namespaces for tests, and agents inside them.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 mod agent;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Says whether network namespaces can be made; panics if they cannot although they were promised.
+/// Returns true if network namespaces can be created; panics if they cannot although they were promised.
 #[must_use]
 pub fn netns_or_skip() -> bool {
     let name = unique("try");
@@ -26,7 +26,8 @@ pub fn netns_or_skip() -> bool {
     have_or_skip("netns", have)
 }
 
-/// The two cards that a cable joins, if this machine lends some: `DUTLAB_CARDS=eth0,eth1` (`tests/vm/test_cards.py`).
+/// Returns the two cards that a cable joins, if this machine provides them: `DUTLAB_CARDS=eth0,eth1`
+/// (`tests/vm/test_cards.py`).
 #[must_use]
 pub fn cards_or_skip() -> Option<[String; 2]> {
     let named = std::env::var("DUTLAB_CARDS").ok();
@@ -35,7 +36,7 @@ pub fn cards_or_skip() -> Option<[String; 2]> {
     cards
 }
 
-/// Says whether the program is in PATH; panics if it is not although it was promised.
+/// Returns true if the program is in PATH; panics if it is not although it was promised.
 #[must_use]
 pub fn program_or_skip(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -54,13 +55,13 @@ fn have_or_skip(capability: &str, have: bool) -> bool {
     have
 }
 
-/// A count in a reply.
+/// Returns a count in a reply.
 #[must_use]
 pub fn n(v: &Value) -> u64 {
     v.as_u64().unwrap_or_else(|| panic!("{v} is not a count"))
 }
 
-/// Held by tests whose senders take a CPU whole: two of them at once would measure each other.
+/// Lock for tests whose senders use a whole CPU: two of them at once would measure each other.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -83,7 +84,7 @@ fn cable(a: &str, a_port: &str, a_address: &str, b: &str, b_port: &str, b_addres
     cable_of(1, (a, a_port, a_address), (b, b_port, b_address));
 }
 
-/// A cable whose ends, each a namespace, a port and its address, have so many queues.
+/// Makes a cable with `queues` queues at both ends, each of which is a namespace, a port and its address.
 fn cable_of(queues: u32, near: (&str, &str, &str), far: (&str, &str, &str)) {
     let ((a, a_port, a_address), (b, b_port, b_address)) = (near, far);
     let count = queues.to_string();
@@ -105,7 +106,7 @@ pub fn inside(ns: &str, argv: &[&str]) {
     assert!(run(&[&["ip", "netns", "exec", ns][..], argv].concat()), "{ns}: {}", argv.join(" "));
 }
 
-/// Whether a new namespace gives its ports link-local addresses.
+/// Returns true if a new namespace gives its ports link-local addresses.
 fn has_ipv6() -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6").is_ok_and(|s| s.trim() == "0")
 }
@@ -122,13 +123,13 @@ fn in_namespace(ns: &str, before: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Source and sink, with a Linux router or nothing between them. Gone when dropped.
+/// Source and sink, with a Linux router or a cable between them. Removed when dropped.
 pub struct Lab {
     source: String,
     dut: String,
     sink: String,
     routed: bool,
-    /// What its ports are called elsewhere, where they were only lent.
+    /// Original names of its ports, if they are cards of the machine.
     cards: Option<[String; 2]>,
 }
 
@@ -139,7 +140,8 @@ impl Lab {
         Self::routed_with_queues(1)
     }
 
-    /// The same where the cable to the sink has several queues at either end: the router spreads flows over them.
+    /// source → router → sink, where the cable to the sink has several queues at both ends: the router spreads flows
+    /// over them.
     #[must_use]
     pub fn routed_with_queues(queues: u32) -> Self {
         let lab =
@@ -182,8 +184,8 @@ impl Lab {
         Self { source, dut: String::new(), sink, routed: false, cards: Some(cards) }
     }
 
-    /// source → sink, over a cable whose ends have several queues each. A frame lands on the queue that it was sent on:
-    /// without `af_xdp`, that of the CPU that sent it.
+    /// source → sink, over a cable whose ends have several queues each. A frame arrives on the queue on which it was
+    /// sent: without `af_xdp`, that of the sending CPU.
     #[must_use]
     pub fn direct_with_queues(queues: u32) -> Self {
         let lab =
@@ -195,13 +197,14 @@ impl Lab {
         lab
     }
 
-    /// source → cable → a namespace that forwards nothing by itself → cable → sink: room for a [`Device`].
+    /// source → cable → a namespace that does not forward → cable → sink: room for a [`Device`].
     #[must_use]
     pub fn bridged() -> Self {
         Self::bridged_with_queues(1)
     }
 
-    /// The same with several queues at each port. What a [`Device`] lets through lands on a queue of the CPU that it ran on.
+    /// As [`bridged`](Self::bridged), with several queues at each port. A frame that a [`Device`] passes arrives on a
+    /// queue of the CPU that the device ran on.
     #[must_use]
     pub fn bridged_with_queues(queues: u32) -> Self {
         let lab =
@@ -237,13 +240,13 @@ impl Lab {
         inside(&self.dut, &["nft", rules]);
     }
 
-    /// The id of the XDP program on the source's port.
+    /// Returns the id of the XDP program on the source's port.
     #[must_use]
     pub fn xdp_at_source(&self) -> Option<u64> {
         Self::xdp_at(&self.source)
     }
 
-    /// Likewise on the sink's.
+    /// Returns the id of the XDP program on the sink's port.
     #[must_use]
     pub fn xdp_at_sink(&self) -> Option<u64> {
         Self::xdp_at(&self.sink)
@@ -255,7 +258,7 @@ impl Lab {
         all[0]["xdp"]["prog"]["id"].as_u64()
     }
 
-    /// Waits until the kernel has taken the program off the source's port; panics if it does not.
+    /// Waits until the kernel has detached the program from the source's port; panics if it does not.
     pub fn until_detached(&self) {
         for _ in 0..200 {
             if self.xdp_at_source().is_none() {
@@ -302,19 +305,19 @@ impl Lab {
         lab
     }
 
-    /// The engine with these arguments in the source; `before` is before the engine's name.
+    /// Returns a command that runs the engine with these arguments in the source; `before` precedes the engine's name.
     #[must_use]
     pub fn engine(&self, before: &[&str], arguments: &[&str]) -> Command {
         in_namespace(&self.source, before, arguments)
     }
 
-    /// The same in the sink.
+    /// Returns a command that runs the engine with these arguments in the sink.
     #[must_use]
     pub fn engine_at_sink(&self, arguments: &[&str]) -> Command {
         in_namespace(&self.sink, &[], arguments)
     }
 
-    /// Any program in the source.
+    /// Returns a command that runs any program in the source.
     #[must_use]
     pub fn outside(&self, argv: &[&str]) -> Command {
         let mut command = Command::new("ip");
@@ -337,22 +340,22 @@ impl Lab {
         ip(&[&["-n", self.source.as_str()][..], argv].concat());
     }
 
-    /// What a program that is run inside of the source prints, and whether it ended well.
+    /// Runs a program in the source; returns its output, and whether it succeeded.
     #[must_use]
     pub fn run_at_source(&self, argv: &[&str]) -> (bool, String) {
         let out = Command::new("ip").args(["netns", "exec", &self.source]).args(argv).output().unwrap();
         (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
-    /// What a program that is run inside of the sink prints, and whether it ended well.
+    /// Runs a program in the sink; returns its output, and whether it succeeded.
     #[must_use]
     pub fn run_at_sink(&self, argv: &[&str]) -> (bool, String) {
         let out = Command::new("ip").args(["netns", "exec", &self.sink]).args(argv).output().unwrap();
         (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
     }
 
-    /// Waits until the kernel has nothing more to do with the source's port by itself: it has a carrier, and the address that comes with it.
-    /// Panics if that never comes.
+    /// Waits until the kernel has finished setting up the source's port: it has a carrier, and the address that comes
+    /// with it. Panics if that never happens.
     pub fn until_quiet(&self) {
         let give_up = Instant::now() + Duration::from_secs(30);
         loop {
@@ -368,7 +371,8 @@ impl Lab {
         }
     }
 
-    /// What an engine could leave behind in the source: links with promiscuity and programs, sockets, processes.
+    /// Returns everything that an engine could leave behind in the source: links with promiscuity and programs,
+    /// sockets, processes.
     #[must_use]
     pub fn state_of_source(&self) -> String {
         let ns = self.source.as_str();
@@ -397,14 +401,14 @@ impl Lab {
         }
     }
 
-    /// Runs a command inside of `role`'s namespace, and returns what it prints.
+    /// Runs a command in `role`'s namespace, and returns its output.
     pub fn exec(&self, role: &str, argv: &[&str]) -> String {
         let out = Command::new("ip").args(["netns", "exec", self.namespace(role)]).args(argv).output().unwrap();
         assert!(out.status.success(), "{role}: {}: {}", argv.join(" "), String::from_utf8_lossy(&out.stderr));
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// Starts a command inside of `role`'s namespace, its output in pipes.
+    /// Starts a command in `role`'s namespace, with its output in pipes.
     pub fn spawn(&self, role: &str, argv: &[&str]) -> Child {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.namespace(role)]).args(argv);
@@ -417,7 +421,7 @@ impl Lab {
         mac(self.namespace(role), port)
     }
 
-    /// Gives a routed lab IPv6 beside IPv4: the source is `2001:db8:0::2`, the sink `2001:db8:10::2`.
+    /// Adds IPv6 to a routed lab: the source is `2001:db8:0::2`, the sink `2001:db8:10::2`.
     pub fn add_ipv6(&self) {
         for (role, port, address) in [
             ("source", "eth-a", "2001:db8:0::2/64"),
@@ -477,7 +481,7 @@ impl Drop for Lab {
     }
 }
 
-/// One trial: returns what `wait` said of the first stream, and what `settle` said.
+/// Runs one trial: returns the reply to `wait` for the first stream, and the reply to `settle`.
 #[must_use]
 pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Value) {
     let numbers: Vec<_> = send["streams"].as_array().unwrap().iter().map(|s| s["stream"].clone()).collect();
@@ -490,7 +494,8 @@ pub fn trial(source: &mut Agent, sink: &mut Agent, send: &Value) -> (Value, Valu
     (sending, received)
 }
 
-/// What the receiver is told of a sender's answer to `wait`: frames that were refused may have used numbers up, and several CPUs have sent.
+/// Returns the receiver's argument for a sender's reply to `wait`: refused frames may have used up numbers, and several
+/// CPUs may have sent.
 #[must_use]
 pub fn told(sending: &Value) -> Vec<Value> {
     let of = |s: &Value| {

@@ -1,10 +1,12 @@
-//! A TAP device in the sink, and whoever writes frames into it.
+//! A TAP device in the sink, and the process that writes frames into it.
 
 use super::Lab;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Makes the device `tap0`, says so, and from one CPU, so that the frames have an order to a program that counts by CPU, writes each line, a frame in hexadecimal, into it. At `take` it says which frames wait in it.
+/// Makes the device `tap0` and reports it. Then writes each line, a frame in hexadecimal, into the device, from one
+/// CPU, so that the frames are ordered for a program that counts by CPU. At `take` it prints the frames that wait in
+/// it.
 const HOLDER: &str = r#"
 import fcntl, os, struct, sys
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -24,7 +26,7 @@ for line in sys.stdin:
         print("written", flush=True)
 "#;
 
-/// The device's other end. Both are gone when dropped.
+/// The device's other end. Both are removed when this is dropped.
 pub struct Tap {
     child: Child,
     frames: Option<BufWriter<ChildStdin>>,
@@ -60,7 +62,7 @@ impl Tap {
         self.expect("written");
     }
 
-    /// Takes the frames that wait in it, in their order.
+    /// Takes the frames that wait in it, in order.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         let to = self.frames.as_mut().unwrap();
         writeln!(to, "take").unwrap();

@@ -5,20 +5,20 @@ use crate::sys;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Such a group.
+/// A fanout group: rings that share the flows of an interface.
 pub struct Fanout {
-    /// Its number in the network namespace, and how it spreads: in the form of the option.
+    /// Value of the socket option: the group's number in the network namespace, and the fanout mode.
     option: u32,
 }
 
 impl Fanout {
-    /// A group whose number the kernel chooses. Needs Linux 4.12; that frames which leave are not looked at, Linux 5.10.
+    /// Creates a group whose number the kernel chooses. Needs Linux 4.12; to ignore frames that leave, Linux 5.10.
     pub const fn new() -> Self {
         let how = libc::PACKET_FANOUT_FLAG_UNIQUEID | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
         Self { option: (libc::PACKET_FANOUT_HASH | how) << 16 }
     }
 
-    /// Makes a socket, which is bound to `iface`, a member.
+    /// Makes a socket that is bound to `iface` a member.
     pub fn join(&mut self, socket: &OwnedFd, iface: &str) -> Result<(), PortError> {
         let fail = |call: &'static str| move |e: io::Error| PortError::from_call(call, iface, e);
         sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &self.option)

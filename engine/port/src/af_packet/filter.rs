@@ -1,30 +1,31 @@
-//! Which frames the kernel puts into a ring: a classic BPF program (`Documentation/networking/filter.rst` of the kernel).
+//! Filter of the frames that the kernel puts into a ring: a classic BPF program (`Documentation/networking/filter.rst`
+//! of the kernel).
 //!
-//! It looks for the probe's first two bytes where a frame of ours has them: behind Ethernet, up to four tags, IPv4 or IPv6
-//! with up to four extension headers, and UDP, TCP or an ICMP echo. The kernel runs it on each frame before anything is copied or woken, so what others send
-//! costs a few dozen instructions and no room.
+//! It looks for the probe's first two bytes where our frames have them: behind Ethernet, up to four tags, IPv4 or IPv6
+//! with up to four extension headers, and UDP, TCP or an ICMP echo. The kernel runs it on each frame before it copies
+//! or wakes anything, so foreign frames cost a few dozen instructions and no room.
 
 use crate::sys;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Which side of the division a socket is given.
+/// Frames that a socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Frames that carry a probe.
     Ours,
-    /// All others.
+    /// All other frames.
     Foreign,
 }
 
 /// The first two bytes of a probe.
 const MAGIC: u32 = 0xd17a;
-/// Tags that are looked behind, besides the one that the kernel takes off.
+/// Number of tags that are skipped, besides the one that the kernel takes off.
 const TAGS: u32 = 4;
-/// Extension headers of IPv6 that are looked behind.
+/// Number of IPv6 extension headers that are skipped.
 const EXTENSIONS: u32 = 4;
 
-/// Has the kernel give `socket` only frames of one side.
+/// Makes the kernel give `socket` only frames of one side.
 pub fn attach(socket: &OwnedFd, side: Side) -> io::Result<()> {
     let mut program = assemble(&program(side));
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
@@ -32,20 +33,20 @@ pub fn attach(socket: &OwnedFd, side: Side) -> io::Result<()> {
     sys::set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// A place in the program.
+/// A jump target in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
-    /// The instruction that follows.
+    /// The next instruction.
     Next,
     /// Behind the n-th tag.
     Tag(u32),
-    /// The `EtherType` that is not a tag's is known.
+    /// The `EtherType` behind all tags is known.
     Typed,
     Ipv4,
     Ipv6,
-    /// The n-th extension header is a fragment's.
+    /// The n-th extension header is a fragment header.
     Fragment(u32),
-    /// The n-th extension header says its length itself.
+    /// The n-th extension header contains its own length.
     Options(u32),
     /// Behind the n-th extension header, if there is one.
     Extension(u32),
@@ -58,13 +59,13 @@ enum Label {
     Foreign,
 }
 
-/// An instruction, or the name of a place.
+/// An instruction, or a label.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Do(u32, u32),
-    /// Compares A, and goes on at the first place if that holds, else at the second.
+    /// Compares A: goes to the first label if the condition holds, else to the second.
     If(u32, u32, Label, Label),
-    /// The same for A above X.
+    /// As `If`, for A above X.
     IfAboveX(Label, Label),
     Goto(Label),
     Here(Label),
@@ -77,7 +78,7 @@ fn program(side: Side) -> Vec<Step> {
         BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN,
         BPF_LSH, BPF_MEM, BPF_MISC, BPF_RET, BPF_RSH, BPF_ST, BPF_SUB, BPF_TAX, BPF_TXA, BPF_W, BPF_X,
     };
-    // Loads at X + k. One behind the frame's end ends the program with 0: headers that are cut short are on neither side.
+    // Loads at X + k. A load beyond the frame's end ends the program with 0, so truncated headers are on neither side.
     let (half, byte) = (BPF_LD | BPF_H | BPF_IND, BPF_LD | BPF_B | BPF_IND);
     let (to_x, from_x, add_x) = (BPF_MISC | BPF_TAX, BPF_MISC | BPF_TXA, BPF_ALU | BPF_ADD | BPF_X);
     let alu = |operation: u32, k: u32| Do(BPF_ALU | operation | BPF_K, k);
@@ -85,7 +86,7 @@ fn program(side: Side) -> Vec<Step> {
     let (whole, nothing) = if side == Side::Ours { (u32::MAX, 0) } else { (0, u32::MAX) };
 
     let mut steps = vec![Do(BPF_LDX | BPF_IMM, 0)];
-    // X is what the tags take.
+    // X is the length of the tags.
     for n in 0..TAGS {
         steps.extend([
             Do(half, 12),
@@ -104,7 +105,7 @@ fn program(side: Side) -> Vec<Step> {
     for n in 0..EXTENSIONS {
         steps.extend([If(BPF_JEQ, 44, Fragment(n), Next), If(BPF_JEQ, 0, Options(n), Next)]);
         steps.extend([If(BPF_JEQ, 43, Options(n), Next), If(BPF_JEQ, 60, Options(n), Transport)]);
-        // A part of a packet need not have a transport header.
+        // A later fragment need not have a transport header.
         steps.extend([Here(Fragment(n)), Do(half, 14 + 2), If(BPF_JSET, 0xfff9, Foreign, Next), Do(byte, 14), keep]);
         steps.extend([Do(from_x, 0), alu(BPF_ADD, 8), Do(to_x, 0), give, Goto(Extension(n))]);
         // In units of 8 bytes, the first not counted.
@@ -113,7 +114,7 @@ fn program(side: Side) -> Vec<Step> {
     }
     steps.extend([Here(Transport), If(BPF_JEQ, 17, Payload, Next), If(BPF_JEQ, 6, Tcp, Next)]);
     steps.extend([If(BPF_JEQ, 1, Payload, Next), If(BPF_JEQ, 58, Payload, Foreign)]);
-    // A header of TCP says its length itself; those of the others take 8 bytes.
+    // A TCP header contains its own length; those of the others take 8 bytes.
     steps.extend([
         Here(Tcp),
         Do(byte, 14 + 12),
@@ -123,7 +124,7 @@ fn program(side: Side) -> Vec<Step> {
         alu(BPF_SUB, 8),
         Do(to_x, 0),
     ]);
-    // A load behind the end would end the program; a frame without a payload is foreign.
+    // A load beyond the end would end the program, but a frame without a payload is foreign.
     steps.extend([
         Here(Payload),
         Do(from_x, 0),
@@ -137,7 +138,7 @@ fn program(side: Side) -> Vec<Step> {
     steps
 }
 
-/// Resolves the places: jumps count the instructions that they leave out.
+/// Resolves the labels: jumps count the instructions that they skip.
 fn assemble(steps: &[Step]) -> Vec<libc::sock_filter> {
     let size = |steps: &[Step]| steps.iter().filter(|s| !matches!(s, Step::Here(_))).count();
     let mut code = Vec::new();
@@ -178,7 +179,7 @@ mod tests {
     use std::net::IpAddr;
     use std::os::unix::net::UnixDatagram;
 
-    /// Whether the kernel itself lets `frame` through a filter: any socket can carry one.
+    /// Returns true if the kernel itself passes `frame` through a filter: any socket can carry one.
     fn passes(frame: &[u8], side: Side) -> bool {
         let (near, far) = UnixDatagram::pair().unwrap();
         let far = OwnedFd::from(far);
@@ -234,7 +235,7 @@ mod tests {
                         passes(&b, Side::Ours) && !passes(&b, Side::Foreign),
                         "v6 {v6}, {transport:?}, {tags} tags"
                     );
-                    // The same frame without its mark.
+                    // The frame without its mark.
                     let mut other = b.clone();
                     let at = b.windows(2).position(|w| w == probe::MAGIC.to_be_bytes()).unwrap();
                     other[at] ^= 1;

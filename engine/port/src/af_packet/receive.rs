@@ -26,7 +26,7 @@ const BLOCK: u32 = 1 << 18;
 const BLOCKS: u32 = 128;
 /// The shortest time after which the kernel hands over a block that is not full.
 const RETIRE_MS: u32 = 1;
-/// Only checked by the kernel, not used: in version 3 frames lie as close as they fit.
+/// Frame size. The kernel checks it but does not use it: in version 3 frames are packed.
 const FRAME: u32 = 1 << 11;
 
 /// `PACKET_TIMESTAMP` of `linux/if_packet.h`, and `TP_STATUS_TS_RAW_HARDWARE`.
@@ -40,18 +40,18 @@ pub struct Ring {
     memory: Mapping,
     /// The block that the kernel hands over next.
     block: u32,
-    /// Frames dropped since `begin`, as far as they were asked for.
+    /// Frames dropped since `begin`, as of the last query.
     dropped: u64,
-    /// Frames that the kernel put into the ring since it is there, as far as they were asked for, and those that came out of it.
+    /// Frames that the kernel put into the ring since it exists, as of the last query, and frames taken out of it.
     put: u64,
     taken: u64,
-    /// Counts what the filter keeps away; the first ring of a port does it for all.
+    /// Counter of the frames that the filter keeps away; only the first ring of a port has it.
     strangers: Option<Strangers>,
     /// The card's clock, where the card stamps.
     card: Option<CardTimes>,
-    /// Whose times frames got since the trial began.
+    /// Sources of the frames' times since the trial began.
     stamped: Stamped,
-    /// Which of its frames are in the order of the link.
+    /// Order of its frames relative to the link.
     order: Order,
 }
 
@@ -59,23 +59,24 @@ pub struct Ring {
 pub struct Rings {
     /// Its rings.
     pub rings: Vec<Ring>,
-    /// What to say of the card's times where frames have them; `None`: it has none. An error says why they are not used.
+    /// Note on the card's times, where frames have them; `None` if the card has none. An error says why they are not
+    /// used.
     pub card: io::Result<Option<String>>,
 }
 
-/// What turns stamps into our clock, as it was found now.
+/// Current offsets from the clocks of stamps to ours.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     /// `CLOCK_REALTIME` less ours.
     realtime: Nanos,
-    /// The card's, where it is known.
+    /// Offset of the card's clock, where it is known.
     card: Option<Ahead>,
     now: Nanos,
 }
 
 impl Clocks {
-    /// When a frame arrived, and who says so: its stamp is of the card's clock where its status says so, else of `CLOCK_REALTIME`. A
-    /// frame with a time of the card that cannot be its own was taken now.
+    /// Arrival time of a frame, and its source. The stamp is of the card's clock if its status says so, else of
+    /// `CLOCK_REALTIME`. A frame whose card time cannot be valid gets the current time.
     fn arrival(self, status: u32, stamp: Nanos) -> (Nanos, By) {
         if status & STAMPED_BY_CARD == 0 {
             return (stamp - self.realtime, By::Kernel);
@@ -85,8 +86,8 @@ impl Clocks {
 }
 
 impl Ring {
-    /// Opens `count` rings, at least one, that share the frames of `iface`: those of a flow all go to the same one. Takes
-    /// frames for other stations too. The card stamps frames where it can. Needs `CAP_NET_RAW`.
+    /// Opens `count` rings, at least one, that share the frames of `iface`; all frames of a flow go to the same ring.
+    /// Takes frames for other stations too. The card stamps frames where it can. Needs `CAP_NET_RAW`.
     pub fn open(iface: &Interface, count: usize) -> Result<Rings, PortError> {
         let mut rings: Vec<_> = (0..count.max(1)).map(|_| Self::one(iface)).collect::<Result<_, _>>()?;
         if rings.len() > 1 {
@@ -102,7 +103,7 @@ impl Ring {
         Ok(Rings { rings, card })
     }
 
-    /// Has all rings take the card's times, or none.
+    /// Makes all rings use the card's times, or none.
     fn use_card(rings: &mut [Self], first: CardTimes) -> io::Result<()> {
         let mut all = vec![first];
         while let Some(more) = rings.get(all.len()) {
@@ -122,7 +123,7 @@ impl Ring {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &version)
             .map_err(|e| PortError::from_call("setsockopt(PACKET_VERSION)", name, e))?;
-        // Since Linux 4.20. Without it what this port sends would be taken for what it received.
+        // Since Linux 4.20. Without it, frames that this port sends would be counted as received.
         let _ = sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
         filter::attach(&fd, Side::Ours).map_err(|e| PortError::from_call("setsockopt(SO_ATTACH_FILTER)", name, e))?;
         let request = libc::tpacket_req3 {
@@ -156,7 +157,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The block that is next, if the kernel has handed it over.
+    /// Returns the next block, if the kernel has handed it over.
     fn ready(&self) -> Option<Block<'_>> {
         // SAFETY: `block` is below BLOCKS, so this is inside of the mapping, which lives as long as `self`.
         let start = unsafe { self.memory.start().add(self.block as usize * BLOCK as usize) };
@@ -164,7 +165,7 @@ impl Ring {
         (block.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0).then_some(block)
     }
 
-    /// Waits until the kernel hands over a block, or `wait` is over.
+    /// Waits until the kernel hands over a block, for at most `wait`.
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
         if sys::wait(&self.fd, wait, &self.iface)?.contains(PollFlags::ERR) {
             sys::pending_error(&self.fd, "poll", &self.iface)?;
@@ -172,19 +173,19 @@ impl Ring {
         Ok(())
     }
 
-    /// Adds what the kernel counted since the last call: it sets its counters to 0.
+    /// Adds the kernel's counts since the last call, which resets its counters.
     fn count(&mut self) -> Result<(), PortError> {
         let mut s = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         sys::get_option(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut s)
             .map_err(|e| PortError::from_call("getsockopt(PACKET_STATISTICS)", &self.iface, e))?;
-        // What was dropped is among the packets.
+        // Dropped frames are included in `tp_packets`.
         self.put += u64::from(s.tp_packets.saturating_sub(s.tp_drops));
         self.dropped += u64::from(s.tp_drops);
         Ok(())
     }
 }
 
-/// A block that belongs to us until it is given back.
+/// A block that belongs to us until it is returned to the kernel.
 struct Block<'a> {
     start: NonNull<u8>,
     ring: std::marker::PhantomData<&'a Ring>,
@@ -204,13 +205,13 @@ impl<'a> Block<'a> {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 
-    /// How many frames it holds.
+    /// Number of frames in the block.
     fn count(&self) -> usize {
         // SAFETY: the block is ours (its status was read with Acquire), and the kernel filled in its header.
         unsafe { (*self.header().as_ptr()).hdr.bh1.num_pkts as usize }
     }
 
-    /// Calls `take` for each frame, and counts whose time it got.
+    /// Calls `take` for each frame, and counts the source of its time.
     fn each(&self, clocks: Clocks, stamped: &mut Stamped, take: &mut dyn FnMut(Arrived<'_>)) -> usize {
         let count = self.count();
         // SAFETY: as for the count.
@@ -221,7 +222,7 @@ impl<'a> Block<'a> {
             let header = unsafe { self.start.add(at).cast::<libc::tpacket3_hdr>().read() };
             let (mac, kept) = (at + usize::from(header.tp_mac), header.tp_snaplen as usize);
             assert!(mac + kept <= BLOCK as usize, "a frame longer than its block");
-            // SAFETY: inside of the block, as just checked; nobody writes to it while it is ours.
+            // SAFETY: inside of the block, as just checked; nothing writes to it while it is ours.
             let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(mac), kept) };
             let stamp = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
             let tag = if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 { 4 } else { 0 };
@@ -236,8 +237,7 @@ impl<'a> Block<'a> {
 
 impl BurstReceiver for Ring {
     fn begin(&mut self) -> Result<(), PortError> {
-        // What lies in blocks that are not full yet is handed over within RETIRE_MS; what comes later is told apart by
-        // its send time.
+        // The kernel hands over partly filled blocks within RETIRE_MS; later frames are recognised by their send time.
         while let Some(block) = self.ready() {
             let count = block.count();
             block.give_back();
@@ -261,7 +261,7 @@ impl BurstReceiver for Ring {
             self.wait(wait)?;
         }
         let (mut count, mut stamped) = (0, self.stamped);
-        // At most one round, so that the caller gets to look at its clock.
+        // At most one round, so that the caller can read its clock.
         for _ in 0..BLOCKS {
             let now = clock::monotonic();
             let card = self.card.as_mut().and_then(|card| card.ahead(now));

@@ -9,9 +9,9 @@ use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Frames in a call: beyond this, larger bursts make the call no cheaper, and the frames' send times less true.
+/// Frames in a call. Larger bursts make the call no cheaper, and the frames' send times less accurate.
 const BURST: usize = 32;
-/// Bytes that wait in the kernel at most, in its own accounting (`skb->truesize`).
+/// Limit of the bytes that wait in the kernel, in its accounting (`skb->truesize`).
 const KERNEL_BUFFER: i32 = 8 << 20;
 /// Ethernet header and two tags, on top of the MTU.
 const HEADERS: usize = 14 + 8;
@@ -29,8 +29,8 @@ pub struct Bursts {
     messages: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers in `parts` and `messages` lead into `frames` and `parts`, boxes that this value owns and never
-// replaces; they go where it goes.
+// SAFETY: the pointers in `parts` and `messages` point into `frames` and `parts`, boxes that this value owns and never
+// replaces; they move with it.
 unsafe impl Send for Bursts {}
 
 impl Bursts {
@@ -86,8 +86,8 @@ impl BurstSender for Bursts {
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most BURST")]
         let count = want as libc::c_uint;
-        // SAFETY: the first `count` messages each lead to one part, which leads to a chunk of `frames` that is at least
-        // as long as the part says: checked above. The kernel reads them and writes only `msg_len`.
+        // SAFETY: the first `count` messages each point to one part, which points to a chunk of `frames` that is at
+        // least as long as the part: checked above. The kernel reads them and writes only `msg_len`.
         let sent =
             unsafe { libc::sendmmsg(self.fd.as_raw_fd(), self.messages.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         if sent >= 0 {
@@ -97,8 +97,8 @@ impl BurstSender for Bursts {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(Handed::default()),
-            // No room in the socket, or in the card's queue: the frame was not taken, and may be tried again, unless this
-            // is how a card without carrier says no.
+            // No room in the socket, or in the card's queue: the frame was not taken and may be tried again, unless
+            // this is how a card without carrier refuses.
             Some(libc::EAGAIN | libc::ENOBUFS) => {
                 self.stall.refused(&self.iface, "sendmmsg", error)?;
                 Ok(Handed::default())

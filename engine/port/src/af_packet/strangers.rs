@@ -1,4 +1,4 @@
-//! How many frames of others reach an interface, without looking at any of them.
+//! Counter of foreign frames at an interface, which reads none of them.
 
 use super::filter::{self, Side};
 use crate::error::PortError;
@@ -6,12 +6,12 @@ use crate::iface::Interface;
 use crate::sys::{self, ETH_P_ALL};
 use std::os::fd::OwnedFd;
 
-/// A socket that takes no frames: it is offered all that carry no probe, has room for none of them, and the kernel counts what
-/// it could not give it.
+/// A socket that takes no frames. The kernel offers it all frames without a probe, finds no room for them, and counts
+/// them as dropped.
 pub struct Strangers {
     fd: OwnedFd,
     iface: String,
-    /// Since `begin`, as far as they were asked for.
+    /// Count since `begin`, as of the last query.
     count: u64,
 }
 
@@ -22,7 +22,7 @@ impl Strangers {
         let fd = sys::packet_socket(name)?;
         filter::attach(&fd, Side::Foreign)
             .map_err(|e| PortError::from_call("setsockopt(SO_ATTACH_FILTER)", name, e))?;
-        // The kernel makes it as small as it can: two or three frames.
+        // The kernel sets the smallest size possible: two or three frames.
         sys::set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &0_i32)
             .map_err(|e| PortError::from_call("setsockopt(SO_RCVBUF)", name, e))?;
         let _ = sys::set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32);
@@ -30,16 +30,16 @@ impl Strangers {
         Ok(Self { fd, iface: name.to_owned(), count: 0 })
     }
 
-    /// Begins again at 0.
+    /// Resets the counter to 0.
     pub fn begin(&mut self) -> Result<(), PortError> {
         self.count()?;
         self.count = 0;
         Ok(())
     }
 
-    /// Frames since the last [`begin`](Self::begin).
+    /// Returns the number of frames since the last [`begin`](Self::begin).
     pub fn count(&mut self) -> Result<u64, PortError> {
-        // The kernel sets its counters to 0 when they are read; those that it had no room for are among the packets.
+        // Reading the kernel's counters resets them; `tp_packets` includes the frames that had no room.
         let mut s = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         sys::get_option(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut s)
             .map_err(|e| PortError::from_call("getsockopt(PACKET_STATISTICS)", &self.iface, e))?;

@@ -1,5 +1,5 @@
-//! Sending from a ring that is shared with the kernel (`PACKET_TX_RING`). No back end uses it: it is what `sendmmsg` is held
-//! against, on the same frames ([`Bursts`](super::Bursts)).
+//! Sending from a ring that is shared with the kernel (`PACKET_TX_RING`). No back end uses it: it is the comparison for
+//! `sendmmsg` on the same frames ([`Bursts`](super::Bursts)).
 
 use crate::batch::{Batch, Fill, Slot};
 use crate::error::PortError;
@@ -13,17 +13,17 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// As many frames in a call as `sendmmsg` gets.
+/// Frames in a call, as many as `sendmmsg` gets.
 const BURST: usize = 32;
 /// Frames in the ring.
 const FRAMES: u32 = 1024;
-/// Bytes that a frame has in the ring, header and all.
+/// Bytes of a frame's slot in the ring, header included.
 const STRIDE: u32 = 2048;
-/// Where a frame begins behind its header: `TPACKET2_HDRLEN` less the address that only receivers get.
+/// Offset of a frame behind its header: `TPACKET2_HDRLEN` less the address that only receivers get.
 #[expect(clippy::cast_possible_truncation, reason = "32")]
 const HEADER: u32 = (libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>()) as u32;
 
-/// The sending half.
+/// Sending half of a port with such a ring.
 pub struct TxRing {
     fd: OwnedFd,
     iface: String,
@@ -83,12 +83,12 @@ impl BurstSender for TxRing {
         let order = &self.order[first..first + free];
         fill.fill(0, &mut Batch::new(memory, &mut self.slots, order, (STRIDE - HEADER) as usize));
         for index in self.next..self.next + u32::try_from(free).unwrap_or(0) {
-            // SAFETY: the frame is ours until its status says otherwise.
+            // SAFETY: the frame is ours until its status changes.
             unsafe { (*self.header(index)).tp_len = self.slots[index as usize].length };
             self.status(index).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
             self.next = (index + 1) % FRAMES;
         }
-        // Without data: what is in the ring is sent.
+        // Without data: the call sends the frames of the ring.
         match net::send(&self.fd, &[], SendFlags::DONTWAIT) {
             Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Ok(Handed { sent: free, refused: 0 }),
             Err(e) => Err(PortError::from_call("send", &self.iface, e.into())),

@@ -1,4 +1,4 @@
-//! From bytes to frames. Never panics and never allocates, whatever the bytes.
+//! Parser from bytes to frames. Never panics and never allocates, whatever the bytes.
 
 use super::{ETHERNET, HEADER, MAGIC_MICROSECONDS, MAGIC_NANOSECONDS, RECORD};
 use dutlab_units::{FrameSize, Nanos};
@@ -6,58 +6,58 @@ use std::fmt;
 
 /// The first bytes of the other format, pcapng.
 const PCAPNG: u32 = 0x0a0d_0d0a;
-/// An Ethernet header.
+/// Length of an Ethernet header.
 const SHORTEST: u32 = 14;
 
 /// The frames of a capture, one after another. Ends after the first fault.
 #[derive(Debug, Clone)]
 pub struct Capture<'a> {
     bytes: &'a [u8],
-    /// Where the next record begins.
+    /// Offset of the next record.
     at: usize,
     number: u64,
     big_endian: bool,
-    /// Nanoseconds in a unit of the second part of a stamp.
+    /// Nanoseconds per unit of the second part of a stamp.
     unit: u32,
 }
 
 /// A frame of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was captured, since 1970.
+    /// Time of capture, since 1970.
     pub at: Nanos,
     /// The frame without FCS.
     pub bytes: &'a [u8],
-    /// Where it begins in the file.
+    /// Offset of the frame in the file.
     pub offset: usize,
 }
 
-/// What is wrong with a capture, and where.
+/// A fault of a capture, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadCapture {
-    /// Where it is, in bytes from the start of the file.
+    /// Offset in bytes from the start of the file.
     pub offset: usize,
-    /// The frame it belongs to, counted from 1; 0: none.
+    /// Number of the frame, counted from 1; 0: none.
     pub frame: u64,
-    /// What it is.
+    /// Kind of fault.
     pub fault: Fault,
 }
 
-/// What can be wrong with a capture.
+/// Kinds of faults of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not begin as a capture does.
+    /// The file does not begin like a capture.
     Magic(u32),
-    /// It is of the other format.
+    /// The file is in the other format, pcapng.
     Pcapng,
-    /// It ends too early.
+    /// The file ends too early.
     Truncated {
         /// Bytes that should follow.
         need: usize,
-        /// Bytes that do.
+        /// Bytes that follow.
         have: usize,
     },
-    /// Its frames are not of Ethernet; with their link type.
+    /// The frames are not Ethernet frames; with their link type.
     LinkType(u32),
     /// A frame is longer than any that can be sent, in bytes without FCS.
     TooLong(u32),
@@ -67,12 +67,12 @@ pub enum Fault {
     Cut {
         /// Bytes that were kept.
         kept: u32,
-        /// Bytes that it had.
+        /// Original length in bytes.
         length: u32,
     },
     /// The second part of a stamp is a second or more.
     Stamp(u32),
-    /// There is no frame in it.
+    /// The file contains no frame.
     Empty,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Capture<'a> {
         if bytes.len() < HEADER {
             return Err(bad(0, truncated));
         }
-        // The upper half may tell of an FCS; the format reserves it, and writers leave it 0.
+        // The upper half may describe an FCS; the format reserves it, and writers leave it 0.
         let link = word(bytes, 20, big_endian).unwrap_or(0) & 0xffff;
         if link != ETHERNET {
             return Err(bad(20, Fault::LinkType(link)));

@@ -1,16 +1,16 @@
-//! A capture that is to be sent again.
+//! A capture to send again.
 
 use super::read::{BadCapture, Capture, Fault};
 use dutlab_units::Nanos;
 use std::fmt;
 use std::io;
 
-/// When the frames of a capture are due.
+/// Times at which the frames of a capture are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Timing {
-    /// As they were captured, this many times as fast; above 0.
+    /// Times of the capture, faster by this factor; above 0.
     Speed(f64),
-    /// At once.
+    /// All frames are due at once.
     Max,
 }
 
@@ -20,33 +20,33 @@ pub struct Replay {
     bytes: Vec<u8>,
     frames: Vec<Frame>,
     timing: Timing,
-    /// How often the capture is sent.
+    /// Number of rounds in which the capture is sent.
     rounds: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Frame {
-    /// Since the first one.
+    /// Time since the first frame.
     at: Nanos,
     offset: usize,
     length: usize,
 }
 
-/// Why a capture cannot be sent.
+/// Reason why a capture cannot be sent.
 #[derive(Debug)]
 pub enum LoadError {
     /// The file cannot be read.
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is not a good capture.
+    /// The file is not a valid capture.
     Bad {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The fault.
         what: BadCapture,
     },
 }
@@ -69,7 +69,8 @@ impl Replay {
         Self::new(bytes, timing, rounds).map_err(|what| LoadError::Bad { path: path.to_owned(), what })
     }
 
-    /// Reads a capture from the bytes of a file. A frame that seems to be captured before its forerunner is due with it.
+    /// Reads a capture from the bytes of a file. A frame that seems to be captured before its predecessor is due with
+    /// it.
     pub fn new(bytes: Vec<u8>, timing: Timing, rounds: u32) -> Result<Self, BadCapture> {
         let mut frames: Vec<Frame> = Vec::new();
         let mut first = None;
@@ -85,44 +86,45 @@ impl Replay {
         Ok(Self { bytes, frames, timing, rounds: rounds.max(1) })
     }
 
-    /// Frames to be sent, all rounds together.
+    /// Returns the number of frames to send in all rounds.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.frames.len() as u64 * u64::from(self.rounds)
     }
 
-    /// The longest frame, in bytes without FCS.
+    /// Returns the length of the longest frame, in bytes without FCS.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.frames.iter().map(|f| f.length).max().unwrap_or(0)
     }
 
-    /// Mean length of the frames, in bytes without FCS.
+    /// Returns the mean length of the frames, in bytes without FCS.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.frames.iter().map(|f| f.length as f64).sum::<f64>() / self.frames.len() as f64
     }
 
-    /// Frames of one round.
+    /// Returns the number of frames in one round.
     #[must_use]
     pub const fn round(&self) -> u64 {
         self.frames.len() as u64
     }
 
-    /// Frame `n` of a round, to be changed; its length stays.
+    /// Returns frame `n` of a round for changes; its length stays.
     pub fn frame_mut(&mut self, n: u64) -> &mut [u8] {
         let frame = self.at(n).0;
         &mut self.bytes[frame.offset..frame.offset + frame.length]
     }
 
-    /// Frame `n` without FCS.
+    /// Returns frame `n` without FCS.
     #[must_use]
     pub fn frame(&self, n: u64) -> &[u8] {
         let frame = self.at(n).0;
         &self.bytes[frame.offset..frame.offset + frame.length]
     }
 
-    /// When frame `n` is due, since the start. A round begins one mean gap after the last frame of the one before.
+    /// Returns the time since the start at which frame `n` is due. A round begins one mean gap after the last frame of
+    /// the previous one.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates: above 500 years is never")]
     pub fn when(&self, n: u64) -> Nanos {
@@ -145,7 +147,7 @@ impl Replay {
 mod tests {
     use super::*;
 
-    /// A capture with frames at these times in µs, each one byte longer than the one before.
+    /// Makes a capture with frames at these times in µs, each one byte longer than the previous one.
     fn capture(times: &[u32]) -> Vec<u8> {
         let mut b = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
         for (length, t) in (60_u32..).zip(times) {

@@ -1,4 +1,4 @@
-//! A port that writes what is sent into a file.
+//! A port that writes sent frames into a file.
 
 use super::{ETHERNET, MAGIC_NANOSECONDS};
 use crate::batch::{Batch, Fill, Slot};
@@ -23,7 +23,7 @@ pub struct File {
 }
 
 impl File {
-    /// Makes a new file. One that exists is never written over.
+    /// Makes a new file. An existing file is never overwritten.
     #[expect(clippy::cast_possible_truncation, reason = "about 600 kB")]
     pub fn create(path: &str) -> Result<Self, PortError> {
         let failed = |source| PortError::Syscall { call: "open", iface: path.to_owned(), source };
@@ -47,7 +47,7 @@ impl File {
     }
 }
 
-/// The header of a file, in this machine's byte order.
+/// Returns the header of a file, in this machine's byte order.
 fn header() -> [u8; 24] {
     let mut h = [0; 24];
     h[..4].copy_from_slice(&MAGIC_NANOSECONDS.to_ne_bytes());
@@ -58,7 +58,7 @@ fn header() -> [u8; 24] {
     h
 }
 
-/// What is in front of a frame of `length` bytes. The format has 32 bits for the seconds: until 2106.
+/// Returns the record header of a frame of `length` bytes. The format has 32 bits for the seconds: until 2106.
 #[expect(clippy::cast_possible_truncation, reason = "as the format has it")]
 fn record(at: Nanos, length: u32) -> [u8; 16] {
     let mut r = [0; 16];

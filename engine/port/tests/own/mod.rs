@@ -1,10 +1,11 @@
-//! A network namespace of the test's own, and frames to send in it.
+//! A separate network namespace for a test, and frames to send in it.
 
 use dutlab_units::Nanos;
 use dutlab_wire::Probe;
 use dutlab_wire::frame::FrameRepr;
 
-/// Moves this thread into a new network namespace, which ends with it. False without the permission; panics if that was promised.
+/// Moves this thread into a new network namespace, which ends with it. Returns false without the permission; panics if
+/// that was promised.
 pub fn netns() -> bool {
     // SAFETY: no pointers; other threads stay where they are.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {

@@ -1,4 +1,4 @@
-//! What a key is that is left out, for serde.
+//! Default values of omitted keys, for serde.
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 pub(super) const fn is_zero(number: &u16) -> bool {

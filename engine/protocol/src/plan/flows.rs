@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// How many flows.
+    /// Number of flows.
     pub count: u32,
     /// Source addresses, from the stream's `source` upwards.
     #[serde(default = "one")]
@@ -17,11 +17,11 @@ pub struct Flows {
     /// Destination addresses, from the stream's `destination` upwards.
     #[serde(default = "one")]
     pub destination_addresses: u32,
-    /// Length of the prefix that each source address stands for: each is in the prefix after that of the one before. 24:
-    /// one in each /24. Absent: each address is the next one.
+    /// Length of the prefix that each source address represents. Each address is in the prefix after that of the
+    /// previous address: 24 puts one in each /24. Absent: consecutive addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_prefix_length: Option<u8>,
-    /// The same of destination addresses.
+    /// Length of the prefix that each destination address represents, as `source_prefix_length`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination_prefix_length: Option<u8>,
     /// Source ports, from `source_port` upwards.
@@ -30,23 +30,24 @@ pub struct Flows {
     /// Destination ports, from `destination_port` upwards.
     #[serde(default = "one")]
     pub destination_ports: u32,
-    /// Source MACs; more than one: of the pattern of RFC 4814 section 4.2 instead of the stream's own.
+    /// Number of source MACs. Above 1: MACs of the pattern of RFC 4814 section 4.2 instead of the stream's MAC.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub source_macs: u32,
-    /// Destination MACs, likewise. Only what is not addressed to a router can have more than one.
+    /// Number of destination MACs, as `source_macs`. Must be 1 for frames that are addressed to a router.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub destination_macs: u32,
-    /// Numbers of the tester's sending and receiving port, counted from 1, which are in these MACs.
+    /// Numbers of the tester's sending and receiving port, counted from 1, that are part of these MACs.
     #[serde(default = "tester_ports", skip_serializing_if = "is_tester_ports")]
     pub mac_ports: (u16, u16),
-    /// Present: members are drawn pseudo-randomly from the ranges (RFC 4814 section 4); absent: counted through, source
-    /// port fastest, then destination port, source address, destination address, source MAC, destination MAC.
+    /// Seed with which members are drawn pseudo-randomly from the ranges (RFC 4814 section 4). Absent: members are
+    /// counted through, source port fastest, then destination port, source address, destination address, source MAC,
+    /// destination MAC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
 
 impl Default for Flows {
-    /// One flow.
+    /// A single flow.
     fn default() -> Self {
         Self {
             count: 1,

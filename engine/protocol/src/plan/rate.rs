@@ -1,9 +1,9 @@
-//! How fast a stream is sent.
+//! Rate of a stream.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How fast a stream is sent.
+/// Rate of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
@@ -15,15 +15,15 @@ pub enum Rate {
     BpsL1(f64),
     /// Bits per second of frames with FCS.
     BpsL2(f64),
-    /// A share of the link's speed, preamble and gap counted.
+    /// Share of the link's speed, with preamble and gap.
     Percent(Percent),
-    /// A rate over time: stretches one after another; the last goes on at its `to_pps`.
+    /// A rate over time: consecutive stretches. After the last one, the stream continues at its `to_pps`.
     Profile(Vec<Stretch>),
-    /// Bursts as fast as the port takes them, at a constant distance (RFC 2544 section 21).
+    /// Bursts at a constant period, each as fast as the port takes frames (RFC 2544 section 21).
     Bursts(Bursts),
     /// Bursts at a mean rate.
     BurstsAt(BurstsAt),
-    /// Bursts at a rate of their own, with a pause between them.
+    /// Bursts with a rate within the burst and a pause between bursts.
     MultiBurst(MultiBurst),
 }
 
@@ -31,14 +31,14 @@ pub enum Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Percent {
-    /// Of the speed, above 0; 100 fills the link.
+    /// Percentage of the speed, above 0; 100 fills the link.
     pub percent: f64,
-    /// The link's speed in bit/s; absent: what the card says. Refused where neither is known.
+    /// Speed of the link in bit/s; absent: as the card reports it. Refused where neither is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_bps: Option<f64>,
 }
 
-/// A while of linearly changing rate; of constant rate, if it begins as it ends.
+/// A period of linearly changing rate. The rate is constant if start and end are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stretch {
@@ -46,7 +46,7 @@ pub struct Stretch {
     pub from_pps: f64,
     /// Frames per second at its end.
     pub to_pps: f64,
-    /// How long it lasts.
+    /// Duration of the stretch.
     pub duration_ns: u64,
 }
 
@@ -56,11 +56,11 @@ pub struct Stretch {
 pub struct Bursts {
     /// Frames in a burst.
     pub frames: u32,
-    /// From the start of one burst to the start of the next.
+    /// Time from the start of one burst to the start of the next.
     pub period_ns: u64,
 }
 
-/// Frames in bursts whose frames follow each other at a rate. The stream's `frames` says how many bursts.
+/// Bursts whose frames follow each other at a given rate. The stream's `frames` is the number of bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MultiBurst {
@@ -68,7 +68,7 @@ pub struct MultiBurst {
     pub frames: u32,
     /// Frames per second within a burst.
     pub pps: f64,
-    /// From the last frame of a burst to the first of the next, above 0.
+    /// Time from the last frame of a burst to the first frame of the next, above 0.
     pub gap_ns: u64,
 }
 
@@ -79,6 +79,6 @@ pub struct MultiBurst {
 pub struct BurstsAt {
     /// Frames in a burst.
     pub frames: u32,
-    /// Frames per second in the mean.
+    /// Mean rate in frames per second.
     pub pps: f64,
 }

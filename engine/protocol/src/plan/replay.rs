@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 pub struct Replay {
     /// The file, on the agent's host.
     pub path: String,
-    /// The number under which the frames are counted.
+    /// Stream number under which the frames are counted.
     #[serde(default)]
     pub stream: u16,
-    /// When they are due.
+    /// Times at which the frames are due.
     #[serde(default)]
     pub timing: ReplayTiming,
-    /// How often the capture is sent, one round after another.
+    /// Number of rounds in which the capture is sent.
     #[serde(default = "one_round")]
     pub rounds: u32,
-    /// The probe is written over the start of each payload of UDP, TCP or ICMP that has room for it, and the checksum made right, so
-    /// that a receiver accounts for these frames.
+    /// Write the probe over the start of each payload of UDP, TCP or ICMP that has room for it, and correct the
+    /// checksum, so that a receiver accounts for these frames.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub probe: bool,
-    /// With `probe`: the number of the frames that have no room for it. They are sent as they are. Absent: a capture with such frames
-    /// is refused.
+    /// With `probe`: stream number of the frames that have no room for it. They are sent unchanged. Absent: a capture
+    /// with such frames is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unprobed_stream: Option<u16>,
 }
@@ -32,11 +32,11 @@ const fn one_round() -> u32 {
     1
 }
 
-/// When the frames of a capture are due.
+/// Times at which the frames of a capture are due.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayTiming {
-    /// As they were captured, this many times as fast: 2 is twice as fast, 0.5 half as fast.
+    /// Times of the capture, faster by this factor: 2 is twice as fast, 0.5 half as fast.
     Speed(f64),
     /// `true`: as fast as possible.
     Max(bool),

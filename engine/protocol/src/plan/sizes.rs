@@ -8,21 +8,21 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sizes {
-    /// All the same.
+    /// One size for all frames.
     FixedBytes(u32),
     /// Mixed by weight, interleaved as evenly as whole frames allow, the same way in every trial.
     Weighted(Vec<WeightedSize>),
-    /// Sent in this order, over and over.
+    /// Sizes in this order, repeatedly.
     SequenceBytes(Vec<u32>),
-    /// One frame of each size from the first to the last, over and over.
+    /// One frame of each size from the first to the last, repeatedly.
     SweptBytes(Swept),
-    /// A mix with a name, as in `imix`. An unknown name is refused with the known ones.
+    /// A named mix, such as `imix`. An unknown name is refused with a list of the known ones.
     Mix(String),
     /// An IMIX genome (RFC 6985).
     Genome(Genome),
 }
 
-/// Sizes at a constant distance.
+/// Equally spaced sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Swept {
@@ -30,7 +30,7 @@ pub struct Swept {
     pub from: u32,
     /// The last size, if a step meets it.
     pub to: u32,
-    /// From one size to the next.
+    /// Difference between consecutive sizes.
     pub step: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct Swept {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Genome {
-    /// As in `aaafg`; a number repeats the letter behind it, as in `40a20fg`.
+    /// Letters, such as `aaafg`. A number repeats the letter behind it, as in `40a20fg`.
     pub letters: String,
     /// Sizes with FCS of the upper-case letters, and of `z`, the MTU, if they are used.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -51,6 +51,6 @@ pub struct Genome {
 pub struct WeightedSize {
     /// Bytes with FCS.
     pub bytes: u32,
-    /// How many of these in one round of the mix.
+    /// Number of frames of this size in one round of the mix.
     pub weight: u32,
 }

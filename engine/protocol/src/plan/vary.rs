@@ -4,18 +4,18 @@ use super::default::is_no_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A field whose value is another in each frame.
+/// A field whose value changes from frame to frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// Which field.
+    /// Field that varies.
     pub field: VariedField,
-    /// Its values.
+    /// Values of the field.
     pub values: Values,
-    /// The place in the values, counted from 0, that frame 0 has.
+    /// Index, counted from 0, of the value that frame 0 has.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub phase: u64,
-    /// So many frames have one value before the next follows.
+    /// Number of consecutive frames that have one value.
     #[serde(default = "one_frame", skip_serializing_if = "is_one_frame")]
     pub every: u64,
 }
@@ -61,7 +61,8 @@ pub enum VariedField {
     SourcePort,
     /// Destination port.
     DestinationPort,
-    /// Bits at a place in the frame. Those that say where headers and probe are, checksums and the probe are refused.
+    /// Bits at an offset in the frame. Bits that give the place of headers and probe, checksums and the probe are
+    /// refused.
     Bits(Bits),
 }
 
@@ -69,12 +70,12 @@ pub enum VariedField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bits {
-    /// The byte with the first of them, counted from the destination MAC.
+    /// Byte with the first bit, counted from the destination MAC.
     pub byte: u16,
-    /// Bits of this byte in front of the first, from the most significant one.
+    /// Bits of this byte in front of the first bit, from the most significant one.
     #[serde(default)]
     pub bit: u8,
-    /// How many, 1 to 64.
+    /// Number of bits, 1 to 64.
     pub width: u8,
 }
 
@@ -82,11 +83,11 @@ pub struct Bits {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
-    /// From one to another in equal steps, then again from the first; downwards where `from` is above `to`.
+    /// Equal steps from `from` to `to`, then again from the first value; downwards where `from` is above `to`.
     Step(StepValues),
-    /// Pseudo-random, with repetitions; the same in every trial.
+    /// Pseudo-random values, with repetitions; the same in every trial.
     Random(RandomValues),
-    /// These in this order, over and over.
+    /// Listed values, repeatedly in this order.
     List(Vec<FieldValue>),
 }
 
@@ -94,11 +95,11 @@ pub enum Values {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepValues {
-    /// The first.
+    /// First value.
     pub from: FieldValue,
-    /// The last, if a step meets it.
+    /// Last value, if a step meets it.
     pub to: FieldValue,
-    /// From one to the next, at least 1.
+    /// Difference between consecutive values, at least 1.
     #[serde(default = "one_frame")]
     pub by: u64,
 }
@@ -107,11 +108,11 @@ pub struct StepValues {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RandomValues {
-    /// The lowest.
+    /// Lowest value.
     pub from: FieldValue,
-    /// The highest.
+    /// Highest value.
     pub to: FieldValue,
-    /// Which values they are.
+    /// Seed of the pseudo-random values.
     #[serde(default)]
     pub seed: u64,
 }

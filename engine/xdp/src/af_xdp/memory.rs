@@ -1,4 +1,4 @@
-//! Memory that a socket's frames lie in.
+//! Memory of a socket's frames.
 
 use dutlab_port::PortError;
 use dutlab_port::mapping::Mapping;
@@ -9,18 +9,19 @@ pub struct Umem {
     pub memory: Mapping,
     /// Bytes in a buffer, a power of two.
     pub chunk: u32,
-    /// How many receive, a power of two.
+    /// Number of buffers that receive, a power of two.
     pub receive: u32,
-    /// How many frames can be sent at once: a power of two, or none.
+    /// Number of frames that can be sent at the same time: a power of two, or zero.
     pub send: u32,
-    /// Buffers that each of these has, one behind the other.
+    /// Number of consecutive buffers for each of these frames.
     pub pages: u32,
-    /// Whether they lie in huge pages.
+    /// True if they are in huge pages.
     pub huge: bool,
 }
 
 impl Umem {
-    /// Buffers of `chunk` bytes, in huge pages if the system has some to spare. `send` is frames, and buffers of each.
+    /// Maps buffers of `chunk` bytes, in huge pages if the system has enough free. `send`: number of frames, and of
+    /// buffers for each.
     pub fn map(iface: &str, chunk: u32, receive: u32, (send, pages): (u32, u32)) -> Result<Self, PortError> {
         let length = chunk as usize * (receive + send * pages) as usize;
         let huge = Mapping::huge(length).ok();
@@ -35,12 +36,12 @@ impl Umem {
         })
     }
 
-    /// The longest frame that can be sent, without FCS.
+    /// Returns the length of the longest frame that can be sent, without FCS.
     pub const fn longest(&self) -> u32 {
         self.pages * self.chunk - super::HEADROOM
     }
 
-    /// Entries that the frames to be sent take in a ring, a power of two.
+    /// Returns the ring entries for the frames to send, a power of two.
     pub const fn send_entries(&self) -> u32 {
         (self.send * self.pages).next_power_of_two()
     }

@@ -1,14 +1,14 @@
-//! `AF_XDP`: frames go between our memory and the driver, past the kernel's stack (`Documentation/networking/af_xdp.rst`
-//! of the kernel). Without a copy where the driver can, with one elsewhere.
+//! `AF_XDP`: frames are exchanged between our memory and the driver, past the kernel's stack
+//! (`Documentation/networking/af_xdp.rst` of the kernel). Without a copy where the driver can, with one elsewhere.
 //!
-//! One socket with a memory of its own for each receive queue, so that each can be served by another thread; the
-//! first of them send as well. An XDP program takes only frames with our probe out of
-//! the host's traffic and stamps them; it hangs on the interface by a link, which the kernel undoes when this process
-//! ends, however it ends. A frame that is longer than a page takes several buffers (`XDP_USE_SG`, Linux 6.6). Needs `CAP_NET_RAW`,
-//! `CAP_NET_ADMIN`, `CAP_BPF`.
+//! Each receive queue has one socket with its own memory, so that each can be served by another thread; the first of
+//! them send as well. An XDP program takes only frames with our probe out of the host's traffic and stamps them. It is
+//! attached to the interface by a link, which the kernel removes when this process ends, however it ends. A frame that
+//! is longer than a page takes several buffers (`XDP_USE_SG`, Linux 6.6). Needs `CAP_NET_RAW`, `CAP_NET_ADMIN`,
+//! `CAP_BPF`.
 //!
-//! The rings are our own (`rings`): the frames of a burst are written in place, and a buffer that comes back still holds
-//! its template, which a crate that hands out packets one by one would hide.
+//! The rings are implemented here (`rings`): the frames of a burst are written in place, and a buffer that comes back
+//! still holds its template, which a crate that hands out packets one by one would hide.
 
 mod memory;
 mod program;
@@ -35,53 +35,56 @@ use socket::Socket;
 use std::io;
 use std::sync::Arc;
 
-/// Frames that wait to be sent at most; a power of two.
+/// Maximum number of frames that wait to be sent; a power of two.
 const SEND_FRAMES: u32 = 1024;
-/// Frames that wait to be received at most, on each queue: powers of two. The least is 4 ms of a million a second.
+/// Minimum and maximum number of frames that wait to be received, on each queue: powers of two. The minimum is 4 ms at
+/// a million a second.
 const RECEIVE_FRAMES: (u32, u32) = (4096, 1 << 16);
-/// How long a receiver may be kept from a queue that gets all frames of its link, at the rate of the shortest ones.
+/// Time, in seconds, for which a receiver may be away from a queue that gets all frames of its link, at the rate of the
+/// shortest ones.
 const RECEIVE_S: f64 = 0.002;
-/// A shortest frame on the wire, in bits (RFC 2544: 64 bytes, 20 around them).
+/// Bits of a shortest frame on the wire (RFC 2544: 64 bytes, 20 around them).
 const SHORTEST_BITS: f64 = 84.0 * 8.0;
-/// Memory that the frames of a port may take where they are more than the least.
+/// Limit of the memory for the frames of a port, if they are more than the minimum.
 const MEMORY: u64 = 256 << 20;
-/// What the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
+/// Bytes that the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: u32 = 256;
-/// A buffer is a page at most.
+/// Largest size of a buffer: a page.
 const PAGE: u32 = 4096;
-/// Buffers that a frame takes at most.
+/// Maximum number of buffers for one frame.
 const PAGES: u32 = 3;
-/// Ethernet header and two tags, which the MTU does not count.
+/// Ethernet header and two tags, which the MTU does not include.
 const HEADERS: u32 = 14 + 8;
-/// Queues that the program knows (`engine/xdp/bpf/afxdp.bpf.c`).
+/// Number of queues that the program supports (`engine/xdp/bpf/afxdp.bpf.c`).
 const QUEUES: u32 = 64;
 
-/// A port that was opened.
+/// An open port.
 pub struct Opened {
     /// Its send queues, at least one.
     pub senders: Vec<Tx>,
-    /// Its receive queues, or why it has none: the XDP program could not be attached.
+    /// Its receive queues, or the reason why it has none: the XDP program could not be attached.
     pub receivers: Result<Vec<Rx>, PortError>,
-    /// Whether the driver works without a copy.
+    /// True if the driver works without a copy.
     pub zero_copy: bool,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What to say of the card's times, where frames have them.
+    /// Note on the card's times, where frames have them.
     pub times: Option<String>,
 }
 
-/// The longest frame in bytes without FCS.
+/// Returns the length of the longest frame in bytes without FCS.
 #[must_use]
 pub const fn longest() -> u32 {
     PAGES * PAGE - HEADROOM
 }
 
-/// The longest that one buffer holds.
+/// Returns the length of the longest frame that one buffer holds.
 const fn longest_of_a_page() -> u32 {
     PAGE - HEADROOM
 }
 
-/// Frames that shall be able to wait on each of `queues` of a link of `bps`, any of which may get all.
+/// Returns the number of frames that must be able to wait on each of `queues` of a link of `bps`, any of which may get
+/// all frames.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -92,15 +95,15 @@ fn waiting(bps: f64, queues: u32, chunk: u32) -> u32 {
     within(((bps / SHORTEST_BITS * RECEIVE_S) as u32).clamp(least, most).next_power_of_two(), queues, chunk)
 }
 
-/// As many buffers as are wanted on each of `queues`, or the next power of two for which there is memory.
+/// Returns the number of buffers wanted on each of `queues`, or the next smaller power of two that fits into memory.
 fn within(wanted: u32, queues: u32, chunk: u32) -> u32 {
     let least = RECEIVE_FRAMES.0;
     let bytes = |frames: u32| u64::from(frames) * u64::from(queues) * u64::from(chunk);
     std::iter::successors(Some(wanted), |n| Some(n / 2)).find(|n| *n == least || bytes(*n) <= MEMORY).unwrap_or(least)
 }
 
-/// Opens sockets on all receive queues of `iface`, and attaches the program that feeds them. The first sockets send as
-/// well: `senders` of them, at least one, if there are as many queues.
+/// Opens sockets on all receive queues of `iface`, and attaches the program that feeds them. The first `senders` of the
+/// sockets (at least one) send as well, if there are as many queues.
 pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     let frame = iface.mtu + HEADERS;
     if frame > longest() {
@@ -119,7 +122,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     }
     let chunk = if frame + HEADROOM <= PAGE / 2 { PAGE / 2 } else { PAGE };
     let pages = if frame <= longest_of_a_page() { 1 } else { PAGES };
-    // A driver that does not say has one.
+    // A driver that does not report its queues has one.
     let queues = ethtool::queues(&iface.name);
     let count = |of: fn(ethtool::Queues) -> u32| queues.map_or(1, of).max(1);
     let (receive, send) = (count(|q| q.receive), count(|q| q.send));
@@ -139,7 +142,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         Speed::Bps(bps) => waiting(bps, receive, chunk),
         Speed::Unknown(_) => RECEIVE_FRAMES.0,
     };
-    // As many frames can wait where each takes several buffers.
+    // As many frames can wait if each takes several buffers.
     let frames = if pages > 1 { within((frames * pages).next_power_of_two(), receive, chunk) } else { frames };
     let mut notes = Vec::new();
     let mut sockets = Vec::new();
@@ -176,7 +179,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
         queues.push(rx);
     }
     let mut times = None;
-    // A driver that tells programs the card's times: by a clock that can be read, or they are of no use.
+    // True if the driver gives the card's times to programs. They are useful only if the clock can be read.
     let asked = link::xdp_times(iface.index).is_ok_and(|times| times.arrival);
     match if asked { card_times(&iface.name, &mut queues) } else { Ok(None) } {
         Ok(note) => times = note,
@@ -186,7 +189,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     let receivers = Program::attach(iface, kind, queues.iter().map(receive::Queue::descriptor));
     let facts = system::Interface::find(&iface.name)?;
     if facts.is_card() {
-        // A driver may reset the link for a program, and for memory that is not its own.
+        // A driver may reset the link for a program, and for memory of user space.
         notes.extend(down_note(probe::wait_for(&facts, iface.carrier)?));
     }
     let receivers = receivers.map(|program| {
@@ -198,7 +201,7 @@ pub fn open(iface: &Interface, senders: usize) -> Result<Opened, PortError> {
     Ok(Opened { senders, receivers, zero_copy, notes, times })
 }
 
-/// Gives each queue the card's clock; what to say of it, or `None` where the card has none.
+/// Gives each queue the card's clock; returns a note on it, or `None` if the card has none.
 fn card_times(iface: &str, queues: &mut [receive::Queue]) -> io::Result<Option<String>> {
     let Some(first) = CardTimes::of(iface)? else { return Ok(None) };
     let note = first.note();

@@ -1,4 +1,4 @@
-//! The XDP program that hands our frames to our sockets.
+//! XDP program that passes our frames to our sockets.
 
 use super::timed;
 use crate::attach::{AttachMode, Attached};
@@ -12,12 +12,12 @@ use dutlab_port::iface::{Interface, tags_note};
 use dutlab_port::promiscuous::Promiscuous;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
-/// Which of the programs.
+/// Variant of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// A frame may lie in several buffers.
+    /// A frame may be in several buffers.
     pub long: bool,
-    /// It asks the driver when a frame arrived, by the card's clock.
+    /// The program asks the driver for the arrival time of a frame, by the card's clock.
     pub timed: bool,
 }
 
@@ -32,12 +32,12 @@ impl Kind {
     }
 }
 
-/// The program, attached for as long as this lives and no longer than the process does.
+/// The attached program. It is detached when this value is dropped, or when the process ends.
 pub struct Program {
     bpf: Ebpf,
     iface: String,
     attached: Attached,
-    /// On a card: frames for other stations come too.
+    /// Promiscuous mode of a card.
     _every_mac: Option<Promiscuous>,
 }
 
@@ -71,7 +71,7 @@ impl Program {
         Ok(Self { bpf, iface: name.to_owned(), attached, _every_mac: every_mac })
     }
 
-    /// Frames of a receive queue that were left to the host so far.
+    /// Returns the number of frames of a receive queue that were left to the host so far.
     pub fn passed(&self, queue: u32) -> Result<u64, XdpError> {
         let counts = self.bpf.map("passed").and_then(|map| PerCpuArray::<_, u64>::try_from(map).ok());
         let counts = counts.ok_or_else(|| missing(&self.iface))?.get(&queue, 0);
@@ -79,7 +79,7 @@ impl Program {
         Ok(counts.iter().sum())
     }
 
-    /// What the user should know.
+    /// Returns notes for the user.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let generic = self.attached.mode == AttachMode::Generic;
         let slow = "the driver has no XDP: frames are taken in the kernel's stack, several times slower";
@@ -113,7 +113,8 @@ mod tests {
         assert!(Command::new("ip").args(argv).status().unwrap().success(), "ip {}", argv.join(" "));
     }
 
-    /// A veth tells its programs no time, but has the function that they ask (`veth_xdp_rx_timestamp` of drivers/net/veth.c).
+    /// A veth gives no times to programs, but has the function that they call (`veth_xdp_rx_timestamp` of
+    /// drivers/net/veth.c).
     #[test]
     fn a_program_that_asks_the_driver_is_taken_and_frames_without_an_answer_have_the_time_of_the_kernel() {
         std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receiving half of an `AF_XDP` port.
 
 use super::memory::Umem;
 use super::program::Program;
@@ -17,11 +17,12 @@ use rustix::net::{self, RecvFlags};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Frames that are taken before the kernel gets their buffers back.
+/// Number of frames to take before the kernel gets their buffers back.
 const TURN: u32 = 256;
-/// What our program writes in front of a frame: this number, then the time, then that of the card (`engine/xdp/bpf/afxdp.bpf.c`).
+/// Mark that our program writes in front of a frame, before the kernel's time and the card's time
+/// (`engine/xdp/bpf/afxdp.bpf.c`).
 const STAMPED: u64 = 0x646c_2d73_7461_6d70;
-/// Bytes of all.
+/// Bytes of the mark and both times.
 const STAMP: usize = 24;
 /// No frame has a time yet.
 const NONE: Stamped = Stamped { card: 0, kernel: 0, engine: 0, card_error: Nanos::ZERO };
@@ -32,17 +33,17 @@ pub struct Queue {
     umem: Arc<Umem>,
     rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
-    /// Whose times frames got since the trial began.
+    /// Sources of the frames' times since the trial began.
     stamped: Stamped,
-    /// A frame of which the last buffer has not been seen.
+    /// A frame whose last buffer has not arrived yet.
     long: Long,
-    /// Whether the kernel polls the card's queue within our calls.
+    /// True if the kernel polls the card's queue within our calls.
     polls_busily: bool,
-    /// The card's clock, where the driver tells our program its times.
+    /// The card's clock, where the driver gives its times to our program.
     pub card: Option<CardTimes>,
 }
 
-/// A frame that lies in several buffers, put together.
+/// A frame in several buffers, reassembled.
 #[derive(Default)]
 struct Long {
     bytes: Vec<u8>,
@@ -60,12 +61,12 @@ impl Queue {
         Self { fd, umem, rx, fill, stamped: NONE, long: Long::default(), polls_busily, card: None }
     }
 
-    /// The socket's descriptor.
+    /// Returns the socket's descriptor.
     pub(super) fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Takes frames that are there, of at most [`TURN`] buffers; returns how many.
+    /// Takes waiting frames, of at most [`TURN`] buffers; returns their number.
     fn drain(&mut self, take: &mut dyn FnMut(Arrived<'_>)) -> u32 {
         let count = self.rx.ready().min(TURN);
         if count == 0 {
@@ -91,7 +92,7 @@ impl Queue {
                     frames += 1;
                 }
             }
-            // The kernel takes any address inside of a buffer for the buffer.
+            // For the kernel, any address inside a buffer denotes the buffer.
             self.fill.put(desc.addr);
         }
         self.stamped = times.stamped;
@@ -111,15 +112,15 @@ impl Queue {
         unsafe { std::slice::from_raw_parts(self.umem.memory.start().add(from).as_ptr(), length) }
     }
 
-    /// Has a sleeping kernel look at the buffers that it got back, and one that polls within our calls look for frames.
+    /// Makes a sleeping kernel check the buffers that it got back, or one that polls within our calls look for frames.
     fn wake(&self) {
         if self.polls_busily || self.fill.needs_wakeup() {
-            // Without a buffer the call only wakes the kernel up. What it says does not matter.
+            // Without a buffer the call only wakes the kernel. Its result does not matter.
             let _ = net::recv(&self.fd, &mut [0_u8; 0][..], RecvFlags::DONTWAIT);
         }
     }
 
-    /// Frames dropped for want of room since the socket was opened.
+    /// Returns the number of frames dropped for lack of room since the socket was opened.
     fn dropped(&self, iface: &str) -> Result<u64, PortError> {
         let s = xdp_statistics(&self.fd)
             .map_err(|e| PortError::from_call("getsockopt(XDP_STATISTICS)", iface, e.into()))?;
@@ -127,16 +128,16 @@ impl Queue {
     }
 }
 
-/// When a frame arrived, as our program wrote it down.
+/// Arrival time of a frame, as written by our program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
-    /// By the kernel's clock, which is ours.
+    /// By the kernel's clock, which is also ours.
     kernel: Nanos,
-    /// By the card's; 0 where the driver did not say.
+    /// By the card's clock; 0 if the driver did not give it.
     card: Nanos,
 }
 
-/// What our program wrote, if it could.
+/// Reads the stamp of our program, if it could write one.
 fn stamp(memory: std::ptr::NonNull<u8>, desc: &XdpDesc) -> Option<Stamp> {
     let from = usize::try_from(desc.addr).ok()?.checked_sub(STAMP)?;
     // SAFETY: within the memory, since the frame behind it is; the kernel wrote it before the frame was ready.
@@ -144,11 +145,11 @@ fn stamp(memory: std::ptr::NonNull<u8>, desc: &XdpDesc) -> Option<Stamp> {
     (stamped == STAMPED).then_some(Stamp { kernel: Nanos(kernel), card: Nanos(card) })
 }
 
-/// The times of frames that are taken together.
+/// Times of frames that are taken together.
 struct Times {
-    /// How far the card's clock is ahead, where it is known.
+    /// How far the card's clock is ahead, if known.
     ahead: Option<Ahead>,
-    /// When a frame was taken; read when it is first needed.
+    /// Time at which a frame was taken; read when it is first needed.
     now: Option<Nanos>,
     stamped: Stamped,
 }
@@ -187,14 +188,14 @@ pub struct Rx {
     iface: String,
     /// Its number.
     number: u32,
-    /// What feeds the port.
+    /// Queues that feed the port.
     feeds: Feeds,
     queue: Queue,
-    /// Attached for as long as a queue of the port is there.
+    /// Attached program, shared by all queues of the port.
     program: Arc<Program>,
-    /// Frames that had been dropped when the trial began.
+    /// Number of frames that had been dropped when the trial began.
     dropped: u64,
-    /// Frames that had been left to the host when the trial began.
+    /// Number of frames that had been left to the host when the trial began.
     passed: u64,
 }
 
@@ -204,7 +205,7 @@ impl Rx {
     }
 
     fn wait(&self, wait: Nanos) -> Result<(), PortError> {
-        // A socket whose interface is gone reports nothing here; it has to be asked.
+        // A socket whose interface is gone reports nothing here; its error must be read.
         if sys::wait(&self.queue.fd, wait, &self.iface)?.is_empty() {
             sys::pending_error(&self.queue.fd, "poll", &self.iface)?;
         }

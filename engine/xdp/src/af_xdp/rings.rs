@@ -1,6 +1,6 @@
-//! The four rings of a socket: each has one who writes and one who reads, in different places of the same memory.
+//! The four rings of a socket: each has one writer and one reader, at different places of the same memory.
 //!
-//! Indices count on for ever and wrap at 2^32; the place in the ring is the index modulo its size, a power of two.
+//! Indices count without end and wrap at 2^32; the position in the ring is the index modulo its size, a power of two.
 
 use dutlab_port::PortError;
 use dutlab_port::mapping::Mapping;
@@ -9,16 +9,16 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a ring of a socket lies.
+/// Position of a ring of a socket.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Interface of the socket, for errors.
     pub iface: &'a str,
     /// The socket.
     pub fd: &'a OwnedFd,
-    /// Which of its rings: an offset for `mmap`.
+    /// Offset for `mmap`, which selects the ring.
     pub page: u64,
-    /// Where indices and entries lie in the mapping.
+    /// Offsets of indices and entries in the mapping.
     pub offsets: XdpRingOffset,
     /// Entries; a power of two.
     pub size: u32,
@@ -58,7 +58,7 @@ impl<T: Entry> Ring<T> {
 
     #[expect(clippy::cast_possible_truncation, reason = "within the mapping, whose length is a usize")]
     fn at<U>(&self, offset: u64) -> NonNull<U> {
-        // SAFETY: all offsets that are passed lie within the mapping, as `map` checked.
+        // SAFETY: all offsets that are passed are within the mapping, as `map` checked.
         unsafe { self.mapping.start().add(offset as usize).cast() }
     }
 
@@ -76,7 +76,7 @@ impl<T: Entry> Ring<T> {
         self.word(self.offsets.consumer)
     }
 
-    /// Whether the kernel sleeps until it is called.
+    /// Returns true if the kernel sleeps until it is called.
     fn needs_wakeup(&self) -> bool {
         self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -94,46 +94,46 @@ pub struct Producer<T> {
 }
 
 impl<T: Entry> Producer<T> {
-    /// Maps it.
+    /// Maps the ring.
     pub fn map(place: Place<'_>) -> Result<Self, PortError> {
         let ring = Ring::map(place)?;
         let next = ring.producer().load(Ordering::Relaxed);
         Ok(Self { ring, next })
     }
 
-    /// Entries that the kernel has not read yet.
+    /// Number of entries that the kernel has not read yet.
     pub fn waiting(&self) -> u32 {
         self.next.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
 
-    /// Entries that the kernel has read and said so, counted on for ever.
+    /// Number of entries that the kernel has read and released, counted without end.
     pub fn consumed(&self) -> u32 {
         self.ring.consumer().load(Ordering::Acquire)
     }
 
-    /// Entries that were put in, counted likewise.
+    /// Number of entries that were put in, counted without end.
     pub const fn put_so_far(&self) -> u32 {
         self.next
     }
 
-    /// Entries that can be put in.
+    /// Number of entries that can be put in.
     pub fn room(&self) -> u32 {
         self.ring.size - self.waiting().min(self.ring.size)
     }
 
-    /// Puts one in; the kernel sees it after [`publish`](Self::publish). There must be room.
+    /// Puts one entry in; the kernel sees it after [`publish`](Self::publish). There must be room.
     pub fn put(&mut self, entry: T) {
         // SAFETY: the entry is ours until it is published, since there is room.
         unsafe { self.ring.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Shows the kernel what was put in.
+    /// Makes the entries that were put in visible to the kernel.
     pub fn publish(&mut self) {
         self.ring.producer().store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel sleeps until it is called.
+    /// Returns true if the kernel sleeps until it is called.
     pub fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
     }
@@ -146,19 +146,19 @@ pub struct Consumer<T> {
 }
 
 impl<T: Entry> Consumer<T> {
-    /// Maps it.
+    /// Maps the ring.
     pub fn map(place: Place<'_>) -> Result<Self, PortError> {
         let ring = Ring::map(place)?;
         let next = ring.consumer().load(Ordering::Relaxed);
         Ok(Self { ring, next })
     }
 
-    /// Entries that can be taken.
+    /// Number of entries that can be taken.
     pub fn ready(&self) -> u32 {
         self.ring.producer().load(Ordering::Acquire).wrapping_sub(self.next).min(self.ring.size)
     }
 
-    /// Takes one out; there must be one ready. The kernel gets its place back after [`release`](Self::release).
+    /// Takes one entry out; there must be one ready. The kernel gets its place back after [`release`](Self::release).
     pub fn take(&mut self) -> T {
         // SAFETY: the kernel wrote it before it moved its index, which `ready` read with Acquire; it stays until released.
         let entry = unsafe { self.ring.entry(self.next).read() };
@@ -166,7 +166,7 @@ impl<T: Entry> Consumer<T> {
         entry
     }
 
-    /// Gives the kernel the places of what was taken.
+    /// Returns the places of the entries taken to the kernel.
     pub fn release(&mut self) {
         self.ring.consumer().store(self.next, Ordering::Release);
     }

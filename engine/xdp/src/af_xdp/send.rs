@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending half of an `AF_XDP` port.
 
 use super::socket::SendHalf;
 use dutlab_port::PortError;
@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{self, SendFlags};
 
-/// Frames in a burst: twice what the kernel takes in one call when it copies.
+/// Frames in a burst: twice the number that the kernel takes in one call when it copies.
 const BURST: usize = 64;
-/// Calls without any progress after which the rest is left for the next burst.
+/// Number of calls without any progress after which the rest is left for the next burst.
 const TRIES: u32 = 16;
-/// How long the last frames are waited for at most, and how long while none of them moves.
+/// Longest wait for the last frames, in total and without progress.
 const FLUSH: Nanos = Nanos(1_000_000_000);
 const FLUSH_STILL: Nanos = Nanos(50_000_000);
 
@@ -26,22 +26,24 @@ pub struct Tx {
     half: SendHalf,
     iface: String,
     stall: Stall,
-    /// One for each of our buffers; `start` counts from the first of them.
+    /// One slot for each of our buffers; `start` counts from the first of them.
     slots: Box<[Slot]>,
-    /// Buffers that hold no frame that is still to leave.
+    /// Buffers without a frame that is still to leave.
     free: Vec<u32>,
-    /// Bytes of the memory that lie in front of our buffers.
+    /// Bytes of the memory in front of our buffers.
     before: usize,
-    /// Entries of the ring that the kernel has taken, by what its calls said: it shows its own count only when a frame left.
+    /// Number of entries of the ring that the kernel has taken, by the results of its calls: it updates its own count
+    /// only when a frame left.
     taken: u32,
-    /// Entries up to here were given up by `flush`; what becomes of them belongs to no trial.
+    /// Entries up to here were given up by `flush`; their result belongs to no trial.
     given_up: u32,
-    /// Frames so far, counted on for ever; those before this one were counted as sent, and those of a call that failed are not.
+    /// Number of the next frame, counted without end. Frames before it were counted as sent; those of a failed call
+    /// were not.
     frames: u32,
     handed: u32,
-    /// What each entry of the ring holds.
+    /// Content of each entry of the ring.
     entries: Box<[Entry]>,
-    /// Frames that were thrown away.
+    /// Frames that the driver dropped.
     unsent: Vec<Entry>,
 }
 
@@ -96,7 +98,7 @@ impl Tx {
         self.half.completion.release();
     }
 
-    /// Buffers, and entries of the ring, that a frame takes.
+    /// Returns the number of buffers, and entries of the ring, that a frame takes.
     fn parts(&self, length: u32) -> u32 {
         length.div_ceil(self.half.umem.chunk).max(1)
     }
@@ -105,24 +107,25 @@ impl Tx {
         self.entries[number as usize % self.entries.len()]
     }
 
-    /// Entries that the kernel has not taken yet.
+    /// Number of entries that the kernel has not taken yet.
     fn waiting(&self) -> u32 {
         self.half.tx.put_so_far().wrapping_sub(self.taken)
     }
 
-    /// Has the kernel take what waits. With a copy it works only while it is called, on a few frames at a time.
+    /// Makes the kernel take the waiting entries. With a copy it works only while it is called, on a few frames at a
+    /// time.
     fn wake(&mut self) -> Result<(), PortError> {
         self.see_taken();
         let mut tries = 0;
         while self.waiting() > 0 && tries < TRIES && (!self.half.zero_copy || self.half.tx.needs_wakeup()) {
             let before = self.taken;
-            // Without data the call only wakes the kernel up.
+            // Without data the call only wakes the kernel.
             let error = net::send(&self.half.fd, &[], SendFlags::DONTWAIT).err();
             self.see_taken();
             let mut left = self.taken.wrapping_sub(before);
             if let Some(error) = error {
                 match error {
-                    // More to do than one call does, or no room for a moment.
+                    // More work than one call does, or no room for a moment.
                     Errno::AGAIN | Errno::NOBUFS | Errno::INTR => {}
                     Errno::BUSY => {
                         if !self.half.zero_copy {
@@ -146,21 +149,21 @@ impl Tx {
         Ok(())
     }
 
-    /// Takes over the kernel's own count of what it has taken, where that is ahead.
+    /// Adopts the kernel's count of taken entries, if that is ahead.
     fn see_taken(&mut self) {
         let shown = self.half.tx.consumed();
-        // Both are at most a ring's size behind what was put in.
+        // Both are at most a ring's size behind the entries that were put in.
         if shown.wrapping_sub(self.taken) <= self.waiting() {
             self.taken = shown;
         }
     }
 
-    /// Enters that the driver threw a frame away, and returns how many of `taken_now` left. The kernel (`__xsk_generic_xmit` of
-    /// net/xdp/xsk.c) ends its call with EBUSY at such a frame, so it is the last that was taken; it shows its count only if
-    /// another frame of the call left before it.
+    /// Records that the driver dropped a frame, and returns how many of `taken_now` left. The kernel
+    /// (`__xsk_generic_xmit` of net/xdp/xsk.c) ends its call with EBUSY at such a frame, so it is the last that was
+    /// taken. The kernel updates its count only if another frame of the call left before it.
     fn note_thrown_away(&mut self, taken_now: u32) -> u32 {
         if taken_now == 0 {
-            // To the end of the frame, however many parts it has.
+            // To the end of the frame, for any number of parts.
             let earlier =
                 (0..self.waiting()).take_while(|n| self.entry(self.taken.wrapping_add(*n)).length == 0).count();
             self.taken = self.taken.wrapping_add(1 + u32::try_from(earlier).unwrap_or(0));
@@ -178,7 +181,8 @@ impl Tx {
     }
 }
 
-/// What `sendto` failed with. Drivers answer `ENXIO` also where they have no such queue, or no program on it: then nothing was lost.
+/// Makes the error of `sendto`. Drivers also return `ENXIO` if they have no such queue, or no program on it: then no
+/// frame was lost.
 fn failed(iface: &str, error: Errno) -> PortError {
     let source = error.into();
     match error {

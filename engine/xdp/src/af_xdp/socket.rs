@@ -1,4 +1,4 @@
-//! Opening a socket on one queue.
+//! Socket on one queue.
 
 use super::memory::Umem;
 use super::receive::Queue;
@@ -14,49 +14,49 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of frames that wait in the kernel at most, in its own accounting; only with a copy.
+/// Limit of the bytes that wait in the kernel, in its accounting; only with a copy.
 const KERNEL_BUFFER: usize = 8 << 20;
 /// `SO_BUSY_POLL`, `SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL_BUDGET` of `asm-generic/socket.h`.
 const SO_BUSY_POLL: i32 = 46;
 const SO_PREFER_BUSY_POLL: i32 = 69;
 const SO_BUSY_POLL_BUDGET: i32 = 70;
-/// Microseconds that a call polls at most, and frames that it takes.
+/// Longest time in microseconds that a call polls, and largest number of frames that it takes.
 const BUSY_US: i32 = 20;
 const BUSY_FRAMES: i32 = 64;
-/// How often a queue that is held is tried.
+/// Number of tries for a queue that is in use.
 const TRIES: u32 = 25;
-/// How long between two tries.
+/// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The socket of a queue, with its rings.
 pub struct Socket {
     fd: Arc<OwnedFd>,
     umem: Arc<Umem>,
-    /// Why each frame is copied; `None`: the driver works without a copy.
+    /// Reason why each frame is copied; `None`: the driver works without a copy.
     pub copies_because: Option<io::Error>,
-    /// Whether the kernel polls the card's queue within our calls, or why not; `None`: it was not asked to.
+    /// Result of the request that the kernel polls the card's queue within our calls; `None`: not requested.
     pub busy_polling: Option<io::Result<()>>,
     rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
     tx: Option<(Producer<XdpDesc>, Consumer<u64>)>,
 }
 
-/// What a sender needs of a socket. Its frames are the last ones of the memory.
+/// Sending part of a socket. Its frames are the last ones of the memory.
 pub struct SendHalf {
     /// The socket.
     pub fd: Arc<OwnedFd>,
     /// The memory.
     pub umem: Arc<Umem>,
-    /// Whether the driver works without a copy.
+    /// True if the driver works without a copy.
     pub zero_copy: bool,
-    /// What is to be sent.
+    /// Ring of frames to send.
     pub tx: Producer<XdpDesc>,
-    /// What was sent.
+    /// Ring of frames that were sent.
     pub completion: Consumer<u64>,
 }
 
 impl Socket {
-    /// Opens a socket on `queue`, which sends too if `umem` has buffers for that. Needs `CAP_NET_RAW`.
+    /// Opens a socket on `queue`, which sends too if `umem` has send buffers. Needs `CAP_NET_RAW`.
     pub fn open(iface: &Interface, queue: u32, umem: Arc<Umem>) -> Result<Self, PortError> {
         let (name, receives) = (iface.name.as_str(), umem.receive);
         let sends = if umem.send > 0 { umem.send_entries() } else { 0 };
@@ -103,12 +103,12 @@ impl Socket {
         }
         fill.publish();
         let copies_because = bind(&fd, iface, queue, umem.pages)?;
-        // With a copy the calls of a sender would receive, too, on the sender's CPU.
+        // With a copy, the calls of a sender would also receive, on the sender's CPU.
         let busy_polling = copies_because.is_none().then(|| poll_busily(&fd));
         Ok(Self { fd: Arc::new(fd), umem, copies_because, busy_polling, rx, fill, tx })
     }
 
-    /// Parts the socket into what sends, if it does, and what receives.
+    /// Splits the socket into its sending part, if it has one, and its receiving part.
     pub fn halves(self) -> (Option<SendHalf>, Queue) {
         let Self { fd, umem, copies_because, busy_polling, rx, fill, tx } = self;
         let send = tx.map(|(tx, completion)| SendHalf {
@@ -122,7 +122,7 @@ impl Socket {
     }
 }
 
-/// Has the kernel poll the card's queue within our calls, which it would otherwise do when the card interrupts it
+/// Makes the kernel poll the card's queue within our calls, instead of when the card interrupts it
 /// (`Documentation/networking/af_xdp.rst`, "busy polling"; Linux 5.11). Needs `CAP_NET_ADMIN`.
 fn poll_busily(fd: &OwnedFd) -> io::Result<()> {
     [(SO_PREFER_BUSY_POLL, 1), (SO_BUSY_POLL, BUSY_US), (SO_BUSY_POLL_BUDGET, BUSY_FRAMES)]
@@ -130,8 +130,9 @@ fn poll_busily(fd: &OwnedFd) -> io::Result<()> {
         .try_for_each(|(option, value)| sys::set_option(fd, libc::SOL_SOCKET, *option, value))
 }
 
-/// Binds to a queue, without a copy if the driver can; returns why not, if it cannot. A socket that was just closed lets go of its
-/// queue a moment later, so a queue that is held is tried again for a while. Frames may take so many `pages`.
+/// Binds to a queue, without a copy if the driver can; otherwise returns the reason. A socket that was just closed
+/// releases its queue a moment later, so a queue that is in use is tried again for a while. Frames may take up to
+/// `pages` buffers.
 fn bind(fd: &OwnedFd, iface: &Interface, queue: u32, pages: u32) -> Result<Option<io::Error>, PortError> {
     for _ in 0..TRIES {
         match bind_once(fd, iface, queue, pages) {
@@ -151,7 +152,7 @@ fn bind_once(fd: &OwnedFd, iface: &Interface, queue: u32, pages: u32) -> Result<
     };
     match as_that(SocketAddrXdpFlags::XDP_ZEROCOPY) {
         Ok(()) => Ok(None),
-        // The queue is taken, or we may not: a copy would not change that.
+        // The queue is in use, or the permission is missing: a copy would not change that.
         Err(e @ (Errno::BUSY | Errno::PERM)) => Err(e),
         Err(why) => as_that(SocketAddrXdpFlags::XDP_COPY).map(|()| Some(why.into())),
     }
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn this_kernel_knows_the_options_of_busy_polling() {
-        // Any socket has them.
+        // All sockets have these options.
         let fd = sys::socket(AddressFamily::INET, SocketType::DGRAM).unwrap();
         match poll_busily(&fd) {
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => {}

@@ -1,9 +1,10 @@
-//! Loading a program that asks the driver when a frame arrived (`bpf_xdp_metadata_rx_timestamp`, Documentation/networking/xdp-rx-metadata.rst
-//! of the kernel, Linux 6.3).
+//! Loader of a program that asks the driver for the arrival time of a frame (`bpf_xdp_metadata_rx_timestamp`,
+//! Documentation/networking/xdp-rx-metadata.rst of the kernel, Linux 6.3).
 //!
-//! It calls a function of the kernel, by the number that this kernel's types give it, and is bound to its interface, because the kernel puts
-//! the driver's own function in that place. The library does neither, so the number is written into the object and the program loaded
-//! here. It has no types of its own: the kernel then verifies the functions that it calls where it calls them.
+//! The program calls a function of the kernel by its number in this kernel's types. It is bound to its interface,
+//! because the kernel replaces the function by the driver's. The library supports neither, so the number is written
+//! into the object and the program is loaded here. It has no types: the kernel then verifies the functions that it
+//! calls at each call.
 
 use crate::call::{Command, bpf};
 use crate::error::{Why, XdpError};
@@ -14,7 +15,8 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 
-/// The function that drivers have one of, and what stands for its number in the object (`engine/xdp/bpf/afxdp.bpf.c`).
+/// The function that each driver implements, and the placeholder of its number in the object
+/// (`engine/xdp/bpf/afxdp.bpf.c`).
 const FUNCTION: &str = "bpf_xdp_metadata_rx_timestamp";
 const PLACE: [u8; 8] = [0x85, 0x20, 0, 0, 0x6e, 0x75, 0x66, 0x6b];
 const LOAD: &str = "bpf(BPF_PROG_LOAD)";
@@ -42,10 +44,10 @@ struct NewProgram {
     attach_type: u32,
 }
 
-/// Loads the program called `name` for the interface with this index; it works on `maps`.
+/// Loads the program `name` for the interface with this index; it uses `maps`.
 ///
 /// # Errors
-/// The kernel tells no types, or has no such function; or what it says of the program.
+/// The kernel gives no types, has no such function, or refuses the program.
 pub fn load(iface: &str, index: u32, name: &str, maps: &[(&str, RawFd)]) -> Result<OwnedFd, XdpError> {
     let other = |what: String| XdpError::new(iface, LOAD, Why::Other(what));
     let types = system::kernel_types().ok_or_else(|| other("this kernel tells no types (BTF)".into()))?;
@@ -76,13 +78,13 @@ pub fn load(iface: &str, index: u32, name: &str, maps: &[(&str, RawFd)]) -> Resu
         ifindex: index,
         attach_type: BPF_XDP,
     };
-    // SAFETY: the whole head for this command, without padding; its pointers lead to the instructions and to a C string, which outlive
-    // the call. The descriptor is new, and owned by what is returned.
+    // SAFETY: the whole head for this command, without padding; it points to the instructions and to a C string, which
+    // outlive the call. The descriptor is new, and owned by the returned value.
     let loaded: io::Result<_> = unsafe { bpf(Command::ProgLoad, &load).map(|fd| OwnedFd::from_raw_fd(fd)) };
     loaded.map_err(|e| XdpError::system(iface, LOAD, e))
 }
 
-/// The object with the function's number in the calls that have a place for it; `None` where there are none.
+/// Returns the object with the function's number in all calls with the placeholder; `None` if there are none.
 fn with_number(object: &[u8], number: u32) -> Option<Vec<u8>> {
     let mut bytes = object.to_vec();
     let places: Vec<_> =

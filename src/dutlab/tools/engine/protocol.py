@@ -44,25 +44,25 @@ class Clock:
 
 
 Backend = Literal["auto", "xdp", "af_xdp", "af_packet", "memory", "pcap"]
-"""How frames get in and out of a port."""
+"""Method by which frames leave and enter a port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendAbility:
-    """What one back end can do on one interface."""
+    """Abilities of one back end on one interface."""
 
     backend: Backend
     """The back end."""
     can_send: bool
-    """Whether it can send here."""
+    """True if it can send here."""
     can_receive: bool
-    """Whether it can receive here."""
+    """True if it can receive here."""
     max_frame_bytes: Count | None = None
     """Longest frame in bytes with FCS."""
     reason: str | None = None
-    """Why it cannot, or what it cannot do as well as elsewhere."""
+    """Reason why it cannot, or what it does worse here than elsewhere."""
     remedy: str | None = None
-    """What would change that."""
+    """Remedy for `reason`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +70,17 @@ class CardClock:
     """The clock of a card."""
 
     number: Count
-    """Its device is `/dev/ptpN`."""
+    """Number N of its device `/dev/ptpN`."""
     ahead_ns: int | None = None
-    """How far it is ahead of `CLOCK_MONOTONIC`; absent where it cannot be read."""
+    """How far the clock is ahead of `CLOCK_MONOTONIC`; absent where it cannot be read."""
     error_ns: Count | None = None
-    """That is true to within this."""
+    """Error bound of `ahead_ns`."""
     reason: str | None = None
-    """Why it cannot be read."""
+    """Reason why the clock cannot be read."""
 
 
 TimeOf = Literal["software_send", "software_receive", "card_send", "card_receive", "xdp_arrival", "xdp_departure", "xdp_launch"]
-"""Who can tell when a frame passes an interface."""
+"""A time stamp that an interface can offer, by the part that makes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Probed:
     card_clock: CardClock | None = None
     """The card's clock."""
     times: tuple[TimeOf, ...] = ()
-    """Who can tell when a frame passes, by what the driver says."""
+    """Time stamps that the interface offers, as its driver reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Opened:
     iface: str
     """The interface."""
     backend: Backend
-    """The back end that was taken."""
+    """Back end in use."""
     mac: str
     """The interface's MAC."""
     mtu_bytes: Count
@@ -114,7 +114,7 @@ class Opened:
     addresses: tuple[str, ...]
     """The interface's addresses with prefix length."""
     notes: tuple[str, ...]
-    """What the user should know: a slower path taken, a feature absent."""
+    """Notes for the user, such as a slower path or an absent feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class ArmedStream:
     intended: Count | None = None
     """Frames that are due until its end (RFC 2285: intended load); absent at the maximum rate."""
     link_bps: float | None = None
-    """The speed that a rate in percent is a share of."""
+    """Speed of the link that a rate in percent refers to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,21 +162,21 @@ class Started:
     """Reply to `start`."""
 
     at_monotonic_ns: Count
-    """When the trial begins."""
+    """Start of the trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReceivingSoFar:
-    """What was received so far of a stream."""
+    """Frames of a stream that were received so far."""
 
     stream: Count
     """The stream."""
     received: Count
     """Frames that arrived, duplicates included."""
     duplicated: Count
-    """Of these, arrivals of a frame that had arrived before."""
+    """Arrivals among these of a frame that had arrived before."""
     reordered: Count
-    """Of these, first arrivals after a frame with a higher number."""
+    """First arrivals among these after a frame with a higher number."""
     next_sequence: Count
     """One above the highest number that arrived; never later than `received`."""
     latency_count: Count
@@ -187,56 +187,56 @@ class StreamReceivingSoFar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivingSoFar:
-    """What was received so far."""
+    """Frames received so far."""
 
     monotonic_ns: Count
-    """When the counters were read."""
+    """Time at which the counters were read."""
     age_ns: Count
-    """Time from then to this reply."""
+    """Time from the reading to this reply."""
     streams: tuple[StreamReceivingSoFar, ...]
-    """Each stream's share."""
+    """Counters of each stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSendingSoFar:
-    """What was sent so far of a stream."""
+    """Frames of a stream that were sent so far."""
 
     stream: Count
     """The stream."""
     sent: Count
     """Frames that the kernel took."""
     numbered: Count
-    """Below this are all sequence numbers that were used; the frames of `numbered` - `sent` of them were refused."""
+    """Exclusive upper bound of the sequence numbers used. Of these frames, `numbered` - `sent` were refused."""
     backpressure: Count | None = None
-    """As `backpressure` of what `wait` says of a stream, so far."""
+    """`backpressure` so far, as in the reply to `wait`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingSoFar:
-    """What was sent so far."""
+    """Frames sent so far."""
 
     monotonic_ns: Count
-    """When the counters were read."""
+    """Time at which the counters were read."""
     age_ns: Count
-    """Time from then to this reply."""
+    """Time from the reading to this reply."""
     streams: tuple[StreamSendingSoFar, ...]
-    """Each stream's share."""
+    """Counters of each stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Reply to `status`: what a port has counted since its trial began."""
+    """Reply to `status`: counters of a port since its trial began."""
 
     port: str
     """The port."""
     receiving: ReceivingSoFar | None = None
-    """Absent where it receives nothing, or nothing yet."""
+    """Counters of receiving; absent where the port receives nothing, or nothing yet."""
     sending: SendingSoFar | None = None
-    """Absent where it sends nothing, or nothing yet."""
+    """Counters of sending; absent where the port sends nothing, or nothing yet."""
 
 
 Ended = Literal["finished", "stopped", "failed"]
-"""Why sending ended."""
+"""Reason why sending ended."""
 
 ErrorKind = Literal[
     "bad_request", "bad_plan", "wrong_state", "no_such_interface", "guard_refused", "permission", "unsupported", "port_lost", "syscall"
@@ -246,33 +246,33 @@ ErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a request was not carried out, or a port failed."""
+    """Reason why a request was not carried out or a port failed."""
 
     kind: ErrorKind
-    """For programs."""
+    """Kind of fault, for programs."""
     message: str
-    """For people: one sentence with the facts."""
+    """One sentence with the facts, for people."""
     call: str | None = None
     """The system call that failed."""
     errno: int | None = None
     """Its errno."""
     remedy: str | None = None
-    """What would help."""
+    """Suggested remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLost:
-    """A link that went down: what was lost meanwhile says nothing of a DUT."""
+    """Loss of a port's link. Frames that were lost meanwhile say nothing about a DUT."""
 
     times: Count
-    """How often it lost its carrier; at least once if it had none when the trial began."""
+    """Number of carrier losses; at least 1 if the link had no carrier when the trial began."""
     set_down: bool
-    """The port itself was set down on this host. False: it was up, and nobody knows whose end or what cable it was."""
+    """The port itself was set down on this host. False: it was up, and it is unknown which end or cable failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """Gaps between the send times of consecutive frames of a stream: what was sent, as it was sent."""
+    """Gaps between the send times of consecutive frames of a stream."""
 
     count: Count
     """Gaps measured: one fewer than frames."""
@@ -287,7 +287,7 @@ class Gaps:
     mean_ns: float
     """Arithmetic mean."""
     histogram: tuple[tuple[Count, Count], ...]
-    """The whole histogram: `[upper end of the bucket in ns, gaps in it]`, empty ones left out, rising.
+    """Histogram: `[upper end of the bucket in ns, gaps in it]`, ascending, without empty buckets.
 
     Buckets are at most 1/128 of their value wide.
     """
@@ -295,7 +295,7 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentStream:
-    """What was sent of a stream. `intended` = `sent` + `refused`, always."""
+    """Frames of a stream that were sent. `intended` = `sent` + `refused`, always."""
 
     stream: Count
     """The stream."""
@@ -306,66 +306,67 @@ class SentStream:
     refused: Count
     """Frames that the kernel or card refused, or that were due and could not be sent in time."""
     sent_bytes: Count
-    """Bytes sent, with FCS. Where a driver refused frames of a mix, nobody knows which: theirs are taken off at the mean."""
+    """Bytes sent, with FCS. Where a driver refused frames of a mix, their sizes are unknown; they are subtracted at the mean size."""
     seconds: float
     """Time over which the stream was sent: the plan's duration, or from first to last frame plus one mean gap."""
     achieved_pps: float
     """`sent` / `seconds`."""
     achieved_bps_l1: float
-    """The same in bits per second with preamble and gap."""
+    """Achieved rate in bits per second with preamble and gap."""
     achieved_bps_l2: float
-    """The same in bits per second of frames with FCS."""
+    """Achieved rate in bits per second of frames with FCS."""
     late_max_ns: Count
-    """The most that a frame was sent after it was due; 0 at the maximum rate."""
+    """Longest delay of a frame after it was due; 0 at the maximum rate."""
     backpressure: Count | None = None
-    """Of these, frames that the generator could have sent and that were not taken: a veth's peer had no room in its ring, a card none in
-    its queue, because what comes behind it is slower. The rest of `refused` was not made in time. Absent: the kernel does not report what a
-    driver refused; such frames are among `sent`, and will seem lost on the way.
+    """Refused frames that the generator could have sent and that were not taken.
+
+    A veth's peer had no room in its ring, or a card had none in its queue, because the next device is slower. The rest of `refused` was not
+    made in time. Absent: the kernel does not report frames that a driver refused; they are among `sent`, and will seem lost on the way.
     """
     first_monotonic_ns: Count | None = None
     """Send time of the first frame; absent when none was sent."""
     gaps: Gaps | None = None
-    """Time from each frame to the next, as it was sent; absent where the back end does not keep it, or fewer than two frames left.
+    """Gaps between consecutive send times; absent where the back end does not keep them, or fewer than two frames left.
 
     Frames that left in one call share a send time, so the gaps between them are 0.
     """
     last_monotonic_ns: Count | None = None
     """Send time of the last frame."""
     numbered: Count | None = None
-    """Below this are all sequence numbers that were used; absent: below `sent`. Present where a refused frame uses up its number."""
+    """Exclusive upper bound of the sequence numbers used; absent: `sent`. Present if a refused frame uses up its number."""
     unordered: bool = False
-    """Several CPUs wrote the numbers of this stream at the same time, so its frames have no order. Tell `settle`."""
+    """Several CPUs numbered the frames of this stream at the same time, so they have no order. Pass this on to `settle`."""
 
 
 TimedBy = Literal["card", "kernel", "engine"]
-"""Who read the clock for a frame's time."""
+"""Source of a frame's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Reply to `wait`: what a port sent."""
+    """Reply to `wait`: frames that a port sent."""
 
     port: str
     """The port."""
     ended: Ended
-    """Why sending ended."""
+    """Reason why sending ended."""
     streams: tuple[SentStream, ...]
-    """Each stream's share."""
+    """Counters of each stream."""
     err: Fault | None = None
     """Present when `ended` is `failed`."""
     link_lost: LinkLost | None = None
     """Present when the port's link went down while it was in the trial."""
     notes: tuple[str, ...] = ()
-    """What the user should know: a slower back end that had to send this plan, and why."""
+    """Notes for the user, such as the reason why a slower back end had to send this plan."""
     timed_by: TimedBy | None = None
-    """Who read the clock for the send time in each frame; absent where nobody did."""
+    """Source of the send time in each frame; absent where frames have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ipdv:
     """Absolute difference between the latencies of frame i - 1 and frame i, in the order of sending.
 
-    Pairs of which one frame was lost or reordered have no value. The clocks' difference falls out: true between machines too.
+    Pairs of which one frame was lost or reordered have no value. The clocks' difference cancels out, so this is valid between machines too.
     """
 
     count: Count
@@ -403,14 +404,14 @@ class Latency:
     mean_ns: float
     """Arithmetic mean."""
     histogram: tuple[tuple[Count, Count], ...]
-    """The whole histogram: `[upper end of the bucket in ns, frames in it]`, empty ones left out, rising.
+    """Histogram: `[upper end of the bucket in ns, frames in it]`, ascending, without empty buckets.
 
     Buckets are at most 1/1000 of their value wide.
     """
     ipdv: Ipdv | None = None
     """Inter-packet delay variation (RFC 5481 section 4.1); absent where the back end does not keep it."""
     pdv_p999_ns: Count | None = None
-    """The same for the 99.9th percentile, which ITU-T Y.1540 and Y.1541 use."""
+    """Packet delay variation at the 99.9th percentile, which ITU-T Y.1540 and Y.1541 use."""
     pdv_p99_ns: Count | None = None
     """Packet delay variation (RFC 5481 section 4.2): 99th percentile less the least."""
 
@@ -422,12 +423,12 @@ class Learned:
     frames: Count
     """Frames whose addresses and ports are kept, duplicates left out."""
     different: Count
-    """How many of these differ from one another."""
+    """Number of different ones among these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a frame claimed to come from."""
+    """Source address and port of a frame as it arrived."""
 
     address: str
     """Source address."""
@@ -437,12 +438,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedStream:
-    """What was received of a stream. `sent` + `duplicated` = `received` + `lost`, or `balances` is false."""
+    """Frames of a stream that were received. `sent` + `duplicated` = `received` + `lost`, or `balances` is false."""
 
     stream: Count
     """The stream."""
     sent: Count
-    """Frames that were sent, as `settle` said."""
+    """Frames that were sent, as `settle` was given."""
     received: Count
     """Frames that arrived, duplicates included."""
     received_bytes: Count
@@ -452,70 +453,70 @@ class ReceivedStream:
     duplicated: Count
     """Arrivals of a frame that had arrived before."""
     reordered_at_least: Count
-    """Arrivals after a frame with a higher number that had come on the same receive queue, or of the same flow where the back end is not
-    told the queue. So many were reordered before they came here. The same as `reordered` where that is known.
+    """Lower bound of `reordered`.
+
+    It counts arrivals after a frame with a higher number on the same receive queue, or of the same flow where the back end does not know
+    the queue. These were reordered before they reached the host. Equal to `reordered` where that is known.
     """
     guessed: Count
-    """Arrivals more than 131,040 numbers behind the highest: nobody knows whether they came twice.
+    """Arrivals more than 131,040 numbers behind the highest: it is unknown whether they are duplicates.
 
-    They count as duplicates, so that no loss is hidden; 0 means every count is exact.
+    They count as duplicates, so that no loss is hidden. 0 means that every count is exact.
     """
     corrupted: Count
     """Frames of this stream whose checksum is wrong; they are not among `received`."""
     balances: bool
-    """Whether the frames are conserved, and nothing arrived that was not sent: no number at or above `numbered`, and no more different
-    frames than `sent`.
+    """True if the frames are conserved and nothing arrived that was not sent.
+
+    No number is at or above `numbered`, and there are no more different frames than `sent`.
     """
     sources: tuple[Source, ...]
-    """The different senders of the first 1024 frames, as the receiver saw them: 16 at most. Shows translation."""
+    """Source addresses and ports of the first 1024 frames, each once, as the receiver saw them: at most 16. They show translation."""
     first_monotonic_ns: Count | None = None
     """Arrival of the first frame; absent when none came."""
     last_monotonic_ns: Count | None = None
     """Arrival of the last frame."""
     late: Count | None = None
-    """Frames that arrived after `settle` was asked, within its drain: the residual frames of RFC 2544 section 23.
+    """Frames that arrived after the request `settle`, within its drain: the residual frames of RFC 2544 section 23.
 
-    They are among `received`. What comes later than that is `lost`: the drain is the waiting time of RFC 7680.
+    They are among `received`. Later frames are `lost`: the drain is the waiting time of RFC 7680.
     """
     latency: Latency | None = None
-    """One-way latency of the frames that arrived, duplicates left out; absent when none came.
+    """One-way latency of the frames that arrived, without duplicates; absent when none came.
 
-    True only where sender and receiver share a clock.
+    Valid only where sender and receiver share a clock.
     """
     learned: Learned | None = None
-    """What was learned of the frames; present where `learn` asked for it."""
+    """Learned addresses and ports; present where `learn` is set."""
     next_sequence: Count | None = None
     """One above the highest number that arrived; absent where the back end does not keep it."""
     reorder_extent_max: Count | None = None
-    """The largest reordering extent (RFC 4737 section 4.2.1) that is known: frames between the first later one and this one.
-
-    Null with `reordered`.
-    """
+    """Largest known reordering extent (RFC 4737 section 4.2.1): frames between the first later one and this one. Null with `reordered`."""
     reorder_extent_mean: float | None = None
-    """Mean of the reordering extents that are known; absent where there are none."""
+    """Mean of the known reordering extents; absent where there are none."""
     reorder_extents_unknown: Count = 0
-    """Reordered frames whose extent is not known, because more gaps opened since theirs than the back end remembers (`xdp`: 64).
+    """Reordered frames of unknown extent: more gaps opened since theirs than the back end remembers (`xdp`: 64).
 
-    The extents of the others are exact; above 0, the largest of all may be larger than `reorder_extent_max`.
+    The extents of the others are exact. Above 0, the largest of all may be larger than `reorder_extent_max`.
     """
     reordered: Count | None = None
     """Arrivals after a frame with a higher number (RFC 4737 section 3: Type-P-Reordered).
 
-    Null: not known, because the frames came on several receive queues, whose frames change places inside of the receiving host, or because
+    Null: unknown, because the frames came on several receive queues, whose frames change places inside of the receiving host, or because
     several CPUs sent them.
     """
     reordered_by_three: Count | None = None
-    """Frames that are 3-reordered (RFC 4737 section 5): TCP would take them for lost.
+    """Frames that are 3-reordered (RFC 4737 section 5): TCP would consider them lost.
 
-    Absent where the back end does not keep it, or `reordered` is not known.
+    Absent where the back end does not count them, or `reordered` is unknown.
     """
     reordered_ratio: float | None = None
-    """Reordered frames in all first arrivals (RFC 4737 section 4.1), from 0 to 1."""
+    """Share of reordered frames in all first arrivals (RFC 4737 section 4.1), from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalTimes:
-    """Frames of a port by who read the clock as they arrived."""
+    """Frames of a port, by the source of their arrival times."""
 
     card: Count
     """The network card."""
@@ -524,17 +525,17 @@ class ArrivalTimes:
     engine: Count
     """The engine, as it took the frame."""
     card_error_ns: Count | None = None
-    """The card's times are true to within this by the host's clock; absent without any."""
+    """Error bound of the card's times by the host's clock; absent without such times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """Reply to `settle`: what a port received."""
+    """Reply to `settle`: frames that a port received."""
 
     port: str
     """The port."""
     streams: tuple[ReceivedStream, ...]
-    """Each stream's share."""
+    """Counters of each stream."""
     foreign: Count
     """Frames without our probe, or with one of a stream that is not in the plan."""
     stale: Count
@@ -542,179 +543,179 @@ class Received:
     err: Fault | None = None
     """Present when the port failed during the trial."""
     kernel_dropped: Count | None = None
-    """Frames that reached the host and were dropped there for want of room, before they could be counted.
+    """Frames that reached the host and were dropped there for lack of room before they could be counted.
 
-    They are among `lost`, but it was not the DUT that lost them. Absent: nobody knows; then any loss may be the receiver's.
+    They are among `lost`, but the DUT did not lose them. Absent: unknown; any loss may then be the receiver's.
     """
     link_lost: LinkLost | None = None
     """Present when the port's link went down while it was in the trial."""
     timed_by: ArrivalTimes | None = None
-    """Who read the clock as frames arrived; absent where the back end keeps no count, or none came."""
+    """Sources of the arrival times; absent where the back end keeps no count, or no frame came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """Reply to operations that have nothing to tell."""
+    """Reply to operations that have no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpTimes:
-    """Some times, in nanoseconds."""
+    """Distribution of some times, in nanoseconds."""
 
     count: Count
-    """How many there are."""
+    """Number of times."""
     min_ns: Count
     """The least."""
     p50_ns: Count
-    """Half of them took no longer; and so on."""
+    """Median."""
     p90_ns: Count
-    """90 %."""
+    """90th percentile."""
     p99_ns: Count
-    """99 %."""
+    """99th percentile."""
     max_ns: Count
     """The longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpTls:
-    """What handshakes of TLS came to."""
+    """Results of TLS handshakes."""
 
     full: Count
-    """With a certificate and new keys."""
+    """Handshakes with a certificate and new keys."""
     resumed: Count
-    """With the keys of an earlier session."""
+    """Handshakes with the keys of an earlier session."""
     agreed: Mapping[str, Count]
-    """How many agreed on each version, cipher suite and group, as in `TLS 1.3 TLS_AES_256_GCM_SHA384 X25519`."""
+    """Number of handshakes for each version, cipher suite and group, such as `TLS 1.3 TLS_AES_256_GCM_SHA384 X25519`."""
     error: str | None = None
-    """Why one failed, the last time."""
+    """Reason of the last failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpConnections:
-    """What became of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures."""
+    """Results of all connections: `asked` = `begun` + `not_begun`; `begun` = `completed` + all failures."""
 
     asked: Count
-    """Connections that were to be begun."""
+    """Connections that the plan asks for."""
     begun: Count
-    """A SYN was sent."""
+    """Connections for which a SYN was sent."""
     not_begun: Count
-    """Not in time, or the system had no socket or port for them."""
+    """Connections that were not begun in time, or for which the system had no socket or port."""
     established: Count
-    """The handshake was done."""
+    """Connections with a completed handshake."""
     completed: Count
-    """Every request was answered, and in a trial that holds them, the last one too."""
+    """Connections whose requests were all answered; in a trial that holds them, the last one too."""
     refused: Count
-    """RST instead of a handshake."""
+    """Connections that got RST instead of a handshake."""
     unreachable: Count
-    """ICMP, or no route."""
+    """Connections that failed with ICMP, or without a route."""
     no_handshake: Count
-    """No answer to SYN in time."""
+    """Connections without an answer to SYN in time."""
     tls_failed: Count
-    """No handshake of TLS, or one that came to nothing, or bytes that were not TLS."""
+    """Connections without a TLS handshake, with a failed one, or with bytes that were not TLS."""
     reset: Count
-    """RST after the handshake."""
+    """Connections that got RST after the handshake."""
     closed_early: Count
-    """FIN before the answer had come."""
+    """Connections that got FIN before the answer."""
     no_answer: Count
-    """No whole answer in time."""
+    """Connections without a complete answer in time."""
     malformed: Count
-    """An answer that is none, or not of the length asked for."""
+    """Connections with an answer that is malformed, or not of the requested length."""
     error_status: Count
-    """An answer with another status than 200."""
+    """Connections with an answer whose status is not 200."""
     statuses: Mapping[str, Count]
-    """How many answers had each of these other statuses."""
+    """Number of answers with each of these other statuses."""
     open_max: Count
-    """The most that were established at once."""
+    """Largest number of connections that were established at the same time."""
     transactions: Count
     """Requests that were answered."""
     body_bytes: Count
-    """Of bodies."""
+    """Bytes of bodies that were received."""
     begun_ns: Count
-    """From the first SYN to the last, and one gap."""
+    """Time from the first SYN to the last, plus one gap."""
     answered_ns: Count
-    """From the first SYN to the last byte of an answer."""
+    """Time from the first SYN to the last byte of an answer."""
     handshake: TcpTimes
-    """From SYN to the end of the handshake."""
+    """Times from SYN to the end of the handshake."""
     tls_handshake: TcpTimes
-    """From the end of that to the end of the handshake of TLS."""
+    """Times from the end of the TCP handshake to the end of the TLS handshake."""
     first_byte: TcpTimes
-    """From SYN to the first byte of the first answer (RFC 9411 section 7.4.1)."""
+    """Times from SYN to the first byte of the first answer (RFC 9411 section 7.4.1)."""
     response: TcpTimes
-    """From a request to the last byte of its answer."""
+    """Times from a request to the last byte of its answer."""
     tls: TcpTls
-    """What handshakes of TLS came to."""
+    """Results of the TLS handshakes."""
     refused_by_system: str | None = None
-    """Why the system had no socket or port, the last time."""
+    """Last reason why the system had no socket or port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpClientDone:
-    """What `tcp-client` prints at its end."""
+    """Output of `tcp-client` at its end."""
 
     connections: TcpConnections
-    """What became of its connections."""
+    """Results of its connections."""
     sockets_allowed: Count
-    """Files that it may have open."""
+    """Number of files that it may have open."""
     tcp: Mapping[str, Count]
-    """How much each of the kernel's counters rose; those that it does not have are not there."""
+    """Increase of each of the kernel's counters; counters that the kernel does not have are missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpFailed:
-    """What `tcp-client` or `tcp-server` prints when it cannot go on."""
+    """Output of `tcp-client` or `tcp-server` when it cannot continue."""
 
     error: str
-    """Why."""
+    """Reason of the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServed:
-    """What the server has seen."""
+    """Counters of a server."""
 
     accepted: Count
-    """Connections taken."""
+    """Accepted connections."""
     open: Count
-    """Of them, those that are open."""
+    """Accepted connections that are open."""
     open_max: Count
-    """The most that were open at once."""
+    """Largest number of connections that were open at the same time."""
     answered: Count
-    """Requests answered whole."""
+    """Requests with a complete answer."""
     body_bytes: Count
-    """Of bodies."""
+    """Bytes of bodies that were sent."""
     closed: Count
     """Connections that the other end closed: FIN."""
     closed_here: Count
-    """Connections that this end closed, as a request asked for."""
+    """Connections that this end closed, as a request demanded."""
     reset: Count
     """Connections that the other end, or something on the way, reset."""
     malformed: Count
-    """Requests that were none."""
+    """Malformed requests."""
     not_taken: Count
-    """Connections that could not be taken, as there were too many open files."""
+    """Connections that could not be accepted, because too many files were open."""
     tls_failed: Count
-    """Connections without a handshake of TLS, or with bytes that were not TLS."""
+    """Connections without a TLS handshake, or with bytes that were not TLS."""
     tls: TcpTls
-    """What handshakes of TLS came to."""
+    """Results of the TLS handshakes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServerReady:
-    """What `tcp-server` prints once it listens."""
+    """Output of `tcp-server` once it listens."""
 
     ready: bool
     """Always true."""
     sockets_allowed: Count
-    """Files that it may have open."""
+    """Number of files that it may have open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServerSeen:
-    """What `tcp-server` answers a line on stdin with."""
+    """Answer of `tcp-server` to a line on stdin."""
 
     served: TcpServed
-    """What it has served."""
+    """Counters of the server."""
     tcp: Mapping[str, Count]
-    """As that of the client, since the line before."""
+    """Increase of the kernel's counters since the previous line, as in the client's output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -725,7 +726,7 @@ class SecondEvent:
     port: str
     """The port."""
     monotonic_ns: Count
-    """When the counters were read."""
+    """Time at which the counters were read."""
     sent: Count
     """Frames sent."""
     sent_bytes: Count
@@ -739,7 +740,7 @@ class SecondEvent:
     reordered: Count
     """Frames that arrived after a later one."""
     kernel_dropped: Count
-    """Frames that the receiver's kernel dropped for want of room."""
+    """Frames that the receiver's kernel dropped for lack of room."""
     latency_max_ns: Count | None = None
     """The greatest one-way latency since the last event; absent when no frame came, or the kernel counts."""
     latency_mean_ns: float | None = None
@@ -748,15 +749,15 @@ class SecondEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusEvent:
-    """Stream by stream, once a second. An agent says it only when it is asked; commands write it where `--events` names a file."""
+    """Counters stream by stream, once a second. The agent sends them only on request; commands write them to the file of `--events`."""
 
     event: Literal["status"]
     port: str
     """The port."""
     receiving: ReceivingSoFar | None = None
-    """Absent where it receives nothing, or nothing yet."""
+    """Counters of receiving; absent where the port receives nothing, or nothing yet."""
     sending: SendingSoFar | None = None
-    """Absent where it sends nothing, or nothing yet."""
+    """Counters of sending; absent where the port sends nothing, or nothing yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -767,7 +768,7 @@ class FailedEvent:
     port: str
     """The port."""
     err: Fault
-    """Why."""
+    """Reason for the failure."""
 
 
 EVENTS: Mapping[str, type[SecondEvent | StatusEvent | FailedEvent]] = {"second": SecondEvent, "status": StatusEvent, "failed": FailedEvent}

@@ -1,4 +1,4 @@
-//! Addresses at a constant distance from each other.
+//! Equally spaced addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,15 +10,15 @@ pub struct Addresses {
     v6: bool,
     first: u128,
     last: u128,
-    /// From one to the next, as a power of two.
+    /// Step between addresses, as a power of two.
     step_log2: u32,
 }
 
 impl Addresses {
-    /// `count` addresses from `first` on, one in each prefix of `length` bits; `None`: each is the next one.
+    /// Makes `count` addresses from `first` on, one in each prefix of `length` bits; `None`: consecutive addresses.
     ///
     /// # Errors
-    /// Why there are not so many, in words.
+    /// The reason why there are not enough, in words.
     pub fn new(first: IpAddr, count: u32, length: Option<u8>) -> Result<Self, String> {
         let (bits, width) = match first {
             IpAddr::V4(a) => (u128::from(a.to_bits()), 32),
@@ -54,7 +54,7 @@ impl Addresses {
         ((self.first + ((n as u128) << self.step_log2)) >> (WORD_BITS as usize * word)) as u32
     }
 
-    /// How many words, from the lowest on, are not the same in all addresses; at least 1.
+    /// Returns the number of words, from the lowest on, that are not the same in all addresses; at least 1.
     #[must_use]
     pub const fn changing_words(&self) -> usize {
         let differ = self.first ^ self.last;

@@ -1,4 +1,5 @@
-//! What varies, frame by frame: values by arithmetic of the test's own, frames and checksums as etherparse reads them.
+//! Tests of varying fields, frame by frame: values by separate arithmetic, frames and checksums as etherparse reads
+//! them.
 
 use crate::lower::tests::{found, frames, lowered};
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
@@ -37,7 +38,7 @@ fn bits(b: &[u8], at: usize, width: usize) -> u128 {
     (at..at + width).fold(0, |n, bit| n << 1 | u128::from(b[bit / 8] >> (7 - bit % 8) & 1))
 }
 
-/// Every field of a frame with two tags: its name, where its bits are, and how many.
+/// Returns every field of a frame with two tags: its name, its offset and its width in bits.
 fn fields(v6: bool, transport: &str) -> Vec<(Value, usize, usize)> {
     let l4 = 22 + if v6 { 40 } else { 20 };
     let mut all = vec![
@@ -48,7 +49,7 @@ fn fields(v6: bool, transport: &str) -> Vec<(Value, usize, usize)> {
         (json!("inner_vlan_priority"), 18 * 8, 3),
         (json!("inner_vlan_id"), 18 * 8 + 4, 12),
         (json!("source_port"), if transport == "icmp_echo" { l4 + 4 } else { l4 } * 8, 16),
-        // Odd places and widths behind the probe.
+        // Odd offsets and widths behind the probe.
         (json!({"bits": {"byte": 119, "bit": 5, "width": 61}}), 119 * 8 + 5, 61),
         (json!({"bits": {"byte": 127, "bit": 7, "width": 1}}), 127 * 8 + 7, 1),
     ];
@@ -79,7 +80,8 @@ fn fields(v6: bool, transport: &str) -> Vec<(Value, usize, usize)> {
     all
 }
 
-/// A rule with small numbers: 0 counts up, 1 down, 2 is a list, 3 random. And the value in frame `n`, if arithmetic tells it.
+/// Returns a rule with small numbers: 0 counts up, 1 down, 2 is a list, 3 random. Also returns the value in frame `n`,
+/// if arithmetic gives it.
 fn rule(kind: u8, width: usize, phase: u64, every: u64) -> (Value, impl Fn(u64) -> Option<u128>) {
     let top = if width == 1 { 1 } else { (1_u64 << width.min(62)) - 1 };
     let (low, high) = (top / 3, top / 3 + top.min(9) / 2);
@@ -123,7 +125,7 @@ proptest! {
         let mut more = json!({"source": source, "destination": destination, "transport": transport, "vary": vary,
             "vlans": [{"id": 5}, {"id": 6}], "sizes": {"sequence_bytes": [132, 201]}});
         if flows {
-            // Nothing in them changes, so that all fields may.
+            // All flows are equal, so that all fields may vary.
             more["flows"] = json!({"count": 1});
         }
         let all = frames(more.clone(), 40);
