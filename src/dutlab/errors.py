@@ -1,28 +1,28 @@
-"""Errors, as types that carry facts.
+"""Exception types, with facts in their fields.
 
 DutlabError                 a sentence for the user: what happened, where, what to do
 ├── InputError              a file or argument is wrong                        exit 2
-│   ├── DirectionUnknown    a verdict about a figure of which no side is known to be the better one
-│   ├── NotOurs             a run folder from elsewhere names commands (runner/trust.py)
-│   ├── WrongKind           a file that another importer can read (interop/importers.py)
-│   └── SpecRefused         every fault of the files, each file:line:column    exit 2
+│   ├── DirectionUnknown    a verdict on a figure whose better direction is unknown
+│   ├── NotOurs             a run folder from elsewhere contains commands (runner/trust.py)
+│   ├── WrongKind           a file for another importer (interop/importers.py)
+│   └── SpecRefused         all faults, each with its file:line:column          exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
 │   ├── HostError           a host cannot be reached, or vanished
 │   │   ├── NamespaceGone   a namespace of this machine was deleted (hosts/netns.py)
-│   │   └── CommandFailed   a command ended with a status that it must not
+│   │   └── CommandFailed   a command ended with an unexpected status
 │   │       ├── CommandTimedOut
 │   │       └── CommandSaidTooMuch
-│   ├── InUse               another run has a host (hosts/lease.py)
+│   ├── InUse               another run has the lease of a host (hosts/lease.py)
 │   ├── LabError            an embedded lab cannot be built or taken down
-│   │   └── LabGone         the lab does not exist any more (labs/lost_guests.py)
-│   ├── ToolMissing         a program that measures is absent or too old
-│   ├── ToolsMissing        several are, each with its host
+│   │   └── LabGone         the lab no longer exists (labs/lost_guests.py)
+│   ├── ToolMissing         a measuring program is absent or too old
+│   ├── ToolsMissing        several programs are, each with its host
 │   └── PortRefused         a port that must not be loaded (RFC 6815)
-├── MeasurementError        a trial yielded no result; the run goes on         exit 1
+├── MeasurementError        a trial has no result; the run continues           exit 1
 │   ├── MachineTooBusy      other work disturbed every attempt
 │   │   └── LinkUnsteady    a link of the testbed went down in every attempt
-│   └── ToolFailed          a program that measures failed or printed garbage
-│       └── ReplyUnfit      the engine said what its contract does not have (tools/engine/agent.py)
+│   └── ToolFailed          a measuring program failed or printed garbage
+│       └── ReplyUnfit      a reply of the engine breaks its contract (tools/engine/agent.py)
 └── StoreError              a run folder cannot be written or read             exit 1
 """
 
@@ -36,7 +36,7 @@ from dutlab.reason import reason_in
 
 
 class DutlabError(Exception):
-    """Root of the tree. `remedy` says what the user can do; the exit status is the family's."""
+    """Root of the tree. `remedy` says what the user can do. Each family has its own exit status."""
 
     exit_status = 1
 
@@ -52,7 +52,7 @@ class InputError(DutlabError):
 
 
 class FaultKind(StrEnum):
-    """Kind of a fault in an input file, or in what the engine says. The sentence of the fault has the details."""
+    """Kind of a fault in an input file or in a reply of the engine. The fault's text has the details."""
 
     UNREADABLE = "unreadable"
     """The file cannot be read."""
@@ -62,7 +62,7 @@ class FaultKind(StrEnum):
     UNKNOWN_NAME = "unknown-name"
     """The name is unknown; the sentence lists the known ones."""
     MISSING = "missing"
-    """A key is missing, or an item that a list or text must hold."""
+    """A key is missing, or a required item of a list or text."""
     TYPE = "type"
     """The value has another type, such as text in place of a list."""
     UNIT = "unit"
@@ -71,7 +71,7 @@ class FaultKind(StrEnum):
     """Too small, too large, too many, too few."""
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
-    """Valid alone, but another key of the file excludes it."""
+    """The value is valid alone, but conflicts with another key of the file."""
     UNFIT = "unfit"
     """The testbed lacks something that this needs."""
     INVALID = "invalid"
@@ -79,7 +79,7 @@ class FaultKind(StrEnum):
 
 
 class DirectionUnknown(InputError):
-    """No verdict: nothing tells whether more or less of these figures is better."""
+    """No verdict: it is unknown whether more or less of these figures is better."""
 
     def __init__(self, figures: Sequence[str]) -> None:
         one = figures[0]
@@ -106,7 +106,7 @@ class Fault:
 
 
 class SpecRefused(InputError):
-    """The input files are refused whole; `faults` holds all that is wrong with them."""
+    """The input files are refused; `faults` has all their faults."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("\n".join(str(f) for f in sorted(faults)))
@@ -129,7 +129,7 @@ class HostError(TestbedError):
 
 
 class CommandFailed(HostError):
-    """A command ended with a status that it must not end with."""
+    """A command ended with an unexpected status."""
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, stderr_tail: str, remedy: str = "") -> None:
         reason = reason_in(stderr_tail) or "it said nothing"
@@ -138,7 +138,7 @@ class CommandFailed(HostError):
 
 
 class CommandTimedOut(CommandFailed):
-    """A command did not end in its time and was ended."""
+    """A command exceeded its time limit and was ended."""
 
     def __init__(self, *, host: str, argv: Sequence[str], timeout_s: float, stderr_tail: str = "") -> None:
         HostError.__init__(self, f"`{' '.join(argv)}` did not end within {timeout_s:g} s and was ended", host=host)
@@ -146,7 +146,7 @@ class CommandTimedOut(CommandFailed):
 
 
 class CommandSaidTooMuch(CommandFailed):
-    """A command printed more than what is kept of its kind, so that its output has no end that can be trusted."""
+    """A command printed more than its output limit. The end of its output is missing."""
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, most_bytes: int, dropped_bytes: int) -> None:
         what = f"`{' '.join(argv)[:200]}` printed {most_bytes + dropped_bytes} bytes, more than the {most_bytes} that are kept"
@@ -160,7 +160,7 @@ class LabError(TestbedError):
 
 
 class ToolMissing(TestbedError):
-    """A program that measures is absent or too old on a host."""
+    """A measuring program is absent or too old on a host."""
 
     def __init__(self, what: str, *, tool: str, host: str, remedy: str) -> None:
         super().__init__(f"{host}: {what}", remedy=remedy)
@@ -168,7 +168,7 @@ class ToolMissing(TestbedError):
 
 
 class ToolsMissing(TestbedError):
-    """Several programs are absent or too old, a line each."""
+    """Several programs are absent or too old. The message has one line for each."""
 
     def __init__(self, missing: Sequence[ToolMissing]) -> None:
         super().__init__("\n".join(map(str, missing)))
@@ -180,7 +180,7 @@ class PortRefused(TestbedError):
 
 
 class MeasurementError(DutlabError):
-    """A trial yielded no result; what was measured before stays, and the run goes on. `raw` is what the tool did print, by file name."""
+    """A trial has no result. Earlier results stay, and the run continues. `raw` is the output of the tool, by file name."""
 
     def __init__(self, what: str, *, remedy: str = "", raw: Mapping[str, bytes] | None = None) -> None:
         super().__init__(what, remedy=remedy)
@@ -188,15 +188,15 @@ class MeasurementError(DutlabError):
 
 
 class MachineTooBusy(MeasurementError):
-    """Other work on the testbed's machines disturbed every attempt, so there is nothing to conclude from."""
+    """Other work on the testbed's machines disturbed every attempt, so the trial has no valid result."""
 
 
 class LinkUnsteady(MachineTooBusy):
-    """A link of the testbed went down in every attempt, so there is nothing to conclude from."""
+    """A link of the testbed went down in every attempt, so the trial has no valid result."""
 
 
 class ToolFailed(MeasurementError):
-    """A program that measures failed, ended early or printed what cannot be read."""
+    """A measuring program failed, ended early or printed unreadable output."""
 
     def __init__(self, what: str, *, tool: str, host: str, remedy: str = "", raw: Mapping[str, bytes] | None = None) -> None:
         super().__init__(f"{host}: {tool}: {what}", remedy=remedy, raw=raw)

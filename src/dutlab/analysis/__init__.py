@@ -1,1 +1,1 @@
-"""Verdicts on records: comparisons, factors, limits. Pure: nothing here reads a file or a clock."""
+"""Verdicts on records: comparisons, factors, limits. This package reads no files and no clock."""

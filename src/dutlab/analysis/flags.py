@@ -1,4 +1,4 @@
-"""Shape of repeats around their median: values far off, a drift, two heaps. Hints to look, never reasons to delete a value."""
+"""Shape of repeats around their median: outliers, a drift, two clusters ("heaps"). These are hints, never reasons to delete a value."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dutlab.stats.summary import median
 from dutlab.units import si
 
 FEWEST = 5
-"""With fewer than five repeats, chance explains any shape."""
+"""With fewer repeats, chance explains any shape."""
 OUTLIER_MADS = 14.826
-"""Ten standard deviations of a normal distribution in median absolute deviations, as hyperfine has it."""
+"""Ten standard deviations of a normal distribution, in median absolute deviations; the value is hyperfine's."""
 DRIFT_LEVEL = 0.05
 HEAP_GAPS = 3.0
-"""The gap between two heaps is at least so many times as wide as the wider heap."""
+"""Smallest gap between two heaps, in widths of the wider heap."""
 SMALLEST_HEAP = 2
 LARGEST_EXACT = 100
-"""Repeats up to which the probability of a trend is exact."""
+"""Largest number of repeats for which the probability of a trend is exact."""
 MOST_SLOPES = 1000
-"""Repeats up to which each pair's slope is looked at."""
+"""Largest number of repeats for which the slope of each pair is used."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Drift:
     """Repeats that rise or fall with time (Mann-Kendall)."""
 
     change: float
-    """From first to last along Theil and Sen's line, relative to the median; 0 for a median of 0."""
+    """Change from first to last along the Theil-Sen line, relative to the median; 0 for a median of 0."""
     p: float
 
 
@@ -52,7 +52,7 @@ class Flags:
     drift: Drift | None = None
     heaps: Heaps | None = None
     constant: bool = False
-    """All values are the same: either nothing varies, or nothing was measured again."""
+    """True if all values are the same: either nothing varies, or the measurement was not repeated."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -73,13 +73,13 @@ class Flags:
 
 
 def flags_of(values: Sequence[float]) -> Flags:
-    """`values` in the order of time."""
+    """Return the flags of `values`, which are in time order."""
     return _flags_of(tuple(values))
 
 
 @lru_cache(maxsize=256)
 def _flags_of(values: tuple[float, ...]) -> Flags:
-    """A side of one comparison is a side of others too."""
+    """Return the flags of `values`. Cached, because one side is part of several comparisons."""
     if len(values) > 1 and len(set(values)) == 1:
         return Flags(constant=True)
     if len(values) < FEWEST:
@@ -89,7 +89,10 @@ def _flags_of(values: tuple[float, ...]) -> Flags:
 
 
 def outliers_of(values: Sequence[float]) -> tuple[int, ...]:
-    """Indices of values more than OUTLIER_MADS median absolute deviations from the median; where most are equal, of all others."""
+    """Return indices of values more than OUTLIER_MADS median absolute deviations from the median.
+
+    If most values are equal, all others are outliers.
+    """
     middle = median(values)
     away = [abs(v - middle) for v in values]
     mad = median(away)
@@ -97,9 +100,9 @@ def outliers_of(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def drift_of(values: Sequence[float]) -> Drift | None:
-    """A trend over the order of time that chance alone would show in fewer than one of twenty, by the Mann-Kendall test.
+    """Return a trend over time that is significant at DRIFT_LEVEL in the Mann-Kendall test, else None.
 
-    Equal values count for neither side, which makes it slower to claim a drift.
+    Equal values count for neither side, so the test is conservative.
     """
     n = len(values)
     p = _trend_p(n, abs(_score(values)))
@@ -110,7 +113,7 @@ def drift_of(values: Sequence[float]) -> Drift | None:
 
 
 def _score(values: Sequence[float]) -> int:
-    """Pairs that rise with time less those that fall."""
+    """Return the number of pairs that rise with time, less the number that fall."""
     before, score = list[float](), 0
     for value in values:
         score += bisect_left(before, value) - (len(before) - bisect_right(before, value))
@@ -119,14 +122,14 @@ def _score(values: Sequence[float]) -> int:
 
 
 def _slope(values: Sequence[float]) -> float:
-    """Theil and Sen's, a repeat being the unit of time; of very many repeats over the medians of equal groups of neighbours."""
+    """Return the Theil-Sen slope per repeat. For more than MOST_SLOPES repeats, use medians of equal groups of neighbours."""
     size = -(-len(values) // MOST_SLOPES)
     levels = [median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
     return median([(levels[j] - levels[i]) / (j - i) for j in range(len(levels)) for i in range(j)]) / size
 
 
 def heaps_of(values: Sequence[float]) -> Heaps | None:
-    """Two heaps of at least two, further apart than HEAP_GAPS times the width of either."""
+    """Return two heaps of at least two values each, whose gap is over HEAP_GAPS times the width of either; else None."""
     ordered = sorted(values)
     gaps = [b - a for a, b in pairwise(ordered)]
     cut = max(range(len(gaps)), key=gaps.__getitem__) + 1
@@ -138,9 +141,9 @@ def heaps_of(values: Sequence[float]) -> Heaps | None:
 
 
 def _trend_p(n: int, score: int) -> float:
-    """P(|S| >= score) for n values in random order: S is the number of pairs less twice the inversions.
+    """Return P(|S| >= score) for n values in random order. S is the number of pairs, less twice the number of inversions.
 
-    Of many values by the normal approximation, corrected for continuity (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
+    Many values use the normal approximation with continuity correction (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
     """
     if n > LARGEST_EXACT:
         return 2 * NormalDist().cdf(-max(score - 1, 0) / sqrt(n * (n - 1) * (2 * n + 5) / 18))

@@ -1,4 +1,4 @@
-"""verify: the methods against devices whose answers are known."""
+"""Command `verify`: run the methods on devices with known answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Connection tracking of a Linux kernel: whether it tracks a flow, and how it forgets all flows.
+"""Connection tracking of a Linux kernel: whether it tracks a flow, and how to make it forget all flows.
 
-The list in /proc is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS), and conntrack(8) is seldom installed. The kernel answers
-the same questions over netlink, so perl (part of every Debian) or python3 can ask in place of conntrack(8).
+The list in /proc is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS), and conntrack(8) is seldom installed. The kernel also
+answers over netlink, so perl (part of every Debian) or python3 can replace conntrack(8).
 Messages: include/uapi/linux/netfilter/nfnetlink_conntrack.h; they are little-endian, and a big-endian kernel answers with an error.
 """
 
@@ -28,7 +28,7 @@ _TUPLE_ORIG, _TUPLE_IP, _TUPLE_PROTO = 1, 1, 2
 _IP_ATTRIBUTES = {4: (1, 2), 6: (3, 4)}
 _PROTO_NUM, _PROTO_SRC_PORT, _PROTO_DST_PORT = 1, 2, 3
 
-# Sends the message `$1`, in hexadecimal, and prints the errno of the answer: 0 for an acknowledgement or what was asked for.
+# Sends the message `$1` (hexadecimal), and prints the errno of the answer. 0 is an acknowledgement, or the requested entry.
 # AF_NETLINK is 16, SOCK_RAW 3, NETLINK_NETFILTER 12; an error is message type 2 (NLMSG_ERROR).
 _PERL = (
     'socket(my $s,16,3,12)or die"$!";send($s,pack("H*",$ARGV[0]),0)or die"$!";defined recv($s,my $m,65536,0)or die"$!";'
@@ -55,7 +55,7 @@ command -v conntrack >/dev/null && exec conntrack -F
 
 
 async def listed(dut: Runs, flow: UdpFlow) -> str | None:
-    """The kernel's line of this flow with its marks; empty where it tracks none, None where nothing lists them. Raises HostError."""
+    """Return the kernel's line of this flow; empty if it does not track the flow, None if flows cannot be listed. Raises HostError."""
     done = await dut.run(["sh", "-c", _LISTED.format(family=f"ipv{flow.source.version}")], check=False)
     return None if done.status else next((line for line in done.text.splitlines() if _is_of(line, flow)), "")
 
@@ -73,7 +73,7 @@ async def is_tracked(dut: Runs, flow: UdpFlow) -> bool | None:
 
 
 async def forget_flows(dut: Runs) -> None:
-    """Makes the kernel forget every flow that it tracks. Raises HostError when nothing on the DUT can, or the kernel refuses."""
+    """Make the kernel forget all tracked flows. Raises HostError if the DUT has no program for this, or the kernel refuses."""
     done = await dut.run(["sh", "-c", _FORGET, "sh", _message(_DELETE, _REQUEST | _ACK, 0, b"").hex()])
     reply = done.text.strip()
     if reply not in {"", "0"}:
@@ -83,20 +83,23 @@ async def forget_flows(dut: Runs) -> None:
 
 
 async def most_flows(dut: Runs) -> int | None:
-    """Return how many flows the kernel tracks at most; None where it tracks none yet. It is the machine's: a namespace can only read it."""
+    """Return the limit of tracked flows; None while tracking is not loaded. It is machine-wide: a namespace can only read it."""
     output = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
     return int(output) if output.isdigit() else None
 
 
 async def limit_check(dut: Runs, flows: int) -> Check:
-    """For the record: how many flows the machine tracks at most, and whether those of an experiment with `flows` at once fit."""
+    """Return the check for the record: the machine's limit of tracked flows, and whether `flows` concurrent flows fit."""
     most = await most_flows(dut)
     fit = "" if most is None or flows <= most else f", fewer than the {flows} flows of the experiment"
     return Check("connection tracking has the machine's own limit", most is not None, f"nf_conntrack_max is {most}{fit}")
 
 
 def _holds(listing: str, flow: UdpFlow) -> bool:
-    """An entry begins with the first packet's direction: `udp … src=SOURCE dst=SINK sport=… dport=…` (ct_seq_show(), conntrack(8))."""
+    """Return whether the listing has the flow.
+
+    An entry begins with the direction of the first packet: `udp … src=SOURCE dst=SINK sport=… dport=…` (ct_seq_show(), conntrack(8)).
+    """
     return any(_is_of(line, flow) for line in listing.splitlines())
 
 
@@ -106,14 +109,14 @@ def _is_of(line: str, flow: UdpFlow) -> bool:
 
 
 def _first_direction(line: str) -> tuple[str, ...]:
-    """Addresses in their short form: the kernel prints all groups of IPv6, conntrack(8) does not."""
+    """Return addresses and ports of the first direction. Addresses are shortened: the kernel prints all IPv6 groups, conntrack(8) not."""
     values = dict(reversed([word.split("=", 1) for word in line.split() if "=" in word]))
     fields = [values.get(key, "") for key in ("src", "dst", "sport", "dport")]
     return (*(str(ip_address(address)) if address else "" for address in fields[:2]), *fields[2:])
 
 
 def _message(kind: int, flags: int, family: int, attributes: bytes) -> bytes:
-    """A message: struct nlmsghdr and struct nfgenmsg."""
+    """Return a netlink message: struct nlmsghdr, struct nfgenmsg and the attributes."""
     length = 20 + len(attributes)
     return struct.pack("<IHHII BBH", length, _NFNL_SUBSYS_CTNETLINK << 8 | kind, _REQUEST | flags, 1, 0, family, 0, 0) + attributes
 
@@ -128,5 +131,5 @@ def _tuple(flow: UdpFlow) -> bytes:
 
 
 def _attribute(kind: int, data: bytes) -> bytes:
-    """An attribute: struct nlattr, padded to four bytes."""
+    """Return a netlink attribute: struct nlattr, padded to four bytes."""
     return struct.pack("<HH", 4 + len(data), kind) + data + bytes(-len(data) % 4)

@@ -1,7 +1,7 @@
-"""Arrays of ZFS: a pool `dutlab` of all drives and a volume `dutlab/array` that fills most of it (zpool(8), zfs(8), zfsconcepts(7)).
+"""ZFS arrays: a pool `dutlab` of all drives, with a volume `dutlab/array` on half of its space (zpool(8), zfs(8), zfsconcepts(7)).
 
-Data are kept out of ZFS's own memory (`primarycache=metadata`), which direct I/O on a volume does not pass by. The volume is written before
-a drive is lost, since a resilver copies only what there is.
+Data stay out of ZFS's cache (`primarycache=metadata`), because direct I/O on a volume does not bypass it. The whole volume is written
+before a drive is removed, because a resilver copies only written data.
 """
 
 from __future__ import annotations
@@ -76,4 +76,4 @@ doing=idle
 echo "set $((drives - whole)) $doing"
 """,
 )
-"""Args of `apply` that ZFS has nothing for: its records have any width, and how fast it resilvers cannot be set."""
+"""ZFS ignores some arguments of `apply`: it has no fixed stripe width, and its resilver speed cannot be set."""

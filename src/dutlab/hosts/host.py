@@ -1,4 +1,4 @@
-"""A host: it runs commands and holds files.
+"""Interface of a host, which runs commands and stores files.
 
 One conformance suite (tests/netns/test_host_conformance.py) runs on every implementation.
 """
@@ -17,7 +17,7 @@ from dutlab.reason import reason_in
 from dutlab.systems.system import System
 
 NO_SUCH_PROGRAM = 127
-"""Status of a command that is not there, as every shell has it (POSIX, Shell Command Language 2.8.2)."""
+"""Exit status of a missing command in every shell (POSIX, Shell Command Language 2.8.2)."""
 
 _NO_SUCH_PROGRAM_SAID = b"no such program on this host"
 _WANTS_PASSWORD = (
@@ -32,7 +32,7 @@ _KILLED = (-9, 137)
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended. Times are of the controller's wall clock, in seconds since the epoch."""
+    """Result of a command that has ended. `started_s` is the controller's wall clock, in seconds since the epoch."""
 
     host: str
     argv: tuple[str, ...]
@@ -42,18 +42,18 @@ class Done:
     started_s: float
     seconds: float
     killed_by_us: bool = False
-    """It did not end in its time, and this process killed it."""
+    """True if it exceeded its time limit, and this process killed it."""
     dropped_bytes: int = 0
-    """Bytes of output beyond the bound of its kind: counted, and not kept."""
+    """Number of output bytes beyond the limit, which were not kept."""
 
     @property
     def was_killed(self) -> bool:
-        """True if SIGKILL ended it, and not from us: from a person, or from the kernel for want of memory."""
+        """True if SIGKILL from elsewhere ended it: from a person, or from the kernel when memory ran out."""
         return not self.killed_by_us and self.status in _KILLED
 
     @property
     def text(self) -> str:
-        """Standard output as text; bytes that are not UTF-8 are replaced, never an error."""
+        """Standard output as text. Invalid UTF-8 is replaced and is not an error."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
@@ -63,41 +63,41 @@ class Done:
 
     @property
     def complaint(self) -> str:
-        """Why it failed, by standard error, on one line for a message; empty when nothing was printed there."""
+        """Reason of a failure in one line, from standard error; empty if standard error is empty."""
         return reason_in(self.errors)
 
     @property
     def reason(self) -> str:
-        """Why it failed, by standard error, else by standard output, on one line for a message."""
+        """Reason of a failure in one line, from standard error, else from standard output."""
         return self.complaint or reason_in(self.text) or "it printed nothing"
 
 
 CommandLog = Callable[[Done], None]
-"""Told of every command that ended; the runner puts them into the record."""
+"""Called with the result of every command; the runner writes them into the record."""
 
 
 class Process(Protocol):
-    """A command that is running. Ended at the latest when the controller ends, however it ends."""
+    """A running command. It is ended when the controller ends, even after a crash."""
 
     @property
     def argv(self) -> tuple[str, ...]: ...
     @property
     def host_name(self) -> str: ...
     async def write(self, data: bytes) -> None:
-        """To its standard input. Raises HostError when the process is gone."""
+        """Write to its standard input. Raises HostError when the process has ended."""
 
     async def close_stdin(self) -> None: ...
     async def readline(self) -> bytes:
-        """The next line of standard output with its newline; b"" once it has ended."""
+        """Return the next line of standard output with its newline; b"" after the end."""
 
     async def read(self) -> bytes:
-        """Return the available standard output, at least a byte; b"" once it has ended."""
+        """Return the available standard output, at least one byte; b"" after the end."""
 
     async def wait(self, timeout_s: float) -> Done:
-        """Until it ends. stdout holds what no readline() or read() took. Raises CommandTimedOut after ending its whole process group."""
+        """Wait until it ends. The result's stdout is the part not read before. Raises CommandTimedOut after ending its process group."""
 
     async def end(self, grace_s: float = 2.0) -> Done:
-        """Ends the whole process group: stdin closed, SIGTERM, after `grace_s` SIGKILL. Harmless on an ended one."""
+        """End the whole process group: close stdin, send SIGTERM, and SIGKILL after `grace_s`. It may have ended already."""
 
 
 class Host(Protocol):
@@ -105,11 +105,11 @@ class Host(Protocol):
 
     @property
     def name(self) -> str:
-        """The testbed's name for it: source, dut, sink."""
+        """Name in the testbed: source, dut, sink."""
 
     @property
     def system(self) -> System:
-        """In whose words it is asked."""
+        """Operating system, which determines the commands."""
 
     async def run(
         self,
@@ -120,19 +120,19 @@ class Host(Protocol):
         check: bool = True,
         most_bytes: int = QUESTION_BYTES,
     ) -> Done:
-        """Runs to its end. Raises CommandFailed on a status other than 0 if `check`, CommandTimedOut, CommandSaidTooMuch, HostError."""
+        """Run a command to its end. Raises CommandTimedOut, CommandSaidTooMuch, HostError; with `check`, CommandFailed for status > 0."""
 
     async def spawn(self, argv: Sequence[str]) -> Process:
         """Start a command in its own process group, and leave it running. Raises HostError when it cannot be started."""
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
-        """Writes a whole file, or nothing."""
+        """Write a whole file atomically."""
 
     async def get(self, path: str) -> bytes:
         """Reads a whole file. Raises CommandFailed when it cannot be read."""
 
     async def close(self) -> None:
-        """Ends every process that spawn() left running, and the connection."""
+        """End every running process of spawn(), and the connection."""
 
 
 @runtime_checkable
@@ -140,35 +140,35 @@ class OnThisMachine(Protocol):
     """A host whose commands are children of this process."""
 
     on_this_machine: bool
-    """Its clock is ours. False for a stand-in of another machine."""
+    """True if its clock is this machine's clock. False if it stands in for another machine."""
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
-        """Spawn as Host; not `tied`: for a command that waits for input and ends without it, so that it ends with this process."""
+        """Spawn as in Host. Use `tied=False` for a command that ends when its input ends: then it ends with this process anyway."""
 
 
 @runtime_checkable
 class OverConnection(Protocol):
-    """A host behind a connection that can be lost and made again."""
+    """A host over a connection that can be lost and opened again."""
 
     renewals: list[Renewal]
 
     @property
     def connections(self) -> int:
-        """Number of connections so far. One more than before: it was lost meanwhile, perhaps since the host rebooted."""
+        """Number of connections so far. An increase means that the connection was lost, perhaps because the host rebooted."""
 
     @property
     def is_lost(self) -> bool:
-        """True if the last one was lost and none was made since: the host has answered no keep-alive, or ended it."""
+        """True while the connection is lost: the host stopped answering keep-alives, or closed it."""
 
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
 Renewal = Callable[[Spawn], Awaitable[None]]
-"""Makes again what ended with a connection, by commands over the next one. An exception from it ends that one too."""
+"""Restores over a new connection what ended with the old one. If it raises, the new connection is closed too."""
 
 
 @contextmanager
 def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
-    """Carry out `renewal` first whenever the connection to `host` is made again; do nothing for a host without connection."""
+    """Run `renewal` whenever the connection to `host` is opened again. Do nothing for a host without a connection."""
     if not isinstance(host, OverConnection):
         yield
         return
@@ -180,17 +180,17 @@ def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
 
 
 def connections_of(host: Host) -> int:
-    """Return the number of connections to `host` so far; 0 for one that needs none."""
+    """Return the number of connections to `host` so far; 0 for a host without a connection."""
     return host.connections if isinstance(host, OverConnection) else 0
 
 
 def is_lost(host: Host) -> bool:
-    """Return whether its connection is gone at present; False for a host that needs none."""
+    """Return whether the connection to `host` is lost now; False for a host without a connection."""
     return isinstance(host, OverConnection) and host.is_lost
 
 
 def no_such_program(host: str, argv: Sequence[str]) -> Done:
-    """Return the result of a missing program, the same on every kind of host."""
+    """Return the result of a missing program. It is the same on every kind of host."""
     message = f"{argv[0]}: ".encode() + _NO_SUCH_PROGRAM_SAID + b"\n"
     return Done(host, tuple(argv), NO_SUCH_PROGRAM, b"", message, time.time(), 0.0)
 
@@ -207,6 +207,6 @@ def command_failed(done: Done) -> CommandFailed:
 
 
 def cannot_write(host: str, path: str, why: str) -> HostError:
-    """A file could not be put; it is then as it was before."""
+    """Return the error for a file that could not be written. The old file is unchanged."""
     full = "No space left" in why or "quota exceeded" in why
     return HostError(f"cannot write {path}: {why}", host=host, remedy="free space there or give another path" if full else "")

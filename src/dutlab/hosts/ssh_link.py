@@ -1,7 +1,7 @@
-"""One ssh connection to one host: channels for commands, and a keeper there that ends them when the connection ends.
+"""One ssh connection to one host: channels for commands, and a keeper on the host that ends them when the connection ends.
 
-sshd leaves commands running when their connection is gone. The keeper, a few lines of the system's shell in a separate channel, knows
-every process group that was started over the connection and not yet ended; when its input ends, it kills them. It also carries our signals.
+sshd leaves commands running when their connection is lost. The keeper is a short shell script in a separate channel. It knows every
+running process group of the connection, and kills them when its input ends. It also forwards our signals.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dutlab.hosts.ssh_login import Login, connect
 from dutlab.systems.system import Shell
 
 START_S = 30.0
-"""Within which a command's shell must be running there, a wait for a free session included."""
+"""Time limit until a command's shell runs on the host, including the wait for a free session."""
 CLOSE_S = 5.0
 LOGINS_AT_ONCE = 16
-"""Their arithmetic is this process's: a hundred at once would all run out of time together."""
+"""This process computes their cryptography, so a hundred logins at once would all time out."""
 _WORD = {signal.SIGTERM: "T", signal.SIGKILL: "K"}
 
-# rc.initial of pfSense 2.4.5: `/bin/sh -c $1` without quotes, of which sh runs the first word, `exec`, which does nothing.
+# rc.initial of pfSense 2.4.5 runs `/bin/sh -c $1` without quotes: sh then runs only the first word, `exec`, which does nothing.
 _SPLITS = (
     "its shell may split commands at blanks, as the login shell of pfSense 2.4.5 and older does, which cannot be used: update it, or log in"
     " as a user whose shell is /bin/sh"
@@ -38,7 +38,7 @@ _SPLITS = (
 
 
 class SshLink:
-    """An open connection. Made by `open()`."""
+    """An open connection. Create it with `open()`."""
 
     def __init__(self, login: Login, shell: Shell, connection: asyncssh.SSHClientConnection) -> None:
         self._login, self._shell, self._connection = login, shell, connection
@@ -49,7 +49,7 @@ class SshLink:
 
     @classmethod
     async def open(cls, login: Login, shell: Shell, before: SshLink | None) -> SshLink:
-        """Connects. What a connection `before` this one has left running is ended. Raises HostError."""
+        """Connect, and end the commands that the connection `before` left running. Raises HostError."""
         async with _logins():
             link = cls(login, shell, await connect(login))
             try:
@@ -66,7 +66,7 @@ class SshLink:
         return not self._connection.is_closed() and self._keeper is not None and self._keeper.status is None and not self._keeper.lost
 
     async def start(self, argv: Sequence[str]) -> ChannelCarrier | None:
-        """Starts a command; None when there is no such program. Raises HostError."""
+        """Start a command; return None if the program does not exist. Raises HostError."""
         carrier = await self._open(argv)
         if not carrier.group:
             await carrier.exited()
@@ -77,14 +77,14 @@ class SshLink:
         return carrier
 
     def forget(self, carrier: ChannelCarrier) -> None:
-        """The command has ended: its session is free, its number may be given to others."""
+        """Forget an ended command: its session is free, and the host may reuse its process group number."""
         if carrier in self._running:
             self._running.discard(carrier)
             self._tell("-", carrier.group)
             self._session_free.set()
 
     async def close(self) -> None:
-        """Ends the connection; the keeper, losing its input, ends what was started over it."""
+        """Close the connection. The keeper's input ends, so the keeper ends the commands of the connection."""
         self._connection.close()
         try:
             async with own_timeout(CLOSE_S):
@@ -98,7 +98,7 @@ class SshLink:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await to_its_end(asyncio.wait([opening]))  # what was begun is ended, which needs its number
+            await to_its_end(asyncio.wait([opening]))  # a started command must be killed, which needs its group number
             if opening.exception() is None:
                 carrier.signal(signal.SIGKILL)
             carrier.release()
@@ -128,7 +128,7 @@ class SshLink:
             await carrier.begun()
 
     async def _session(self, carrier: ChannelCarrier, line: str) -> None:
-        """Puts the command into a channel. Where sshd has no session left, waits until one of ours ends."""
+        """Open a channel for the command. If sshd has no free session, wait until one of ours ends."""
         while True:
             self._session_free.clear()
             carrier.began = Began.now()
@@ -142,9 +142,9 @@ class SshLink:
                 return
 
     async def _sweep(self, before: SshLink) -> None:
-        """Ends what `before` could not: a server that has not noticed the loss yet keeps its keeper and all of its commands.
+        """End the commands of `before`: a server that has not noticed the loss still runs its keeper and all of its commands.
 
-        The groups are killed only while that keeper lives, which shows that the numbers still mean what they meant: no reboot since.
+        The groups are killed only if that keeper still runs. Then the host has not rebooted, so the group numbers are still valid.
         """
         keeper, groups = before._keeper, [c.group for c in before._running if c.group]
         if keeper is None:
@@ -165,5 +165,5 @@ _turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] 
 
 
 def _logins() -> asyncio.Semaphore:
-    """The turns of this event loop."""
+    """Return the semaphore that limits logins in this event loop."""
     return _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(LOGINS_AT_ONCE))

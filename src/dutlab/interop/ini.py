@@ -1,11 +1,11 @@
-"""INI files as Python's configparser reads them by default, except that nothing is lost: duplicate keys stay, in order, each with its line.
+"""Parser of INI files, like Python's configparser with its defaults, but it keeps duplicate keys, in order and with their lines.
 
-The grammar (configparser, CPython's documentation): the delimiter is the first `:` or `=`; keys are case-folded; `#` and `;` begin a
-comment only as the first character of a line that is not blank; an indented line continues the value above it. Lines end with a newline
-only: a form feed or U+2028 is a part of its line.
+Grammar (configparser in CPython's documentation): the delimiter is the first `:` or `=`. Keys are converted to lower case. `#` and `;`
+begin a comment only as the first character of a line that is not blank. An indented line continues the value above it. Only a newline ends a
+line: a form feed or U+2028 does not.
 
-`interpolated` expands values as its BasicInterpolation does: `%%` is `%`, and `%(key)s` the value of `key` in the same section or in
-[DEFAULT]. Any other `%`, which configparser refuses, stays what it is.
+`interpolated` expands values like configparser's BasicInterpolation: `%%` is `%`, and `%(key)s` is the value of `key` in the same section
+or in [DEFAULT]. Any other `%` stays unchanged; configparser refuses it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from dutlab.errors import Fault, FaultKind
 
 DEFAULTS = "DEFAULT"
-"""The section whose keys every other section has too."""
+"""Section whose keys are inherited by every other section."""
 _SECTION = re.compile(r"\[(?P<name>.+)\]")
 _KEY = re.compile(r"(?P<key>.*?)\s*[:=]\s*(?P<value>.*)", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _REFERENCE = re.compile(r"%(?:%|\((?P<key>[^)]*)\)s|(?P<cut>\())")
 _DEEPEST = 10
-"""Most levels of values that refer to one another (configparser.MAX_INTERPOLATION_DEPTH)."""
+"""Largest depth of nested references (configparser.MAX_INTERPOLATION_DEPTH)."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class IniSection:
     line: int
 
     def value(self, key: str) -> str | None:
-        """The last value of `key`."""
+        """Return the last value of `key`, or None."""
         return next((e.value for e in reversed(self.entries) if e.key == key), None)
 
 
 def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]:
-    """Sections by name, and every line that is none of the grammar. A section that appears again goes on where it was left."""
+    """Return the sections by name, and a fault for each line outside the grammar. A repeated section continues the first one."""
     sections: dict[str, list[_Open]] = {}
     lines: dict[str, int] = {}
     faults: list[Fault] = []
@@ -103,7 +103,7 @@ def interpolated(sections: Mapping[str, IniSection], file: str) -> tuple[dict[st
 
 
 def _expanded(value: str, known: Mapping[str, str], depth: int) -> str:
-    """Raises ValueError in words for the user."""
+    """Return `value` with expanded references. Raises ValueError with a message for the user."""
     if "%" not in value:
         return value
     if depth > _DEEPEST:
@@ -134,5 +134,5 @@ class _Open:
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Blank lines inside a value are kept, those after it are not."""
+    """Join the lines of a value. Blank lines inside a value are kept; trailing ones are removed."""
     return "\n".join(lines).rstrip()

@@ -23,7 +23,7 @@ from dutlab.tools.netperf_text import NetperfTest, bare_tests_of, tests_of
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Read the file `name`, a trial for each test. The device is called as the file, without its ending. Raises InputError."""
+    """Read the file `name`: one trial per test. The device is named after the file, without its ending. Raises InputError."""
     del options
     text = data.decode("utf-8", "replace").replace("\r", "")
     tests = tests_of(text) or bare_tests_of(text)

@@ -1,4 +1,4 @@
-"""Embedded testbeds: machines made of network namespaces, so that everything can be tried without hardware."""
+"""Embedded labs: testbeds of network namespaces, so that dutlab can be tried without hardware."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""For ssh's ProxyCommand: carries bytes between stdin and stdout and one TCP connection.
+"""Program for ssh's ProxyCommand: copies bytes between stdin, stdout and one TCP connection.
 
-`relay.py ADDRESS PORT`; run by its file's name, so it imports nothing of ours.
+Usage: `relay.py ADDRESS PORT`. It runs by its file name, so it cannot import dutlab.
 """
 
 import os
@@ -13,7 +13,7 @@ CHUNK_BYTES = 65536
 
 
 def carry(far: socket.socket) -> None:
-    """Until either side ends."""
+    """Copy bytes in both directions until either side ends."""
     ready = selectors.DefaultSelector()
     ready.register(0, selectors.EVENT_READ)
     ready.register(far, selectors.EVENT_READ)
@@ -36,5 +36,5 @@ if __name__ == "__main__":
             connected.settimeout(None)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             carry(connected)
-    except OSError:  # ssh says that the connection was lost; a word of ours would be taken for the server's
+    except OSError:  # ssh reports the lost connection itself; any output of ours would look like the server's
         sys.exit(1)

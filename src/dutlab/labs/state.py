@@ -1,4 +1,4 @@
-"""State that is written before a lab is built, so that any later process can take down exactly that lab."""
+"""State files of labs. Each is written before its lab is built, so that any later process can take down exactly that lab."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?")
 
 
 def new_label() -> str:
-    """A label that no standing lab has."""
+    """Return a random label for a new lab."""
     return f"lab-{secrets.token_hex(3)}"
 
 
 def check_label(label: str) -> str:
-    """Returns `label`. Raises InputError when it is none."""
+    """Return `label`. Raises InputError if it is not a valid label."""
     if not LABEL.fullmatch(label):
         raise InputError(f"{label!r} is not a label for a lab", remedy="use up to 24 of a-z, 0-9 and -, no - at the ends")
     return label
 
 
 CONDUCTOR = "conductor"
-"""Beside the roles, in a lab that is reached over ssh: the namespace at the far end of the management links."""
+"""Additional namespace of a lab with ssh hosts: the far end of the management links."""
 
 
 TESTER = "tester"
-"""The one namespace of source and sink, in a lab where they are one host."""
+"""Namespace of both source and sink, in a lab where they are one host."""
 
 SWITCH = "switch"
-"""Beside the hosts, in a lab that has a segment: the namespace of the bridge that joins them."""
+"""Additional namespace of a lab with a segment: the bridge that joins the hosts."""
 _EVERY_HOST = tuple(dict.fromkeys((*(host for lab in LABS.values() for host in lab.hosts), CONDUCTOR, TESTER, SWITCH)))
 
 
 def namespaces_of(label: str, hosts: Iterable[str]) -> dict[str, str]:
-    """Host → name of the network namespace."""
+    """Return the name of each host's network namespace."""
     return {host: f"dutlab-{label}-{host}" for host in hosts}
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that built a lab. The start time (clock ticks since boot) distinguishes it from a later one of the same number."""
+    """The process that built a lab. Its start time (clock ticks since boot) distinguishes it from a later process with the same PID."""
 
     pid: int
     start_ticks: int
@@ -69,7 +69,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class LabState:
-    """One lab, as its state file has it."""
+    """One lab, as in its state file."""
 
     label: str
     lab: str
@@ -79,22 +79,22 @@ class LabState:
     since_s: float
     """Seconds since the epoch."""
     complete: bool = False
-    """False while it is built, and for ever if the builder was killed."""
+    """False until the lab is built. It stays False if the builder was killed."""
     cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     watch_cpu: int | None = None
     nice: int = 0
-    """Priority of its programs and NAPI threads over other work (nice(1)); 0: none."""
+    """Nice value of its programs and NAPI threads (nice(1)); 0: the default priority."""
     notes: tuple[str, ...] = ()
     napi_threads: tuple[int, ...] = ()
-    """Process numbers of the kernel threads that serve its ports."""
+    """PIDs of the kernel threads that serve its ports."""
 
     def completed(self, notes: tuple[str, ...], napi_threads: Iterable[int] = ()) -> LabState:
-        """Return the lab, built to the end."""
+        """Return the state of the completely built lab."""
         return replace(self, complete=True, notes=notes, napi_threads=tuple(napi_threads))
 
     @classmethod
     def unknown(cls, label: str) -> Self:
-        """A lab of which only the label is known: its namespaces can be any that a lab has, and it cannot be used."""
+        """Return the state of a lab of which only the label is known. It lists every possible namespace, and cannot be used."""
         return cls(label, "", "", namespaces_of(label, _EVERY_HOST), Owner(0, 0), 0.0)
 
     def to_json(self) -> str:
@@ -102,7 +102,7 @@ class LabState:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises ValueError, KeyError or TypeError on a torn file."""
+        """Parse a state file. Raises ValueError, KeyError or TypeError on a truncated file."""
         data: dict[str, Any] = json.loads(text)
         data.pop("schema_version")
         cpus = {role: tuple(of_role) for role, of_role in data.pop("cpus").items()}
@@ -117,12 +117,12 @@ _NAMESPACE = re.compile(rf"dutlab-({LABEL.pattern})-(?:{'|'.join(_EVERY_HOST)})"
 
 
 def labels_among(namespaces: Iterable[str]) -> set[str]:
-    """The labels of the labs that these names of network namespaces belong to; other names belong to none."""
+    """Return the labels of the labs with these network namespaces. Other namespaces are ignored."""
     return {m[1] for name in namespaces if (m := _NAMESPACE.fullmatch(name))}
 
 
 class StateFolder:
-    """The folder of state files: /run/dutlab/labs, or the user's own runtime folder where /run cannot be written."""
+    """The folder of state files: /run/dutlab/labs, or the user's runtime folder if /run is not writable."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or _runtime_folder() / "dutlab" / "labs"
@@ -131,16 +131,16 @@ class StateFolder:
         return self.path / f"{check_label(label)}.json"
 
     def ssh_folder(self, label: str) -> Path:
-        """Keys and configurations of a lab that is reached over ssh."""
+        """Return the folder with keys and configurations of a lab with ssh hosts."""
         return self.path / f"{check_label(label)}.ssh"
 
     @property
     def no_kvm(self) -> Path:
-        """There once KVM booted no guest of a lab: until this machine boots, none waits for it again."""
+        """Marker file: KVM failed to boot a guest. Labs do not try KVM again until this machine reboots."""
         return self.path.parent.with_name("dutlab-no-kvm")
 
     def claim(self, state: LabState) -> None:
-        """Writes the file of a lab that is about to be built. Raises LabError when the label is taken."""
+        """Write the file of a lab before it is built. Raises LabError if the label is taken."""
         path = self.file(state.label)
 
         def write() -> None:
@@ -159,14 +159,14 @@ class StateFolder:
             raise LabError(f"cannot write {path}: {e.strerror}", remedy=_WRITABLE) from e
 
     def rewrite(self, state: LabState) -> None:
-        """Replaces the file of a standing lab; makes it again where somebody has removed it. Raises LabError."""
+        """Replace the file of a running lab, or write it again if it was removed. Raises LabError."""
         try:
             self._inside(lambda: self._replace(state))
         except OSError as e:
             raise LabError(f"cannot write {self.file(state.label)}: {e.strerror}", remedy=_WRITABLE) from e
 
     def _inside(self, do: Callable[[], _T]) -> _T:
-        """Does what needs the folder; makes it again when another process removed it with the last lab just then. Raises OSError."""
+        """Call `do` with an existing folder. Try again if another process just removed it with the last lab. Raises OSError."""
         for _ in range(_MOST_TRIES):
             with contextlib.suppress(FileNotFoundError):
                 self._make()
@@ -183,7 +183,7 @@ class StateFolder:
         part.replace(self.file(state.label))
 
     def read(self, label: str) -> LabState | None:
-        """None when there is no such lab. A torn file is a lab of which nothing was built: the file comes first."""
+        """Return the lab's state, or None. A truncated file means that nothing was built yet, since the file is written first."""
         try:
             return LabState.from_json(self.file(label).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -192,11 +192,11 @@ class StateFolder:
             return LabState.unknown(label)
 
     def labels(self) -> list[str]:
-        """Labels of all labs that have a file, completely built or not."""
+        """Return the labels of all labs with a file, completely built or not."""
         return sorted(p.stem for p in self.path.glob("*.json")) if self.path.is_dir() else []
 
     def forget(self, label: str) -> None:
-        """Removes the lab's file, and the folders if it was the last."""
+        """Remove the lab's file, and the folders if they are then empty."""
         self.file(label).with_suffix(".part").unlink(missing_ok=True)
         self.file(label).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty, or not ours
@@ -205,10 +205,10 @@ class StateFolder:
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """Held by one builder on this machine at a time; released by the kernel when its process dies."""
+        """Hold the machine-wide lock for building labs. The kernel releases it when the process ends."""
         fd = self._inside(lambda: os.open(self.path, os.O_RDONLY | os.O_DIRECTORY))
         try:
-            # Never waits in the kernel: the holder may be another task of this very event loop.
+            # Do not block in the kernel: the holder may be another task of this event loop.
             while not locked(fd):  # noqa: ASYNC110 a lock of the file system has no event
                 await asyncio.sleep(0.01)
             yield
@@ -217,7 +217,7 @@ class StateFolder:
 
 
 def locked(fd: int) -> bool:
-    """Lock an open file without waiting; False where another process has it."""
+    """Lock an open file without waiting; return False if another process holds the lock."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -232,7 +232,7 @@ def _runtime_folder() -> Path:
 
 
 def _start_ticks(pid: int) -> int:
-    """Field 22 of /proc/PID/stat (proc(5)); 0 when there is no such process."""
+    """Return the start time of a process: field 22 of /proc/PID/stat (proc(5)). Return 0 if there is no such process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):

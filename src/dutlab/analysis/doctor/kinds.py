@@ -1,7 +1,7 @@
-"""Every kind of finding: what it loses, and the measurement that shows on this machine what it costs (`dutlab doctor --prove KIND`).
+"""Kinds of findings, each with the measurement that shows its cost on this machine (`dutlab doctor --prove KIND`).
 
-A proof measures two levels: as the hosts are, and with the finding's own cure, which is undone again. Where the workload is the cause
-there is nothing to cure, so its setting has the levels.
+A proof measures two levels: the hosts as found, and the hosts with the finding's cure, which is undone afterwards. If the workload is the
+cause, there is no cure. Then the two levels are values of one of the workload's settings.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FindingProof:
-    """A workload that the finding slows down, short enough to be repeated."""
+    """A short workload that the finding slows down."""
 
     workload: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings as in an experiment file."""
     mode: str = ""
-    """Mode of the DUT in which the finding costs something; empty: the usual one."""
+    """Mode of the DUT in which the finding has a cost; empty: the default mode."""
     levels: tuple[str, tuple[object, ...]] | None = None
-    """A setting and the values that are compared, where the workload is the cause; None where the finding's cure is."""
+    """If the workload is the cause: the setting and its values to compare. None: compare with and without the finding's cure."""
 
     @property
     def words(self) -> str:
@@ -38,13 +38,13 @@ class FindingKind:
 
     proof: FindingProof
     loses_frames: bool = False
-    """Whatever it costs on average: frames that do not fit, or flows that find no room, are all lost."""
+    """True if it loses some frames completely, such as too large frames, or flows without room in a table."""
 
 
 _TIMES = {"omit": "1s", "duration": "5s"}
 _STREAM = FindingProof("iperf3", {**_TIMES, "streams": 1})
 _STREAMS = FindingProof("iperf3", {**_TIMES, "streams": 4})
-# Frames that the engine reads below the stack of the ends: for cards, and for the DUT.
+# The engine reads these frames below the network stack of both ends: for findings on cards and on the DUT.
 _FRAMES = FindingProof("sweep", {"frame_sizes": [64], "rates": ["max"], "duration": "5s", "traffic": {"flows": 1024}})
 _TRACKED = FindingProof("sweep", {**_FRAMES.settings, "traffic": {"flows": 60_000}}, mode="nat")
 _WAITS = FindingProof("latency", {"rate": "1kpps", "shares": ["100%"], "duration": "5s"})
@@ -88,4 +88,4 @@ KINDS: Mapping[str, FindingKind] = {
     "one-stream": FindingKind(FindingProof("iperf3", _TIMES, levels=("streams", (1, 4)))),
     "both-ways": FindingKind(FindingProof("iperf3", _STREAM.settings, levels=("direction", ("forward", "reverse", "bidir")))),
 }
-"""Kind → what is declared of it; docs/method/doctor.md says what each is."""
+"""Kinds of findings by name; docs/method/doctor.md describes each."""

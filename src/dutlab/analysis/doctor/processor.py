@@ -1,4 +1,4 @@
-"""A processor that could be faster, or that others use."""
+"""Findings about processors: a low clock, deep idle states, slow clock sources, and other load."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
 CORE_TIMES = "the kernel's times of each core"
 BUSY_PERCENT = 10.0
-"""Share of a core that other work may take while nothing is measured: an idle system takes less."""
+"""Allowed load of a core by other work while nothing is measured. An idle system is below this."""
 STOLEN_PERCENT = 4.0
-"""Two of the kernel's ticks in half a second; one may be chance. During trials every percent is reported."""
+"""Two of the kernel's ticks in half a second, since a single tick may be chance. During trials every percent is reported."""
 SLOW_WAKE_US = 50
 _CPUS = "/sys/devices/system/cpu"
 _SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}
-"""Those that a program cannot read without a system call (arch/x86/entry/vdso)."""
+"""Clock sources that a program cannot read without a system call (arch/x86/entry/vdso)."""
 _SLOW_TIMECOUNTERS = {"HPET", "ACPI-fast", "ACPI-safe", "i8254", "acpihpet0", "acpitimer0", "i8254timer"}
 _OWN_GOVERNOR = ("intel_pstate", "amd-pstate-epp")
-"""Drivers whose `powersave` is not a fixed speed (Documentation/admin-guide/pm/intel_pstate)."""
+"""Drivers whose governor `powersave` is not a fixed frequency (Documentation/admin-guide/pm/intel_pstate)."""
 
 
 def governor(p: Inventory) -> Iterator[Finding]:
-    """A clock that follows the load with a delay, or stays low."""
+    """Find frequency governors whose clock follows the load with a delay, or stays low."""
     for host in p.facts:
         now = p.text(host, "cpu", "governor")
         if now in ("", "performance") or is_bsd(p, host) or is_windows(p, host):
-            continue  # what OpenBSD calls its policy is judged by the speed it leads to, and a Windows has power schemes
+            continue  # setperf() judges OpenBSD by its speed, not its policy; power_scheme() judges Windows
         of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
         yield Finding(
             "governor",
@@ -46,7 +46,7 @@ def governor(p: Inventory) -> Iterator[Finding]:
 
 
 def setperf(p: Inventory) -> Iterator[Finding]:
-    """OpenBSD's clock below its highest (hw.setperf, sysctl(2))."""
+    """Find OpenBSD processors below their highest clock (hw.setperf, sysctl(2))."""
     for host in p.facts:
         now, policy = p.text(host, "sysctls", "hw.setperf"), p.text(host, "sysctls", "hw.perfpolicy")
         if now in ("", "100"):
@@ -64,7 +64,7 @@ def setperf(p: Inventory) -> Iterator[Finding]:
 
 
 def boost(p: Inventory) -> Iterator[Finding]:
-    """Boost switched off, by either of the two files that Linux has for it."""
+    """Find disabled boost, in either of Linux's two files for it."""
     for host in p.facts:
         for key, off, file in (("boost", 0, f"{_CPUS}/cpufreq/boost"), ("no_turbo", 1, f"{_CPUS}/intel_pstate/no_turbo")):
             if p.fact(host, "cpu", key) != off:
@@ -80,7 +80,7 @@ def boost(p: Inventory) -> Iterator[Finding]:
 
 
 def idle_states(p: Inventory) -> Iterator[Finding]:
-    """Cores that sleep so deeply that the first frame after a pause waits for them."""
+    """Find idle states so deep that the first frame after a pause waits for the core to wake."""
     for host in p.facts:
         wake = whole(p.fact(host, "cpu", "idle_exit_latency_us"))
         if wake is not None and wake >= SLOW_WAKE_US:
@@ -96,7 +96,7 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
 
 
 def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
-    """Find slow idle states of FreeBSD: of the states `C2/2/80` (name, kind, latency; acpi_cpu(4)) those down to the lowest allowed."""
+    """Find deep idle states of FreeBSD, among the allowed states; each is written `C2/2/80` (name, kind, latency; acpi_cpu(4))."""
     for host in p.facts:
         supported = p.text(host, "sysctls", "dev.cpu.0.cx_supported")
         lowest = p.text(host, "sysctls", "dev.cpu.0.cx_lowest") or p.text(host, "sysctls", "hw.acpi.cpu.cx_lowest")
@@ -116,7 +116,7 @@ def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
 
 
 def clock_source(p: Inventory) -> Iterator[Finding]:
-    """A clock that costs a system call at each reading."""
+    """Find clock sources that need a system call for each reading."""
     for host in p.facts:
         now, could = p.text(host, "clocksource"), p.fact(host, "clocksources")
         if now not in _SLOW_CLOCKS:
@@ -149,7 +149,7 @@ def timecounter(p: Inventory) -> Iterator[Finding]:
 
 
 def busy(p: Inventory) -> Iterator[Finding]:
-    """Programs of others on the cores that are to measure, or be measured."""
+    """Find other programs that load the cores of the testbed."""
     for host, watched in p.watched.items():
         cores = {n: share.busy_percent for n, share in watched.cores.items() if share.busy_percent >= BUSY_PERCENT}
         if not cores:
@@ -170,7 +170,7 @@ def busy(p: Inventory) -> Iterator[Finding]:
 
 
 def stolen(p: Inventory) -> Iterator[Finding]:
-    """Time that a hypervisor gives to others."""
+    """Find CPU time that the hypervisor takes from the machine."""
     for host, watched in p.watched.items():
         cores = {n: share.stolen_percent for n, share in watched.cores.items() if share.stolen_percent >= STOLEN_PERCENT}
         if cores:

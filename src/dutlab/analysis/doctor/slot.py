@@ -1,4 +1,4 @@
-"""Slot of a card: too few lanes, too slow, packets too small, links that sleep."""
+"""Findings about the PCI Express slot of a card: too few lanes, low speed, small packets, power saving."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, ETH_HEADER_BYT
 from dutlab.physics.ceilings.pcie import GENERATIONS, TO_HOST_OVERHEAD, WIDTHS, PcieLink, payload_share
 
 _SMALLEST_PAYLOAD = 128
-"""Payload that every device must accept (PCI Express Base Specification 7.5.3.4)."""
+"""Smallest payload limit in bytes; every device supports it (PCI Express Base Specification 7.5.3.4)."""
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
-"""Share of a cable's bytes that cross the bus, with full frames: all but FCS, preamble and gap."""
+"""Share of the bytes on the wire that cross the bus, with full frames: all but FCS, preamble and gap."""
 _ROOM = 1.25
-"""Factor by which a slot should exceed the frames: descriptors and acknowledgements cross it too."""
+"""Required bandwidth of a slot ÷ that of the frames. Descriptors and acknowledgements cross the slot too."""
 _NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
 _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
@@ -27,7 +27,7 @@ _Device = Mapping[str, Any]
 
 
 def narrow_slot(p: Inventory) -> Iterator[Finding]:
-    """A link on the way to the processor that carries less than the ports behind it, or less than it could."""
+    """Find PCI Express links that are slower than the ports behind them, or slower than both ends support."""
     for ports, step, speed in _bottlenecks(p):
         now, most = _link(step, "link_gts", "link_width"), _possible(_way(p, ports[0]), step)
         if now is None:
@@ -56,7 +56,7 @@ def narrow_slot(p: Inventory) -> Iterator[Finding]:
 
 
 def small_payload(p: Inventory) -> Iterator[Finding]:
-    """Devices agreed on smaller packets than all of them could take, so headers eat more of the link."""
+    """Find devices that use smaller packets than all of them support, so that headers take more of the link."""
     for ports, step, speed in _bottlenecks(p):
         way = [s for s in _way(p, ports[0]) if whole(s.get("payload_bytes")) and whole(s.get("payload_bytes_most"))]
         if not way:
@@ -83,7 +83,7 @@ def small_payload(p: Inventory) -> Iterator[Finding]:
 
 
 def link_power(p: Inventory) -> Iterator[Finding]:
-    """Links that save power need microseconds to wake."""
+    """Find PCI Express links with power saving: they need microseconds to wake."""
     for port, card in p.cards():
         sleeping = [s for s in _steps(card) if isinstance(aspm := s.get("aspm"), str) and aspm != "off"]
         if not sleeping:
@@ -102,13 +102,13 @@ def link_power(p: Inventory) -> Iterator[Finding]:
 
 
 def _bottlenecks(p: Inventory) -> Iterator[tuple[list[InventoryPort], _Device, float | None]]:
-    """Ports that share their narrowest link, that link, and what they can bring together in bits a second at L1."""
+    """Yield groups of ports that share their slowest link, with that link and their summed speed in bits per second (L1)."""
     shared: dict[tuple[str, str], tuple[list[InventoryPort], _Device]] = {}
     for port, card in p.cards():
         linked = [(link.bytes_per_s, n, step) for n, step in enumerate(_steps(card)) if (link := _link(step, "link_gts", "link_width"))]
         if linked:
             step = min(linked)[2]
-            # The functions of one card have one link, and each says so under its own address.
+            # All functions of a card share one link, and each reports it under its own address.
             key = (port.host, str(step.get("address", "")).partition(".")[0])
             shared.setdefault(key, ([], step))[0].append(port)
     for ports, step in shared.values():
@@ -137,14 +137,14 @@ def _steps(card: Mapping[str, Any]) -> Sequence[_Device]:
 
 
 def _link(step: _Device, speed: str, width: str) -> PcieLink | None:
-    """Return the link as ceilings know it; None for a step without a link, or of an unknown generation."""
+    """Return the link as a PcieLink; None for a step without a link, or with an unknown generation."""
     generation = next((g for g, of in GENERATIONS.items() if of.gigatransfers == step.get(speed)), None)
     lanes = whole(step.get(width))
     return PcieLink(generation, lanes) if generation and lanes in WIDTHS else None
 
 
 def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
-    """Return what both ends of a link support. Each two devices on the path share a link: card and port, or a switch between and port."""
+    """Return the fastest link that both ends support. On the path, two devices in a row are the ends of one link."""
     at = next((n for n, other in enumerate(way) if other is step), 0)
     ends = (_link(end, "link_gts_most", "link_width_most") for end in (step, *way[at ^ 1 : (at ^ 1) + 1]))
     return min((end for end in ends if end), key=lambda end: end.bytes_per_s, default=None)

@@ -1,4 +1,4 @@
-"""Settings of a Windows that change frames: its firewall, its adapters' settings and drivers, its power scheme."""
+"""Findings about Windows settings: firewall, adapter settings and drivers, power scheme."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, u
 from dutlab.analysis.doctor.inventory import Inventory
 
 OLD_YEARS = 3
-"""Chosen: vendors of cards publish a driver a year or more often."""
+"""Chosen age limit: vendors of cards publish drivers at least once a year."""
 _INBOX_OF_MICROSOFT = "2006-06-21"
-"""The date that all drivers of Microsoft's own bear, whatever their age."""
+"""Microsoft's own drivers all have this date, regardless of their age."""
 _MODERATION = "*InterruptModeration"
 _FASTEST = "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c"
 
 
 def windows_firewall(p: Inventory) -> Iterator[Finding]:
-    """Profiles of its firewall that are on, on a host that is to send or receive only."""
+    """Find enabled firewall profiles on hosts other than the DUT."""
     for host in p.facts:
         profiles = p.fact(host, "firewall", "profiles_on")
         on = [str(name) for name in profiles] if isinstance(profiles, list) else []
@@ -36,7 +36,7 @@ def windows_firewall(p: Inventory) -> Iterator[Finding]:
 
 
 def adapter_moderation(p: Inventory) -> Iterator[Finding]:
-    """An adapter that waits before it interrupts."""
+    """Find adapters with interrupt moderation."""
     for port, card in p.cards():
         if is_windows(p, port.host) and card.get("interrupt_moderation") is True:
             yield Finding(
@@ -51,7 +51,7 @@ def adapter_moderation(p: Inventory) -> Iterator[Finding]:
 
 
 def driver_age(p: Inventory) -> Iterator[Finding]:
-    """A driver that is years older than the day on which it was read."""
+    """Find adapter drivers that are OLD_YEARS or older."""
     for port, card in p.cards():
         driver_day, today = _day(card.get("driver_date")), _day(p.fact(port.host, "today"))
         if driver_day is None or today is None or card.get("driver_date") == _INBOX_OF_MICROSOFT:
@@ -70,7 +70,7 @@ def driver_age(p: Inventory) -> Iterator[Finding]:
 
 
 def power_scheme(p: Inventory) -> Iterator[Finding]:
-    """A power scheme that lets the clock and the links sleep."""
+    """Find power schemes that let the clock and the links sleep."""
     for host in p.facts:
         now, guid = p.text(host, "cpu", "governor"), p.text(host, "cpu", "power_scheme")
         if is_windows(p, host) and now and guid and guid != _FASTEST:
