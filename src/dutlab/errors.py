@@ -5,7 +5,7 @@ DutlabError                 a sentence for the user: what happened, where, what 
 │   ├── DirectionUnknown    a verdict on a figure whose better direction is unknown
 │   ├── NotOurs             a run folder from elsewhere contains commands (runner/trust.py)
 │   ├── WrongKind           a file for another importer (interop/importers.py)
-│   └── SpecRefused         all faults, each with its file:line:column          exit 2
+│   └── SpecRefused         all faults, each with its file:line:column         exit 2
 ├── TestbedError            the testbed cannot be used as it is                exit 3
 │   ├── HostError           a host cannot be reached, or vanished
 │   │   ├── NamespaceGone   a namespace of this machine was deleted (hosts/netns.py)

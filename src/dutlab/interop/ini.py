@@ -1,8 +1,8 @@
 """Parser of INI files, like Python's configparser with its defaults, but it keeps duplicate keys, in order and with their lines.
 
 Grammar (configparser in CPython's documentation): the delimiter is the first `:` or `=`. Keys are converted to lower case. `#` and `;`
-begin a comment only as the first character of a line that is not blank. An indented line continues the value above it. Only a newline ends a
-line: a form feed or U+2028 does not.
+begin a comment only as the first character of a line that is not blank. An indented line continues the value above it. Only a newline ends
+a line: a form feed or U+2028 does not.
 
 `interpolated` expands values like configparser's BasicInterpolation: `%%` is `%`, and `%(key)s` is the value of `key` in the same section
 or in [DEFAULT]. Any other `%` stays unchanged; configparser refuses it.

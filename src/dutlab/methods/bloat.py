@@ -1,10 +1,10 @@
-"""Method `bloat`: latency without load, while TCP fills the queues of a link, and until they are empty again.
+"""Method `bloat`: latency without load, while TCP fills the queues of a link, and until the queues are empty again.
 
-A probe of small frames goes each way on a flow apart from the load: for a while without load, while TCP sends, and after it. New TCP
-connections with one request each are made at the same time. The kernel of the end that sends tells the round trip of the load's own
+Small probe frames go in both directions, on their own flow: first without load, then while TCP sends, then after the load. At the same
+time, new TCP connections are opened, with one request each. The sender's kernel reports the round trip times of the load's own
 connections, which wait in the load's own queue.
 
-Figures of a flow (`a` from source to sink, `a.back` from sink to source), one way, where the clocks of both ends allow it:
+Figures of a flow (`a` from source to sink, `a.back` from sink to source), in one direction, if the clocks of both ends allow it:
 
     idle/latency_p50_ns, _p95_ns, _p99_ns, _max_ns      without load
     loaded/latency_…                                    under load
@@ -12,9 +12,9 @@ Figures of a flow (`a` from source to sink, `a.back` from sink to source), one w
     loaded/loss_ratio                                   of the probe
     goodput_bps                                         of the load, in the time that counts
     load/rtt_p50_ns, _p95_ns, _p99_ns                   of the load's own connections
-    settle_s                                            from the end of the load until the mean latency is that without load again
+    settle_s                                            from the end of the load until the mean latency is again as without load
 
-Figures of both together (`a+a.back`), there and back. The two one-way values are added: what the clocks are apart cancels out.
+Figures of both directions together (`a+a.back`) are sums of the two one-way values, so the clock difference cancels out.
 
     idle/latency_…, loaded/latency_…, latency_increase_…, goodput_bps, settle_s
     idle/handshake_p50_ns, loaded/handshake_p50_ns, …   SYN to SYN-ACK of new connections
@@ -47,19 +47,19 @@ from dutlab.subject import back_of, joined, of_part
 from dutlab.units import Pps, Seconds
 
 PROBE = frame_mix(128)
-"""Bytes with FCS: short beside what the load sends, and room for a probe over IPv6."""
+"""Size of probe frames with FCS: short compared with the load's frames, with room for a probe over IPv6."""
 SHARES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 READINGS_EVERY = Seconds(0.1)
 DRAIN = Seconds(1.0)
 """A frame that waits longer in a queue counts as lost."""
 HOLDS_S = Seconds(0.5)
 SETTLED_NS = 2_000_000
-"""Queues are empty when the mean latency of a reading is this near to the highest of the readings without load."""
+"""Queues count as empty if a reading's mean latency is at most this much above the highest reading without load."""
 REQUEST_BYTES, RESPONSE_BYTES = 200, 1024
 LOOK_S, LOOK_DRAIN = Seconds(0.3), Seconds(0.2)
-"""Of the first frames, which show whether answers come back."""
+"""Duration and drain of the first short offers, which show whether answers come back."""
 TIMEOUT = Seconds(5.0)
-"""Of a handshake or an answer."""
+"""Time limit of a handshake or an answer."""
 LEAST_SPARE_S, MOST_SPARE_S = 1, 60
 MS_PER_MIN = 60_000.0
 _NS_PER_MS = 1e6
@@ -73,7 +73,7 @@ class Phase:
     connections: ConnectionReport | None
 
     def flow(self, name: str) -> Flow | None:
-        """The probe that goes one way; None where it does not come back."""
+        """Return the probe's flow in one direction; None if there is no probe in it."""
         return next((f for f in self.outcome.flows if f.link == name), None)
 
     @property
@@ -87,12 +87,12 @@ class Phase:
         return self.began_s + max(f.sent_seconds for f in self.outcome.flows)
 
     def means(self, name: str) -> list[tuple[float, float]]:
-        """(wall clock, mean latency in ns) of each reading."""
+        """Return (wall clock, mean latency in ns) of each reading."""
         return [(r.at_s, r.value) for r in self.outcome.readings if r.link == name and r.name == "latency_mean_ns"]
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises InputError, HostError, ToolMissing, ToolFailed; MeasurementError where the load did not last or no probe came through."""
+    """Run one trial. Raises InputError, HostError, ToolMissing, ToolFailed; MeasurementError for a short load or a lost probe."""
     if bench.transfers is None:
         raise MeasurementError("nothing sends TCP on this testbed", remedy="name hosts with iperf3 at both ends of the link")
     setting, (link,) = cell.setting_as(BloatSetting), cell.links
@@ -115,18 +115,18 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 @dataclass
 class _Probes:
-    """Frames each way, and connections with them."""
+    """Probe frames in both directions, and new connections at the same time."""
 
     bench: Bench
     link: str
     setting: BloatSetting
     directions: Directions = Directions.BOTH
     answered: IPAddress | None = None
-    """What the DUT translates the source's address to."""
+    """Translated source address, if the DUT translates."""
     notes: list[str] = field(default_factory=list)
 
     async def find_ways(self) -> Outcome:
-        """Whether frames come back, and to which address they must be sent. Returns the second of two short offers.
+        """Find out whether frames come back, and to which address the sink must send. Return the second of two short offers.
 
         Raises ToolFailed, HostError, MeasurementError.
         """
@@ -150,20 +150,20 @@ class _Probes:
         )  # fmt: skip
 
     async def offer(self, duration: Seconds, *, warmup: Seconds = NO_TIME, drain: Seconds) -> Outcome:
-        """Frames alone. Raises ToolFailed, HostError."""
+        """Offer probe frames only. Raises ToolFailed, HostError."""
         offer = self._load(duration, warmup=warmup, drain=drain)
         outcome = _came(await self.bench.generator.offer(offer))
-        # The load is ours too, and an offer that could not be made is one at another rate.
+        # Foreign frames are our own load. A starved probe has another rate than intended, so it gets a doubt.
         own = [d for d in outcome.doubts if d.kind is not DoubtKind.FOREIGN_FRAMES]
         slow = [Doubt(DoubtKind.TX_STARVED, why, f.link) for f in outcome.flows if (why := starved(offer, f))]
         return replace(outcome, doubts=(*own, *slow))
 
     async def phase(self, duration: Seconds, *, warmup: Seconds = NO_TIME, drain: Seconds) -> Phase:
-        """Both together. Raises ToolFailed, HostError."""
+        """Offer probe frames and open connections at the same time. Raises ToolFailed, HostError."""
         rate = self.setting.connections_per_s
         if self.bench.connections is None or not rate:
             return Phase(await self.offer(duration, warmup=warmup, drain=drain), None)
-        # Those of the warm-up are made too, so that connections that count overlap with frames that count.
+        # Also open connections during the warm-up, so that connections that count overlap with frames that count.
         load = ConnectionLoad(self.link, rate, max(1, round(rate * (warmup + duration))), 1, REQUEST_BYTES, str(RESPONSE_BYTES), TIMEOUT)
         connecting = asyncio.ensure_future(self.bench.connections.carry_out(load))
         try:
@@ -174,10 +174,10 @@ class _Probes:
 
 
 def spare(first: Outcome, second: Outcome) -> int:
-    """So many seconds must the load go on after those that count, so that the last probe begins before it ends.
+    """Return how many seconds longer the load must last, so that the last probe begins before the load ends.
 
-    What a generator takes from one offer to the next is seen between two of them. It counts three times: before the probe under load,
-    after it, and once for bad luck.
+    The pause of a generator between two offers is measured between the two given ones. It counts three times: before the probe under
+    load, after it, and once as a reserve.
     """
     if first.began_s is None or second.began_s is None:
         return MOST_SPARE_S
@@ -187,7 +187,7 @@ def spare(first: Outcome, second: Outcome) -> int:
 
 
 def _came(outcome: Outcome) -> Outcome:
-    """The outcome, if frames came through each way. Raises MeasurementError."""
+    """Return the outcome if every flow received frames. Raises MeasurementError."""
     if silent := [f.link for f in outcome.flows if not f.received_frames]:
         raise MeasurementError(f"no frame of the probe came through on {' and '.join(silent)}", raw=dict(outcome.raw))
     return outcome
@@ -195,7 +195,7 @@ def _came(outcome: Outcome) -> Outcome:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Everything that one trial saw."""
+    """All results of one trial."""
 
     link: str
     setting: BloatSetting
@@ -207,7 +207,7 @@ class _Trial:
 
     @property
     def flows(self) -> tuple[str, str]:
-        """From source to sink, and back."""
+        """Names of the flows from source to sink, and back."""
         return self.link, back_of(self.link)
 
     @property
@@ -216,7 +216,7 @@ class _Trial:
         return tuple(back_of(self.link) if back else self.link for back in self.setting.ways.backs)
 
     def measured(self) -> Measured:
-        """The figures. Raises MeasurementError where the load does not cover the time that counts."""
+        """Return the figures. Raises MeasurementError if the load does not cover the time that counts."""
         if self.report.began_s > self.loaded.began_s or self.report.ended_s < self.loaded.ended_s:
             raise MeasurementError(
                 f"TCP did not send throughout the {self.setting.duration_s} s that count",
@@ -238,7 +238,7 @@ class _Trial:
         )
 
     def _one_way(self, flow: str) -> dict[str, float]:
-        """Of the probe, and of the load where TCP fills this flow."""
+        """Return the figures of a flow: of the probe, and of the load if TCP fills this flow."""
         idle, loaded = _latencies(self.idle.flow(flow)), _latencies(self.loaded.flow(flow))
         figures = {**of_part("idle", idle), **of_part("loaded", loaded), **increases(idle, loaded)}
         if (probe := self.loaded.flow(flow)) is not None:
@@ -253,7 +253,7 @@ class _Trial:
         return figures
 
     def _sound(self, flow: str, figures: Mapping[str, float]) -> dict[str, float]:
-        """Without one-way latencies where the clocks do not allow them."""
+        """Return the figures, without one-way latencies if the clocks are too inaccurate for them."""
         doubts = self.loaded.outcome.doubts
         if not any(d.kind is DoubtKind.LATENCY_ROUGH and d.about in {flow, self.link} for d in doubts):
             return dict(figures)
@@ -261,7 +261,7 @@ class _Trial:
         return {name: value for name, value in figures.items() if "latency_" not in name}
 
     def _both(self, each: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """There and back."""
+        """Return the figures of both directions together."""
         added = {
             name: sum(of[name] for of in each.values())
             for name in next(iter(each.values()))
@@ -281,7 +281,7 @@ class _Trial:
         return figures
 
     def _settled(self, flow: str) -> float | None:
-        """From the end of the load until the latency is low and stays so for HOLDS_S; None, with a note, where it does not."""
+        """Return the time from the end of the load until the latency stays low for HOLDS_S; None, with a note, if it does not."""
         if self.after.flow(flow) is None:
             return None
         if flow in self.report.readings and self.after.began_s > self.report.readings[flow][-1].at_s:
@@ -301,7 +301,7 @@ class _Trial:
         return None
 
     def _course(self) -> Iterator[Row]:
-        """Goodput of the load and mean latency of the probe, in seconds from the beginning of the load."""
+        """Yield rows with the load's goodput and the probe's mean latency; times count from the start of the load."""
         zero = self.report.began_s
         for flow in self.flows:
             for reading in self.report.readings.get(flow, ()):
@@ -327,7 +327,7 @@ def _row(flow: str, at_s: float, *, goodput: float | None = None, latency: float
 
 
 def _latencies(flow: Flow | None) -> dict[str, float]:
-    """Percentiles of the frames that arrived, and the longest; nothing where no frame was timed."""
+    """Return percentiles and maximum of the latency; nothing if no frame was timed."""
     of = None if flow is None else flow.latency
     if of is None or not of.count:
         return {}
@@ -338,7 +338,7 @@ def _latencies(flow: Flow | None) -> dict[str, float]:
 
 
 def increases(idle: Mapping[str, float], loaded: Mapping[str, float]) -> dict[str, float]:
-    """Each value under load, less the median without load."""
+    """Return each value under load, less the median without load."""
     base = idle.get("latency_p50_ns")
     if base is None:
         return {}
@@ -346,11 +346,11 @@ def increases(idle: Mapping[str, float], loaded: Mapping[str, float]) -> dict[st
 
 
 def responsiveness(connections: ConnectionReport | None, own_ns: Sequence[float]) -> float | None:
-    """Round trips a minute under load (draft-ietf-ippm-responsiveness-09, section 5.3.1, the case of TCP alone).
+    """Return round trips per minute under load (draft-ietf-ippm-responsiveness-09, section 5.3.1, for TCP without TLS).
 
-    60 s / ((TM(tcp_f) + TM(http_f)) / 2) of new connections and 60 s / TM(http_l) of the load's own weigh a half each. TM is a trimmed
-    mean; here it is the median. A request on a connection of the load takes the round trip that its kernel tells.
-    None where either part was not measured.
+    The result is the mean of 60 s / ((TM(tcp_f) + TM(http_f)) / 2) for new connections and 60 s / TM(http_l) for the load's own
+    connections. TM is a trimmed mean in the draft; here it is the median. The time of a request on a connection of the load is the round
+    trip time that its kernel reports. Return None if either part was not measured.
     """
     if connections is None or not connections.completed or not own_ns:
         return None
@@ -367,7 +367,7 @@ def _of_connections(report: ConnectionReport) -> dict[str, float]:
 
 
 def of_histogram(histogram: Histogram, share: float) -> float:
-    """The upper end of the first bucket at which `share` of all values is reached."""
+    """Return the upper end of the first bucket at which `share` of all values is reached."""
     total, reached = sum(count for _, count in histogram), 0
     for ends, count in histogram:
         reached += count
@@ -377,6 +377,6 @@ def of_histogram(histogram: Histogram, share: float) -> float:
 
 
 def of_share(values: Iterable[float], share: float) -> float:
-    """The value that `share` of all do not exceed (nearest rank)."""
+    """Return the value that a `share` of all values does not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]

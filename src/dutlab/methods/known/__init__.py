@@ -1,7 +1,7 @@
-"""Devices with known answers, and what each method must find of them.
+"""Devices with known behaviour, and the answers that each method must find.
 
-Every answer follows from what the device does, never from what was measured: of n frames one that drops each 7th loses n ÷ 7, rounded down;
-a policer with a bucket of d frames and r a second passes a trial of T seconds whole up to r + d ÷ T.
+Every answer follows from the device's rule, never from a measurement. A device that drops every 7th of n frames loses n ÷ 7, rounded down.
+A policer with r frames per second and a bucket of d frames loses nothing in T seconds at rates up to r + d ÷ T.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames that a device drops, doubles, swaps or damages by rule, and a queue that takes so many: all exact to the frame."""
+"""Devices that drop, duplicate, swap or corrupt frames by rule, and a queue of known length: the counts are exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BURST, BURST_S = 400, 0.1
 
 
 def counting(name: str, every: int, figure: str, of: Callable[[Flow], int | None]) -> Case:
-    """A device that does wrong by each `every`-th frame; `of` reads from a flow how many were."""
+    """Return the case of a device that drops, duplicates, swaps or corrupts every `every`-th frame; `of` reads their number."""
 
     async def measure(bench: Bench, device: FaultyDevice) -> list[Known]:
         flow = await swept(bench, rate_pps=COUNTING_PPS, duration_s=COUNTING_S)
@@ -39,7 +39,7 @@ async def _burst(bench: Bench, _: FaultyDevice) -> list[Known]:
 
 
 async def swept(bench: Bench, *, rate_pps: float | None, duration_s: float) -> Flow:
-    """One sweep without warm-up: a device counts from its first frame."""
+    """Run one sweep without warm-up, because a device counts from its first frame."""
     rate = None if rate_pps is None else AskedRate(rate_pps, RateUnit.PPS)
     setting = SweepSetting(frame_size=FRAME, rate=rate, duration_s=Seconds(duration_s), warmup_s=NO_TIME, drain_s=DRAIN)
     measured = await sweep.measure(bench, cell(setting))
@@ -53,4 +53,4 @@ CASES = (
     counting("corrupts", CORRUPTS, "corrupted_frames", lambda flow: flow.corrupted_frames),
     Case("burst", "sweep", policer(1, BURST), _burst),
 )
-"""The burst's policer refills one frame a second: within its 0.1 s only the bucket passes."""
+"""The policer of the burst refills one frame per second, so within 0.1 s only the frames of the bucket pass."""

@@ -1,1 +1,1 @@
-"""Method `search`: the rate under each goal, by RFC 9971."""
+"""Method `search`: the highest rate that meets each goal (RFC 9971)."""

@@ -1,7 +1,7 @@
-"""New flows a second: the search of `methods.search`, every frame of whose trials begins a flow that the DUT has not seen before.
+"""New flows per second: the search of `methods.search`, with trials in which every frame begins a new flow.
 
-A flow counts as taken when its first frame arrives. Each trial begins with an empty table and may not fill it: were it full, the rate would
-be that of forgetting. Loss is of flows, since a flow is a frame.
+The DUT has taken a flow when the flow's first frame arrives. Each trial begins with an empty table and must not fill it: with a full table,
+the result would be the rate at which the DUT forgets flows. One flow is one frame, so the loss is the share of lost flows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dutlab.units import Pps, Seconds
 
 
 def counted(before: FlowCounts, after: FlowCounts) -> Row:
-    """Columns for a table: flows tracked at the end, and by how much each counter of trouble has grown."""
+    """Return table columns: the tracked flows at the end, and the increase of each error counter."""
     return {"tracked_flows": after.tracked, **after.risen_since(before)}
 
 
@@ -32,12 +32,12 @@ GOAL = "setup"
 ROOM = 0.9
 """Share of the table that a trial may fill."""
 SLACK = 1.01
-"""A generator may send a little more than it was asked for."""
+"""Reserve for a generator that sends slightly more than asked."""
 
 
 @dataclass
 class FreshFlows:
-    """A generator whose trials each have new flows; before each the DUT forgets all others."""
+    """A generator with new flows in each trial. Before each trial, the DUT forgets all flows."""
 
     generator: Generator
     states: StateTable
@@ -46,7 +46,7 @@ class FreshFlows:
     """Counters of the DUT in each trial."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Offer as methods.ports says; there is no warm-up, whose flows would be in the table."""
+        """Offer as in methods.ports, but without warm-up, because its flows would stay in the table."""
         await self.states.forget()
         frames = (
             self.setting.most_flows
@@ -70,19 +70,19 @@ class Rate:
 
     @property
     def lower_pps(self) -> Pps | None:
-        """The highest rate at which flows are taken."""
+        """Highest rate at which the DUT takes the flows."""
         return self.found.results[GOAL].lower_pps
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Both bounds, as far as they are known."""
+        """Known bounds of the rate."""
         result = self.found.results[GOAL]
         bounds = {"setup_lower_per_s": result.lower_pps, "setup_upper_per_s": result.upper_pps}
         return {name: float(value) for name, value in bounds.items() if value is not None}
 
     @property
     def rows(self) -> list[Row]:
-        """A row a trial."""
+        """One row per trial."""
         return [
             {
                 "asked_per_s": t.load_pps,
@@ -97,12 +97,12 @@ class Rate:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Those of the search, about our figures."""
+        """Doubts of the search, about our figures."""
         return doubts(self.found, {}, figure="setup_lower_per_s")
 
     @property
     def notes(self) -> list[str]:
-        """Return what a reader must know, in sentences."""
+        """Notes of the search, and a note if the DUT tracked no flows."""
         notes = [note.replace(f"{GOAL}: ", "new flows a second: ", 1) for note in self.found.notes]
         tracked = [row.get("tracked_flows") for row in self.counters if row]
         if tracked and not any(tracked):
@@ -113,7 +113,7 @@ class Rate:
 async def measure(
     generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = nobody
 ) -> Rate:
-    """`room`: so many flows a trial may begin. Raises MeasurementError when no trial had a result, HostError, InputError."""
+    """Run the search; a trial begins at most `room` flows. Raises MeasurementError if no trial had a result, HostError, InputError."""
     goal = Goal(
         GOAL,
         setting.loss_ratio,

@@ -1,4 +1,4 @@
-"""Ceilings of drives, their cables, arrays of them and the memory behind them."""
+"""Ceilings of drives, their cables, arrays and memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.physics.ceilings.ceiling import Ceiling, insist, number, positive
 
 @dataclass(frozen=True)
 class Cable:
-    """A storage link: gigabits a second on the wire, its line code, and where that was read."""
+    """A storage link: gigabits per second on the wire, line code, and source of both."""
 
     gigabits: float
     numerator: int
@@ -35,7 +35,7 @@ CABLES = {
 
 
 def disk_ceilings(interface: str, lanes: int = 1) -> tuple[Ceiling, ...]:
-    """The cable of a drive or the wide port of a controller, by its name in CABLES. Raises ValueError."""
+    """Return the ceiling of a drive's cable or a controller's wide port, by its name in CABLES. Raises ValueError."""
     cable = CABLES.get(interface)
     insist([
         "" if cable else f"{interface!r} is not an interface here; there are {', '.join(CABLES)}; for NVMe ask for pcie",
@@ -49,7 +49,7 @@ def disk_ceilings(interface: str, lanes: int = 1) -> tuple[Ceiling, ...]:
 
 
 def memory_ceilings(megatransfers: float, channels: int) -> tuple[Ceiling, ...]:
-    """Peak of DRAM with 64-bit channels, for example 3200 and 2 of DDR4-3200 in two channels. Raises ValueError."""
+    """Return the peak rate of DRAM with 64-bit channels. Two channels of DDR4-3200 are 3200 and 2. Raises ValueError."""
     insist([positive(megatransfers, "the transfers"), positive(channels, "the number of channels")])
     value = megatransfers * 1e6 * 8 * channels
     formula = f"{megatransfers:g}e6 × 8 × {channels}"
@@ -59,7 +59,7 @@ def memory_ceilings(megatransfers: float, channels: int) -> tuple[Ceiling, ...]:
 
 @dataclass(frozen=True)
 class DriveRating:
-    """Ratings of one drive; None is not known. IOPS are of small random requests, rates of long sequential ones."""
+    """Ratings of one drive; None: unknown. IOPS are for small random requests, bytes per second for long sequential ones."""
 
     read_iops: float | None = None
     write_iops: float | None = None
@@ -74,7 +74,7 @@ _LEAST = {0: 1, 1: 2, 5: 3, 6: 4, 10: 4}
 
 @dataclass(frozen=True)
 class Array:
-    """A RAID level over N drives; of RAID 50 and 60, striped over so many `groups` of RAID 5 or 6. Raises ValueError for what cannot be."""
+    """A RAID level over N drives. RAID 50 and 60 stripe over `groups` of RAID 5 or 6. Raises ValueError for impossible arrays."""
 
     level: int
     drives: int
@@ -100,12 +100,12 @@ class Array:
 
     @property
     def group(self) -> int:
-        """Drives of one group."""
+        """Number of drives in one group."""
         return self.drives // self.group_count
 
     @property
     def parity(self) -> int:
-        """Drives' worth of parity in a group: 1 of RAID 5 and 50, 2 of RAID 6 and 60, else 0."""
+        """Parity of a group, in drives: 1 for RAID 5 and 50, 2 for RAID 6 and 60, else 0."""
         return _PARITY.get(_NESTED.get(self.level, self.level), 0)
 
     @property
@@ -115,26 +115,26 @@ class Array:
 
     @property
     def write_cost(self) -> int:
-        """Requests to drives a small write costs by the classic rule: 1, 2 and more, 4, 6."""
+        """Requests to drives per small write, by the classic rule: 1 without redundancy, one per copy, 4 or 6 with parity."""
         return 2 * (1 + self.parity) if self.parity else self.copies
 
     @property
     def md_write_cost(self) -> int:
-        """I/Os of a small write by Linux md, which reads the rest of the stripe instead where that is less: min(2(1 + m), N)."""
+        """I/Os per small write with Linux md: min(2(1 + m), N). md reads the rest of the stripe instead, if that is less."""
         return min(self.write_cost, self.group) if self.parity else self.write_cost
 
     @property
     def md_write_reads(self) -> int:
-        """Reads among these: 1 + m to modify, N - m - 1 to reconstruct; the others write."""
+        """Number of reads in md_write_cost: 1 + m to modify, N - m - 1 to reconstruct. The other I/Os write."""
         return min(1 + self.parity, self.group - self.parity - 1)
 
     @property
     def degraded_write_requests(self) -> tuple[int, int]:
-        """Reads and writes of N small writes, one to each kind of stripe, in a group of N drives with parity that lost one.
+        """Reads and writes of N small writes, one to each kind of stripe, in a group of N drives with parity and one lost drive.
 
-        The drive that is gone has the stripe's parity in m of N stripes, the block itself in one, and another block of data in the rest.
-        Without one of its parities a stripe is modified or reconstructed as before, whichever reads less. A block that is gone goes
-        into the parity, made of all other data. With another block gone only modifying is left.
+        The lost drive has the stripe's parity in m of N stripes, the written block in one, and another data block in the rest. If one
+        parity is lost, md modifies or reconstructs the stripe as before, whichever reads less. If the written block is lost, md computes
+        the parity from all other data. If another block is lost, md can only modify.
         """
         n, m = self.group, self.parity
         others = n - m - 1
@@ -144,7 +144,7 @@ class Array:
 
     @property
     def data_drives(self) -> float:
-        """Drives' worth of data in a full stripe."""
+        """Data in a full stripe, in drives."""
         return (self.drives - self.group_count * self.parity) / self.copies
 
     def __str__(self) -> str:
@@ -165,9 +165,9 @@ _SPEC = "the drives' rating added up"
 
 
 def raid_ceilings(array: Array, drive: DriveRating, *, write_share: float | None = None, degraded: bool = False) -> tuple[Ceiling, ...]:
-    """Everything that the drive's rating allows to be computed; with `degraded` also those with one drive gone.
+    """Return all ceilings that follow from the drive's rating; with `degraded` also those with one drive lost.
 
-    `write_share` of small requests (0 to 1) asks for the mix of reads and writes. Raises ValueError.
+    `write_share` (0 to 1) adds the mix of small reads and writes with this share of writes. Raises ValueError.
     """
     rated = (drive.read_iops, drive.write_iops, drive.read_bytes_per_s, drive.write_bytes_per_s)
     insist([
@@ -232,7 +232,10 @@ def _mix(array: Array, drive: DriveRating, share: float) -> list[Ceiling]:
 
 
 def _degraded(array: Array, drive: DriveRating) -> list[Ceiling]:
-    """Requests are spread evenly, so the group (of RAID 10 the pair) that lost a drive sets the pace of all."""
+    """Return the ceilings with one drive lost.
+
+    Requests are spread evenly, so the group (for RAID 10 the pair) with the lost drive limits all groups.
+    """
     n, out = array.group, []
     if (r := drive.read_iops) is not None:
         if array.parity:
@@ -257,7 +260,7 @@ def _degraded(array: Array, drive: DriveRating) -> list[Ceiling]:
 
 
 def _degraded_writes(array: Array, drive: DriveRating) -> list[Ceiling]:
-    """Small writes with one drive gone; without parity each pair is left with one drive's rate, as it had before."""
+    """Return the ceilings of small writes with one drive lost. Without parity, a pair writes at one drive's rate, as before."""
     n, m = array.group, array.parity
     if (w := drive.write_iops) is None:
         return []
@@ -284,7 +287,7 @@ def _fewer_copies(array: Array, rate: float) -> tuple[float, str, str]:
 
 
 def _of_all(array: Array, one: Ceiling) -> Ceiling:
-    """Return the ceiling of all groups, from that of the group that lost a drive."""
+    """Return the ceiling of all groups, computed from the group with the lost drive."""
     if array.group_count == 1:
         return one
     said = f"{one.source}; requests go evenly to all groups, so the one that lost a drive sets their pace"

@@ -1,6 +1,6 @@
-"""The one table of a report: columns with their unit and direction, rows with what they are about, doubts, what is shaded.
+"""Model of a report's tables: columns with unit and better direction, rows with their subject, doubts and shading.
 
-HTML, Markdown, CSV, JSON and the terminal write it down; none of them decides what it says.
+HTML, Markdown, CSV, JSON and the terminal render this model. They add no content of their own.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Figure:
     planned: int
     trials: tuple[int, ...]
     marks: tuple[int, ...] = ()
-    """Numbers of the notes that touch it."""
+    """Numbers of the notes about this figure."""
     severe: bool = False
     published: str = ""
-    """Digits of a figure that was imported once, as printed in a unit of so many base units."""
+    """Digits of an imported figure as published, in a unit of `published_scale` base units."""
     published_scale: float = 0.0
     link: str = ""
-    """The link under which the records of its trials have it; empty for what is worked out from several."""
+    """Link of the figure in the trial records; empty if it is computed from several links."""
     at_least: bool = False
-    """A bound: no trial, or not every one, came to a value that is too much, so it is so much or more."""
+    """True if the figure is a lower bound: some trials found no upper limit."""
     disturbed: bool = False
-    """Other work disturbed a trial of it."""
+    """True if other work disturbed one of its trials."""
 
     def published_in(self, scale: float) -> str:
-        """Its own digits in a table whose unit is `scale` base units; empty where it has none, or was printed in a unit of another kind."""
+        """Return its published digits in a unit of `scale` base units; empty without such digits, or if the units differ in kind."""
         if not self.published:
             return ""
         shift = math.log10(self.published_scale / scale)
@@ -61,30 +61,30 @@ class Figure:
 
 @dataclass(frozen=True)
 class Missing:
-    """A place without a figure, and why."""
+    """An empty cell, and the reason."""
 
     why: str
     trials: tuple[int, ...] = ()
     greyed: Figure | None = None
-    """Figure of trials that other work disturbed: shown with less weight, and part of no median or verdict."""
+    """Figure from disturbed trials: shown less prominently, and not used for any median or verdict."""
 
 
 Value = Figure | Missing
 
 
 Cell = Value | float | str
-"""A figure or why there is none; a number that was not measured (a ceiling, a share), in base units; or words."""
+"""A figure, or the reason for its absence; a computed number (a ceiling, a share), in base units; or text."""
 
 
 class Links(str):
-    """Words of a cell that are links: to files, relative to the run's folder and quoted, or to a `#place` of the page."""
+    """Text of a cell that consists of links: to quoted paths relative to the run's folder, or to a `#place` of the page."""
 
     __slots__ = ("links",)
     links: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, links: Sequence[tuple[str, str]]) -> Self:
-        """(words, file or #place) of each."""
+        """Make a cell from (text, file or #place) of each link."""
         result = cls(" ".join(words for words, _ in links))
         result.links = tuple(links)
         return result
@@ -92,32 +92,32 @@ class Links(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A column: figures of one name, or words where `figure` is empty."""
+    """A column: figures of one name, or text if `figure` is empty."""
 
     head: str
-    """Without the unit."""
+    """Column head without the unit."""
     figure: str = ""
-    """Its name ends in its unit."""
+    """Name of the figure; it ends in its unit."""
     unit: Unit | None = None
-    """In which its figures are printed; None for the one that follows from their name and size."""
+    """Printed unit of the figures; None: chosen by their name and size."""
     name: str = ""
-    """In tables for programs, where it differs from `figure`."""
+    """Column name in tables for programs, if it differs from `figure`."""
     group: str = ""
-    """A head above this column and its neighbours of the same group."""
+    """Common head above this column and its neighbours of the same group."""
     align: Literal["left", "right"] = "left"
-    """Alignment of words; numbers are aligned right, as figures are."""
+    """Alignment of text; figures and numbers are always aligned right."""
     spread: bool = True
-    """The spread of repeats is printed."""
+    """True if the spread of repeats is printed."""
     shown: bool = True
-    """In print; otherwise only in CSV, JSON and plots."""
+    """True if the column is printed; otherwise it is only in CSV, JSON and plots."""
     links: tuple[str, ...] = ()
-    """Subject of its figures, where the rows do not say it: the links that were driven at once, …"""
+    """Links that were driven at once, if the column and not the row determines them."""
     link: str = ""
-    """… the one of them, or their sum `a+b`, …"""
+    """Link of the figures, or the sum `a+b`, if the column determines it."""
     size: str = ""
-    """… and the frame size."""
+    """Frame size, if the column determines it."""
     coded: bool = False
-    """Its words are few, and each has a colour."""
+    """True if the column has a few fixed words, each with a colour."""
     better: Better = ""
     """Better direction; empty: as declared for the figure."""
 
@@ -126,21 +126,21 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """It goes to the right."""
+        """True if the column is aligned right."""
         return bool(self.figure or self.unit) or self.align == "right"
 
     @property
     def sum(self) -> bool:
-        """All that was driven at once, added up: links, and both directions of a link."""
+        """True if its figures are the sum over everything driven at once: links, and both directions of a link."""
         return len(apart(self.link)) > 1 and subject_of(self.link).places == self.links
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row, and what of the experiment it is about."""
+    """A row, and its subject in the experiment."""
 
     label: str
-    """One of the run's labels; empty for a row about none, as a ceiling."""
+    """One of the run's labels; empty for a row without one, such as a ceiling."""
     cells: tuple[Cell, ...]
     links: str = ""
     link: str = ""
@@ -149,61 +149,61 @@ class Row:
     ceilings: tuple[float | None, ...] = ()
     """Ceiling of each cell; empty without ceilings."""
     head: str = ""
-    """Said in the place of the label where there is none."""
+    """Text in place of an empty label."""
     broken: bool = False
-    """Printed as what a severe doubt touches."""
+    """True if the row is printed as with a severe doubt."""
     alike: bool = False
-    """All cells but the first say the same, which a page can say once."""
+    """True if all cells but the first are the same, so that a page can merge them."""
 
     @property
     def marks(self) -> tuple[int, ...]:
-        """Numbers of the notes that touch any of its figures."""
+        """Numbers of the notes about any of its figures."""
         return tuple(sorted({mark for cell in self.cells if isinstance(cell, Figure) for mark in cell.marks}))
 
     @property
     def severe(self) -> bool:
-        """A severe doubt touches one of its figures."""
+        """True if one of its figures has a severe doubt."""
         return any(isinstance(cell, Figure) and cell.severe for cell in self.cells)
 
     @property
     def trials(self) -> tuple[int, ...]:
-        """Behind any of its figures, or of those that should be there."""
+        """Numbers of the trials of its figures and of its missing figures."""
         return tuple(dict.fromkeys(t for cell in self.cells if isinstance(cell, Figure | Missing) for t in cell.trials))
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a report prints."""
+    """A table of a report."""
 
     slug: str
-    """Its name in file names and programs, unique in the run."""
+    """Name for file names and programs, unique in the run."""
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     common_marks: tuple[int, ...] = ()
-    """Notes that touch every figure here."""
+    """Numbers of the notes about every figure of the table."""
     asked: str = ""
-    """Request, in words: `4 streams, 30 s`."""
+    """Settings as text: `4 streams, 30 s`."""
     notes: tuple[str, ...] = ()
-    """Said below it."""
+    """Notes below the table."""
     first: str = "mode"
     """Head of the column of labels; empty for a table without one."""
     shaded: bool = False
-    """A heat map: each figure's field is shaded by its share of the largest, in the colour of its direction."""
+    """True for a heat map: each cell is shaded by its figure ÷ the largest figure, in the colour of its direction."""
     darkest: float | None = None
-    """The figure that is shaded most, where it is in another table."""
+    """Figure with the darkest shade, if it is in another table."""
     marked: Literal["figures", "rows"] = "figures"
-    """Place of the numbers of doubts: next to each figure, or once a row."""
+    """Place of the note numbers: next to each figure, or once per row."""
     again: bool = False
-    """It shows once more what another table of the run holds, which programs read."""
+    """True if the table repeats figures of another table; programs read only that other table."""
     judged: bool = False
-    """Each row names what limited it."""
+    """True if each row names what limited it."""
     folded: bool = False
-    """Shown only to who asks for it."""
+    """True if the table is hidden until the reader unfolds it."""
 
     @cached_property
     def units(self) -> list[Unit]:
-        """Units of the columns. Bit rates of one column share a unit, and so do columns of one figure if there is no other."""
+        """Units of the columns. All cells of a column share a unit. If the table has only one figure, all columns share it."""
         numbers = [[row.cells[i] for row in self.rows] for i in range(len(self.columns))]
         if self.same_figure:
             numbers = [[cell for of in numbers for cell in of]] * len(self.columns)
@@ -211,7 +211,7 @@ class Table:
 
     @property
     def same_figure(self) -> bool:
-        """All columns of figures, two or more, are of one figure: its unit is said once."""
+        """True if two or more columns have figures, all of one name. Their unit is then only in the caption."""
         figures = [c.figure for c in self.columns if c.figure and c.shown]
         return len(figures) > 1 and len(set(figures)) == 1
 
@@ -223,24 +223,24 @@ class Table:
 
     @property
     def shown(self) -> list[int]:
-        """Places of the columns that are printed."""
+        """Indices of the printed columns."""
         return [i for i, c in enumerate(self.columns) if c.shown]
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """The upper heads and how many columns each is above; empty where there are none."""
+        """Group heads, each with its number of columns; empty without groups."""
         heads = [(words, len(list(same))) for words, same in groupby(self.columns[i].group for i in self.shown)]
         return heads if any(words for words, _ in heads) else []
 
     def head(self, i: int, *, flat: bool = False) -> str:
-        """`offered, kpps`; where all heads are in one line, with its group: `latency: p50, µs`."""
+        """Return a column's head, as `offered, kpps`; with `flat` including its group: `latency: p50, µs`."""
         column = self.columns[i]
         has_unit = column.figure and not self.same_figure
         own = ", ".join(filter(None, (column.head, self.units[i].name if has_unit else "")))
         return f"{column.group}: {own}" if flat and column.group else own
 
     def gap(self, row: Row) -> int | None:
-        """From which printed place on the row has one reason why there is nothing, which is then said once."""
+        """Return the printed column from which on all cells are missing for one reason, so that a page prints it once; else None."""
         cells = [row.cells[i] for i in self.shown]
         first = next((n for n, cell in enumerate(cells) if isinstance(cell, Missing)), None)
         if first is None or first == len(cells) - 1:
@@ -249,7 +249,7 @@ class Table:
         return first if len(rest) == 1 else None
 
     def shade_percent(self, cell: Cell) -> int:
-        """Return how strongly a field is shaded, in percent; 0 where it is not."""
+        """Return the shading of a cell in percent; 0 without shading."""
         if not self.shaded or not isinstance(cell, Figure):
             return 0
         most = self.darkest or max(c.median for row in self.rows for c in row.cells if isinstance(c, Figure))
@@ -257,7 +257,7 @@ class Table:
 
 
 def without_empty(table: Table) -> Table:
-    """Remove columns without any figure, where others have some, and name them below the table."""
+    """Hide columns without any figure, if other columns have figures, and name them below the table."""
     cells = [[row.cells[i] for row in table.rows] for i in range(len(table.columns))]
     why = {i: {c.why if isinstance(c, Missing) else "" for c in of} for i, of in enumerate(cells) if table.columns[i].shown}
     empty = {i: words for i, reasons in why.items() if len(reasons) == 1 and (words := next(iter(reasons)))}
@@ -274,13 +274,13 @@ def without_empty(table: Table) -> Table:
 
 
 def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str = "", right: Collection[int] = ()) -> Table:
-    """A table of words under `head`, which says nothing of modes; columns numbered in `right` go to the right."""
+    """Return a table of text under `head`, without a column of labels. Columns in `right` are aligned right."""
     columns = tuple(Column(words, align="right" if n in right else "left") for n, words in enumerate(head))
     return Table("", title, columns, tuple(Row("", tuple(cells)) for cells in rows), first="")
 
 
 def number_text(cell: Figure | float, unit: Unit) -> str:
-    """A figure in its own digits where it was published in this unit; a bound is said as one, `≥ 171.5`."""
+    """Return a number as text, in its published digits if it has any in this unit. A lower bound is written `≥ 171.5`."""
     if isinstance(cell, Figure):
         number = grouped(cell.published_in(unit.scale)) or _in_its_digits(cell, cell.median, unit)
         return f"≥ {number}" if cell.at_least else number
@@ -288,27 +288,27 @@ def number_text(cell: Figure | float, unit: Unit) -> str:
 
 
 def figure_text(cell: Figure | float, unit: Unit) -> str:
-    """number_text() with the unit: in a sentence as in its table."""
+    """Return number_text() with the unit, so that sentences and tables have the same text."""
     return f"{number_text(cell, unit)} {unit.name}".strip()
 
 
 def spread_text(cell: Cell, unit: Unit) -> str:
-    """`8.61–9.02`, where there are repeats."""
+    """Return the spread of repeats, as `8.61–9.02`; empty without repeats."""
     if not isinstance(cell, Figure) or cell.n == 1:
         return ""
     return f"{_in_its_digits(cell, cell.low, unit)}–{_in_its_digits(cell, cell.high, unit)}"
 
 
 def _in_its_digits(cell: Figure, value: float, unit: Unit) -> str:
-    """The median or an end, to the digits that the spread of repeats leaves, and to two significant ones at least.
+    """Return the median or an end with the digits that the spread of repeats allows, but at least two significant ones.
 
-    The digits of a value depend on its size alone, so the interval that is printed holds the median that is printed.
+    Values of the same size have the same digits, so the printed interval contains the printed median.
     """
     return with_two_digits(_to_spread(cell, unit), value).number(value)
 
 
 def _to_spread(cell: Figure, unit: Unit) -> Unit:
-    """Return the unit with the digits that the spread of repeats leaves: two of the spread's where its half begins with 1, else one."""
+    """Return the unit with the digits that half the spread allows: two significant digits of it if it begins with 1, else one."""
     half = (cell.high - cell.low) / 2 / unit.scale
     if cell.n == 1 or half <= 0:
         return unit
@@ -318,7 +318,7 @@ def _to_spread(cell: Figure, unit: Unit) -> Unit:
 
 
 def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
-    """The unit of `cells` together: of bit rates the one that all were published in; else, as of frame rates, one that suits them."""
+    """Return a common unit for `cells`. For bit rates that were all published in Mb/s it is Mb/s, else it suits their size."""
     cells = [cell.greyed if isinstance(cell, Missing) and cell.greyed is not None else cell for cell in cells]
     if measure_unit(figure) not in BIT_RATES:
         return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
