@@ -1,24 +1,24 @@
-"""A campaign on disk, and what became of each of its runs.
+"""A campaign on disk, and the state of each of its runs.
 
-A campaign is a folder of plain files, as a run is, and what is done is what lies in it:
+A campaign is a folder of plain files, as a run is. Its files are its only state:
 
-    plan.json             who carries it out and when, and the hash of each file that its runs are read from (campaign_plan.py)
-    planned.jsonl         every planned run with its arguments, a line each
-    lock                  held by the one process that carries the campaign out
-    end                   there while an end is asked for: whoever works on a place ends its run in order
-    store                 the identity of the store that its workers have their leases in
-    planned/003/runs/     where planned run 3 makes its run folder; what is in it was cut, or goes on
-    planned/003/lock      held by the process that works on it and by that of its run, also when no campaign waits for them any more
-    planned/003/fence/    the tokens of the leases under which it was worked on; the highest one counts (runner/fence.py)
-    planned/003/run       the name of its run, once that has finished
-    planned/003/tries     a line of JSON for each process: when it began and ended, and with which status
-    planned/003/costs     a line of JSON for each process that was waited for: what the fleet added to its run (fleet/cost.py)
-    planned/003/kept      where its run is kept, once it is there and in the fleet's index (fleet/keeping.py)
-    planned/003/said      what they said
+    plan.json             fleet and hours of the campaign, and the hash of each input file of its runs (campaign_plan.py)
+    planned.jsonl         one line for each planned run, with its arguments
+    lock                  held by the one process that carries out the campaign
+    end                   exists while the campaign is asked to end: each worker then ends its run properly
+    store                 identity of the store with the leases of the workers
+    planned/003/runs/     folder in which planned run 3 makes its run folder; a run in it is running or was cut
+    planned/003/lock      held by the worker of the planned run and by the process of its run, even after the campaign's process has ended
+    planned/003/fence/    tokens of the leases of its workers; the highest one counts (runner/fence.py)
+    planned/003/run       name of its run, after the run has finished
+    planned/003/tries     one line of JSON for each process: start, end and exit status
+    planned/003/costs     one line of JSON for each process with a waiting worker: the cost that the fleet added (fleet/cost.py)
+    planned/003/kept      place of its run, after the run is stored there and in the fleet's index (fleet/keeping.py)
+    planned/003/said      output of its processes
     runs/                 finished runs
 
-A run is a separate `dutlab run`, so its lock, journal and clean-up are those of any other. A cut run continues with `dutlab resume`,
-which first puts back what the run had changed.
+A run is a separate `dutlab run`, so it has its own lock, journal and clean-up. A cut run continues with `dutlab resume`,
+which first undoes the changes of the run.
 """
 
 from __future__ import annotations
@@ -69,34 +69,34 @@ class CampaignState(StrEnum):
 
 @dataclass(frozen=True)
 class RunStanding:
-    """A planned run, and what became of it."""
+    """A planned run, and its state."""
 
     planned: PlannedRun
     state: CampaignState
     run: str | None
-    """The name of its run, if there is one."""
+    """Name of its run, if there is one."""
     tries: int
     exit_status: int | None
     """Exit status of the last process that ended."""
     said: str
-    """The last line of that one, where it did not end well."""
+    """Last output line of that process, if it failed."""
     ended: datetime | None = None
-    """When that one ended."""
+    """Time at which that process ended."""
     cost: FleetCost | None = None
-    """Cost that the fleet added to it, as far as its processes were waited for."""
+    """Cost that the fleet added to it, over the processes with a waiting worker."""
     kept: str | None = None
-    """Place of its run, once it is kept there and in the fleet's index."""
+    """Place of its run, after the run is stored there and in the fleet's index."""
 
 
 @dataclass(frozen=True)
 class CampaignFolder:
-    """A campaign on disk. Nothing is cached: what a method returns is what the files say now."""
+    """A campaign on disk. Nothing is cached: each method reads the files again."""
 
     path: Path
 
     @classmethod
     def create(cls, path: Path, planned: PlannedCampaign, dutlab_version: str) -> Self:
-        """A new folder. Raises InputError where there is one, StoreError, TestbedError where another process makes it now."""
+        """Make a new folder. Raises InputError if it exists, TestbedError if another process makes it now, StoreError."""
         insist_on_none(path)
         folder = cls(path)
         try:
@@ -109,7 +109,7 @@ class CampaignFolder:
 
     @property
     def plan(self) -> PlanHead:
-        """The head of its plan. Raises InputError where there is none, StoreError."""
+        """Head of its plan. Raises InputError if there is none, StoreError."""
         return read_head(self.path)
 
     @property
@@ -123,21 +123,21 @@ class CampaignFolder:
         return self.plan.fleet
 
     def planned(self) -> list[PlannedRun]:
-        """Its runs, in their order. Raises InputError, StoreError."""
+        """Return its planned runs, in order. Raises InputError, StoreError."""
         return planned_runs(self.path)
 
     def planned_run(self, number: int) -> PlannedRun:
-        """One of them; the others are not looked at. Raises InputError, StoreError."""
+        """Return one planned run, without reading the others. Raises InputError, StoreError."""
         return planned_run(self.path, number)
 
     def place(self, planned: PlannedRun) -> Path:
-        """The folder of a planned run."""
+        """Return the folder of a planned run."""
         return self.path / "planned" / f"{planned.number:03d}"
 
     def settle(self, planned: PlannedRun) -> str | None:
-        """The name of its run, if that has finished: then it is brought to the others, and found there after a kill at any instant.
+        """Move a finished run to the other finished runs, and return its name; None if it has not finished. A kill at any time is safe.
 
-        For the process alone that holds the place: another one could take the run away from a process that still writes its report.
+        Only the process that holds the planned run's lock may call this. Otherwise the run could move while its report is being written.
         """
         place = self.place(planned)
         if not (place / _RUN).exists():
@@ -148,7 +148,7 @@ class CampaignFolder:
         return self.done(planned)
 
     def done(self, planned: PlannedRun) -> str | None:
-        """The name of its run, once that has been settled."""
+        """Return the name of its run after settle(); else None."""
         try:
             name = outside.read(self.place(planned) / _RUN, INPUT).decode()
         except FileNotFoundError:
@@ -159,19 +159,19 @@ class CampaignFolder:
         return name
 
     def own_runs(self, planned: PlannedRun) -> Path:
-        """Return the folder in which it makes its run."""
+        """Return the folder in which a planned run makes its run folder."""
         return self.place(planned) / _RUNS
 
     def cut_run(self, planned: PlannedRun) -> Path | None:
-        """The run that it began and has not finished."""
+        """Return the last run that was begun and has not finished, if any."""
         return next(iter(reversed(self._own(planned))), None)
 
     def fences(self, planned: PlannedRun) -> Path:
-        """Return the folder of the tokens of those who had the place."""
+        """Return the folder with the lease tokens of a planned run's workers."""
         return self.place(planned) / _FENCE
 
     def lock_of(self, planned: PlannedRun) -> Path:
-        """Held by whoever works on the place. Makes its folder; raises StoreError."""
+        """Return the lock file of a planned run, and make its folder. Raises StoreError."""
         own = self.own_runs(planned)
         try:
             own.mkdir(parents=True, exist_ok=True)
@@ -186,12 +186,12 @@ class CampaignFolder:
     def tried(
         self, planned: PlannedRun, began: datetime, ended: datetime, exit_status: int, command: str, *, clock: RunClock | None = None
     ) -> None:
-        """Notes a process that ended; `clock` is that of its run. Raises StoreError."""
+        """Note an ended process; `clock` is the clock of its run. Raises StoreError."""
         entry = {"began": began.isoformat(), "ended": ended.isoformat(), "exit_status": exit_status, "command": command}
         _append(self.place(planned) / _TRIES, entry | ({} if clock is None else {"clock": asdict(clock)}))
 
     def last_clock(self, planned: PlannedRun) -> RunClock | None:
-        """Return the clock of the run's process that ended last; None where another try came after it."""
+        """Return the run clock of the last process; None if that process noted none."""
         tries = _entries(self.place(planned) / _TRIES)
         clock = tries[-1].get("clock") if tries else None
         return None if clock is None else RunClock(**clock)
@@ -201,27 +201,27 @@ class CampaignFolder:
         return next(iter(_lines(self.place(planned) / _KEPT)), None)
 
     def note_kept(self, planned: PlannedRun, place: str) -> None:
-        """From now on its run is kept there. Raises StoreError."""
+        """Note the place where its run is kept. Raises StoreError."""
         replace_file(self.place(planned) / _KEPT, place.encode())
 
     def note_cost(self, planned: PlannedRun, cost: FleetCost) -> None:
-        """Keeps what the fleet added to a run. Raises StoreError."""
+        """Note the cost that the fleet added to a run. Raises StoreError."""
         _append(self.place(planned) / _COSTS, asdict(cost))
 
     def ask_to_end(self) -> None:
-        """Has every process that works on a place end its run in order."""
+        """Ask every worker to end its run properly."""
         replace_file(self.path / _END, b"")
 
     def ask_no_more(self) -> None:
-        """Lets places be worked on."""
+        """Withdraw ask_to_end(), so that workers may start runs."""
         (self.path / _END).unlink(missing_ok=True)
 
     def is_end_asked(self) -> bool:
-        """Return whether runs are to end."""
+        """Return whether the campaign is asked to end."""
         return (self.path / _END).exists()
 
     def first_store(self, identity: str) -> str:
-        """The store that the first worker on this campaign had its leases in; `identity` where this is the first."""
+        """Return the identity of the first worker's lease store. If this worker is the first, note and return `identity`."""
         with contextlib.suppress(AlreadyWritten):
             write_once(self.path / _STORE, identity.encode())
         return outside.read(self.path / _STORE, INPUT).decode()
@@ -231,7 +231,7 @@ class CampaignFolder:
         return [own / name for name in _names(own)]
 
     def standing(self, planned: PlannedRun) -> RunStanding:
-        """Return the state of a planned run. Changes nothing. Raises StoreError where this user may not see it."""
+        """Return the state of a planned run, without changing anything. Raises StoreError if this user may not read it."""
         try:
             return self._standing(planned)
         except PermissionError as error:
@@ -258,13 +258,13 @@ class CampaignFolder:
         return FleetCost.together(_entries(place / _COSTS))
 
     def last_began(self, planned: PlannedRun) -> datetime | None:
-        """When its last process began; None without one."""
+        """Return the start time of its last process; None without one."""
         tries = _entries(self.place(planned) / _TRIES)
         return datetime.fromisoformat(tries[-1]["began"]) if tries else None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Raises TestbedError where another process carries the campaign out, StoreError."""
+        """Hold the campaign's lock. Raises TestbedError if another process carries out the campaign, StoreError."""
         try:
             file = opened_to_append(self.path / _LOCK)
         except OSError as error:
@@ -279,7 +279,7 @@ class CampaignFolder:
             yield
 
     def insist_on_its_files(self, dutlab_version: str) -> None:
-        """Raises InputError where the runs that are left would be others than those that were made."""
+        """Raise InputError if input files or dutlab have changed, so that the remaining runs would differ from the finished ones."""
         insist_on_files(self.path, dutlab_version)
 
 
@@ -318,7 +318,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    """Return what _append() wrote. A line cut short by a full disk is left out."""
+    """Return the entries that _append() wrote, without lines truncated by a full disk."""
     entries = list[dict[str, Any]]()
     for line in _lines(path):
         with contextlib.suppress(ValueError):

@@ -1,7 +1,7 @@
-"""Guests of a run's lab that are lost while it measures: noticed meanwhile, named with their last words, and started again.
+"""Watch for lost guests of a lab during trials. A lost guest is reported with the end of its console, and started again.
 
-A guest is lost when its kernel has ended, when it answers nothing for SILENT_S after its connection was lost, or when a trial broke since
-its connection did. Machines that are no guests of a lab are left alone: what a lost one of these needs, a person must see.
+A guest is lost if its kernel has ended, if it does not answer for SILENT_S after its connection was lost, or if a lost connection made a
+trial fail. Other machines are not started again: a person must look at them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from dutlab.runner.journal import Journal
 
 T = TypeVar("T")
 MOST_LOST = 3
-"""So often may a cell lose a guest before the run ends: by then the cell is the likely cause."""
+"""Number of guest losses in one cell after which the run ends. By then the cell is the likely cause."""
 SILENT_S = 20.0
-"""Keep-alives were missed for 15 s before this begins: a kernel under a flood of frames answers within less."""
+"""Begins after 15 s of missed keep-alives. A kernel under a flood of frames answers sooner."""
 LOOK_S = 1.0
 _ANSWERS_S, _BACK_S = 15.0, 300.0
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One guest that was lost."""
+    """The loss of one guest."""
 
     host: str
     why: str
     console: bytes
-    """The end of what its console showed."""
+    """End of its console output."""
 
     @property
     def words(self) -> str:
@@ -45,7 +45,7 @@ class Loss:
 
 
 class GuestLost(HostError):
-    """Guests were lost, and run again: without their mode, and without a result of the trial that went on."""
+    """Guests were lost and started again. Their mode is gone, and the trial has no result."""
 
     def __init__(self, losses: tuple[Loss, ...]) -> None:
         super().__init__("; ".join(loss.why for loss in losses), host=", ".join(loss.host for loss in losses))
@@ -54,18 +54,18 @@ class GuestLost(HostError):
 
 @dataclass
 class GuestWatch:
-    """Those of one stage; of a testbed without guests it watches nothing."""
+    """Watch of the guests of one stage. Without guests it does nothing."""
 
     hosts: Mapping[str, Host]
     journal: Journal
     guests: Guests | None = None
     brought: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
-    """Host → brings again what dutlab had brought there, and what its memory has lost."""
+    """Host → function that restores dutlab's files and settings on it after a restart."""
     _connections: dict[str, int] = field(default_factory=dict)
-    """Number of connections of each when the trial began."""
+    """Number of connections to each guest at the start of the trial."""
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`, a trial. Raises GuestLost once a guest is lost: it runs again by then, and `work` is cut."""
+        """Return the result of the trial `work`. If a guest is lost, cancel `work`, start the guest again, and raise GuestLost."""
         if not self._roles:
             return await work
         self._connections = {role: connections_of(self.hosts[role]) for role in self._roles}
@@ -75,13 +75,13 @@ class GuestWatch:
             if doing.done():
                 return doing.result()
             lost = looking.result()
-            doing.cancel()  # its load ends now; what else it does to end needs hosts that answer
+            doing.cancel()  # ends its load now; the rest of its clean-up needs hosts that answer
             raise await self._again(lost)
         finally:
             await cancelled(doing, looking)
 
     async def behind(self, error: DutlabError) -> GuestLost | None:
-        """The loss of guests that `error` came from, all of which run again; None where none was lost. Raises LabError, HostError."""
+        """Return the guest losses behind `error`, after starting the guests again; None without a loss. Raises LabError, HostError."""
         if isinstance(error, GuestLost):
             return error
         lost = self._ended() or [loss for role in self._roles if (loss := await self._broken(role, error)) is not None]
@@ -110,7 +110,7 @@ class GuestWatch:
         return self.guests is not None and self.guests.listens(role) and is_lost(self.hosts[role])
 
     async def _answers(self, role: str) -> bool:
-        """Also of a kernel that still accepts connections for a server that never runs."""
+        """Return whether the guest runs a command. A hung guest may still accept connections."""
         try:
             async with own_timeout(_ANSWERS_S):
                 await self.hosts[role].run(["true"])
@@ -133,7 +133,7 @@ class GuestWatch:
         return Loss(role, why or f"{ENDED}: {last.why}", last.console)
 
     async def _again(self, losses: Iterable[Loss]) -> GuestLost:
-        """Starts each again. Raises LabError, HostError where one does not come back."""
+        """Start each lost guest again. Raises LabError, HostError if one does not come back."""
         for loss in (lost := tuple(losses)):
             assert self.guests is not None  # noqa: S101 - as above
             self.journal.write("host-lost", host=loss.host, why=loss.why)

@@ -1,4 +1,4 @@
-"""Sensors that this machine asks over the network, whatever they speak: the thread that asks."""
+"""Sensors that this machine polls over the network, with any protocol: the polling thread."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dutlab.sensors.sensor import WATCH_COST, Sample, Watched, limits_once
 from dutlab.spec.sensors import AskedSensor
 
 PATIENCE_S = ANSWER_S
-"""For one answer, from the first byte of the question; what takes longer has not answered."""
+"""Time limit of one answer, from the first byte of the request."""
 SHOWN = 60
-"""Characters of an answer that a fault quotes."""
+"""Number of characters of an answer that a fault quotes."""
 
 
 class TimedAnswer(NamedTuple):
-    """When an answer came (time.monotonic()), what it said by name, and the CPU that the asking took."""
+    """Time of an answer (time.monotonic()), its quantities by name, and the CPU time of the request."""
 
     at_s: float
     quantities: Mapping[str, Amount]
@@ -35,25 +35,25 @@ class TimedAnswer(NamedTuple):
 
 
 class Refused(Exception):
-    """It takes no more questions from us: asked again, it might lock an account."""
+    """The device refused the login. A further request might lock the account."""
 
 
 class ReadingSource(Protocol):
-    """Source of readings. Made and used in one thread, and closed there."""
+    """Source of readings. One thread creates, uses and closes it."""
 
     def read(self) -> Mapping[str, Amount]:
         """Return its readings now, by name. Raises Refused, OSError, ValueError, and nothing else."""
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Release its resources."""
 
 
 _refused: dict[AskedSensor, str] = {}
-"""Sensors that refused us in an earlier trial of this process, and why: three wrong passwords lock the account of many a controller."""
+"""Sensors that refused the login in this process, and why. Many controllers lock the account after three wrong passwords."""
 
 
 class Asked:
-    """One sensor in one trial. A thread asks it, so that a slow answer holds nothing up; it ends with the process at the latest."""
+    """One sensor in one trial. A daemon thread polls it, so that a slow answer does not delay the trial."""
 
     vital = False
 
@@ -69,14 +69,14 @@ class Asked:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self, tell: Tell = nobody) -> None:
-        """Returns at once. Raises HostError where a secret that it needs is not in the environment."""
+        """Start polling, and return at once. Raises HostError if a required secret is missing."""
         for variable in self._spec.secrets:
             secret(variable)
         self._tell, self._loop, self._began_s = tell, asyncio.get_running_loop(), time.monotonic()
         threading.Thread(target=self._ask_on, name=f"sensor {self.name}", daemon=True).start()
 
     async def stop(self, began_s: float) -> Watched:
-        """Return its readings. An answer that is still awaited is not waited for."""
+        """Return its readings, without waiting for a pending answer."""
         if self._loop is None:
             return Watched()
         self._over.set()
@@ -97,7 +97,7 @@ class Asked:
             yield Sample(round(after.at_s - began_s, 3), THIS_MACHINE, self.name, WATCH_COST, "%", percent)
 
     def _ask_on(self) -> None:
-        """Run in a separate thread until stop()."""
+        """Poll in a separate thread until stop()."""
         if (why := _refused.get(self._spec)) is not None:
             self._faults.add(f"{why}; not asked again")
             return
@@ -134,7 +134,7 @@ class Asked:
 
 
 def secret(variable: str) -> str:
-    """Return the secret of this name from the environment, or else the keyring. Raises HostError where neither has it."""
+    """Return the secret of this name from the environment, else from the keyring. Raises HostError if neither has it."""
     if (value := os.environ.get(variable)) is not None:
         return value
     return _kept(variable)
@@ -150,5 +150,5 @@ def _kept(variable: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Without what it was asked, which may have a password."""
+    """Return the error as text, without the request, which may contain a password."""
     return f"it did not answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error) or type(error).__name__

@@ -1,12 +1,12 @@
-"""`--set KEY=VALUE`: changes one key of a file that was read, before it is checked.
+"""Option `--set KEY=VALUE`: change one key of a file after it is read and before it is checked.
 
-    factors.mode=router,nat            a list, by commas
-    repeats=1                          a value
-    testbed.lab=three-node             a key of a mapping; a value that is in its place goes
-    workloads.sweep.duration=2s        in every sweep of the list
-    workloads.0.links=[[a], [a, b]]    YAML, by its bracket
+    factors.mode=router,nat            a list: the value has commas
+    repeats=1                          a single value
+    testbed.lab=three-node             a key of a mapping; it replaces a plain value of `testbed`
+    workloads.sweep.duration=2s        a key of every `sweep` in the list
+    workloads.0.links=[[a], [a, b]]    YAML: the value begins with a bracket
 
-A fault of such a value has the place `--set:N:1`, N counting the options from 1.
+A fault of such a value has the place `--set:N:1`, where N is the number of the option, from 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPTION = "--set"
 
 
 def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
-    """Changes `source` in place; what is not a KEY=VALUE, or names no place, is returned as faults."""
+    """Change `source` in place. Return a fault for each override that is not KEY=VALUE, or whose key does not exist."""
     faults: list[Fault] = []
     for number, text in enumerate(overrides, start=1):
         key, equals, value = text.partition("=")
@@ -57,7 +57,7 @@ def _value(text: str, number: int) -> Any:  # noqa: ANN401 what a user wrote can
 
 
 def _put(source: Source, parts: tuple[str, ...], new: Any, number: int) -> bool:  # noqa: ANN401
-    """Set the value; return whether there was a place for it."""
+    """Set the value; return False if its key does not exist."""
     *parents, last = parts
     spots = _spots(source, tuple(parents), number)
     for at, holder in spots:
@@ -82,7 +82,7 @@ def _place_in(holder: list[Any], part: str) -> int | None:
 
 
 def _spots(source: Source, parts: tuple[str, ...], number: int) -> list[tuple[Loc, Any]]:
-    """Every mapping or list that the path leads to; a name in a list leads into each of its entries with that key."""
+    """Return every mapping or list at the path. A name selects, in a list, all entries with that key."""
     spots: list[tuple[Loc, Any]] = [((), source.data)]
     for part in parts:
         further: list[tuple[Loc, Any]] = []

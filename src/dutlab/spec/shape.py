@@ -1,4 +1,4 @@
-"""Parts of a testbed that an experiment must fit: its links and drives, its hosts and its DUT."""
+"""Properties of a testbed that an experiment must fit: links, drives, hosts and DUT."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from dutlab.spec.testbed import HostSpec, Testbed
 
 @dataclass(frozen=True)
 class TestbedShape:
-    """Parts of a testbed that an experiment must fit."""
+    """Properties of a testbed that an experiment must fit."""
 
     title: str
     family: str
-    """Family of the DUT; that of a black box where there is none."""
+    """Family of the DUT; without a DUT, the family of a black box."""
     bounds: TestbedBounds
     hosts: Mapping[str, str]
-    """Name → family of each host that can be given commands."""
+    """Name → family of each host that accepts commands."""
     generator: GeneratorModel = ENGINE
-    """Generator where the experiment names none."""
+    """Default generator."""
     machines: Mapping[str, str] = field(default_factory=dict)
-    """Host → which machine it is, in words that two hosts share if they are one; one that is left out is a machine by itself."""
+    """Host → identity of its machine. Hosts with the same identity share a kernel; a host that is not listed has its own."""
     has_dut: bool = True
     lacking: Mapping[str, str] = field(default_factory=dict)
     """Modes of the family that this DUT cannot have → why."""
     no_switch: str = "the DUT of this lab cannot be switched; that of uml-router can"
-    """Why the DUT cannot be switched off; empty where it may be."""
+    """Reason why the DUT cannot be switched off; empty if it may be."""
     sensors: frozenset[str] | None = None
     """Names of its sensors; None: the experiment names them."""
     find: Callable[[], Testbed] | None = None
-    """Gives the whole testbed."""
+    """Function that returns the whole testbed."""
 
     @property
     def one_machine(self) -> frozenset[str]:
-        """Links of which two ends are one machine, so its kernel would hand packets over by itself."""
+        """Links with two ends on the same machine, whose kernel would deliver packets locally."""
         return frozenset(name for name, bound in self.bounds.items() if len(self.testers([name])) < len(bound.ends))
 
     def testers(self, links: Iterable[str]) -> set[str]:
-        """The machines at the ends of these links."""
+        """Return the machines at the ends of these links."""
         return {self.machines.get(end, end) for name in links for end in self.bounds[name].ends}
 
     def end_ports(self, links: Iterable[str]) -> Iterator[Port]:
-        """Both ports of each of these links where traffic starts and ends."""
+        """Return the source port and the sink port of each of these links."""
         of = self.find().links if self.find is not None else {}
         return (port for name in links if name in of for port in (of[name].source, of[name].sink))
 
     @classmethod
     def of_lab(cls, name: str) -> Self | None:
-        """An embedded lab's, or None if there is no such lab."""
+        """Return the shape of an embedded lab; None if there is no such lab."""
         if name not in LABS:
             return None
         lab = LABS[name]
@@ -90,7 +90,7 @@ class TestbedShape:
 
     @classmethod
     def of_testbed(cls, testbed: Testbed) -> Self:
-        """A testbed file's."""
+        """Return the shape of a testbed file."""
         bounds = bounds_of(testbed)
         reached = {name: host.family for name, host in testbed.hosts.items() if host.family not in WITHOUT_A_WAY_IN}
         through = any(bound.through_dut for bound in bounds.values())
@@ -111,7 +111,7 @@ class TestbedShape:
         )
 
     def unknown_modes(self, named: Iterable[tuple[Loc, str]], own: object, *also: str) -> Iterator[tuple[Loc, str]]:
-        """A fault for each of `named`, by its place, that is neither a mode of the DUT's family nor one of the experiment's own."""
+        """Yield (place, fault) for each of `named` that is neither a mode of the DUT's family nor one of the experiment's own modes."""
         of_family = [name for name in FAMILY_MODES.get(self.family, ()) if name not in self.lacking]
         known = [*of_family, *(own if isinstance(own, Mapping) else ()), *also]
         for at, name in named:
@@ -125,7 +125,7 @@ class TestbedShape:
 
 
 def _of_other_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
-    """Modes that the paths through the DUT do not fit → why: a router joins two networks, a bridge is inside one."""
+    """Return modes that do not fit the paths through the DUT → why. A router joins two networks; a bridge is inside one network."""
     kinds = set() if family in WITHOUT_LINKS else {link.is_transparent for link in links if link.through_dut}
     why = {
         "ethernet": "it forwards below IP, within one network; of each link write the addresses of its two ends alone, or use lab bridge",
@@ -136,7 +136,7 @@ def _of_other_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
 
 
 def _machine(host: HostSpec) -> str | None:
-    """In words that two hosts share if one kernel has the addresses of both."""
+    """Return the identity of the host's machine. It is the same for two hosts if one kernel has the addresses of both."""
     return (f"namespace {host.netns}" if host.netns else "this machine") if host.local else host.ssh
 
 
@@ -151,7 +151,7 @@ def _no_switch(testbed: Testbed) -> str:
 
 
 def bounds_of(testbed: Testbed) -> TestbedBounds:
-    """Return the bounds of each link, by name, and the drives."""
+    """Return the bounds of each link by name, and the drives."""
     links = {
         name: LinkBounds(
             link.mtu,

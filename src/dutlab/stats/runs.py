@@ -1,16 +1,16 @@
-"""Runs as the unit: the levels of two sides over several runs each, in the order of time.
+"""Compare two sides by whole runs: the levels of both sides over several runs each, in time order.
 
-A run enters with the logarithm of its median. The difference of the two means is a linear estimate, so its standard error is known for
-any autocorrelation; runs seldom are independent (heat, neighbours, updates of a whole night), and a few runs cannot show it. So p is
-the larger of two: that of independent runs, and that of runs with an autocorrelation of 0.8, with the degrees of freedom of F. E.
+The value of a run is the logarithm of its median. The difference of the two means is a linear estimate, so its standard error is known for
+any autocorrelation. Runs are seldom independent (heat, neighbours, updates during a night), and a few runs cannot show the dependence. So
+p is the larger of two values: for independent runs, and for runs with an autocorrelation of 0.8. Degrees of freedom follow F. E.
 Satterthwaite (Biometrics Bull. 2, 1946). A single new run against several older ones is a special case.
 
-What changes from run to run mostly befalls the whole box, and a cell that shows little of it in a few runs had luck: so no cell's error is
-taken to be smaller than the median over all cells of the same runs.
+Changes from run to run mostly affect all cells of a device. A cell with a small spread over a few runs had luck. So the error of a cell
+is at least the median error over all cells of the same runs.
 
-Where both sides are in each of several runs, each run gives one ratio, and t is over these: a level that a run gives one of the two is in
-their spread. Few runs know it badly, so it is drawn towards that of the other pairs, as far as they agree (G. K. Smyth, Stat. Appl. Genet.
-Mol. Biol. 3, 2004), and no pair's is taken to be smaller than it was found.
+If each of several runs has both sides, each run gives one ratio, and the t-test is over these ratios. Their spread includes effects of a
+run on only one side. A few runs estimate this spread badly, so it is shrunk towards the spread of the other pairs, as far as these agree
+(G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004). It is never taken smaller than measured.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST = 4
-"""Runs of both sides together: below that a spread between runs is not known."""
+"""Smallest number of runs, of both sides together. With fewer, the spread between runs is unknown."""
 ASSUMED = (0.0, 0.8)
-"""Autocorrelations from one run to the next, of which the less favourable is taken."""
+"""Assumed autocorrelations between successive runs; the one with the larger error counts."""
 POWER = 0.8
 FEWEST_WITHIN = 2
-"""Runs with both sides."""
+"""Smallest number of runs that have both sides."""
 _AS_FAR = 0.8
 _RESOLUTION = 1e-6
-"""Relative; where runs agree better than this, that is taken for their spread."""
+"""Smallest relative spread between runs."""
 _FARTHEST = 300.0
-"""Largest logarithm: no float holds what lies further off."""
+"""Largest logarithm, to stay within the range of a float."""
 
 
 @dataclass(frozen=True)
 class RunLevels:
-    """The second side against the first."""
+    """Comparison of the second side with the first."""
 
     first: float
     second: float
@@ -61,7 +61,7 @@ class RunLevels:
 
     @property
     def interval(self) -> Interval:
-        """95 % interval of the ratio."""
+        """The 95 % interval of the ratio."""
         away = exp(self.reach((1 - CONFIDENCE) / 2))
         return Interval(self.ratio / away, self.ratio * away, CONFIDENCE)
 
@@ -71,7 +71,7 @@ class RunLevels:
         return Ratio(self.ratio, self.interval, "ratio of geometric means over runs")
 
     def p(self, least: float) -> float:
-        """Two-sided: how often chance shows a change this far beyond `least` where there is none larger."""
+        """Return the two-sided p-value of a change beyond `least`: how often chance shows it if the true change is not larger."""
         beyond = abs(log(self.ratio)) - log1p(least)
         if beyond <= 0:
             return 1.0
@@ -82,13 +82,13 @@ class RunLevels:
         return min(max(student.quantile(1 - level, df) * se for se, df in self.errors), _FARTHEST)
 
     def provable(self, least: float, level: float) -> float:
-        """The smallest relative change that such runs would have proven at `level`, four times in five."""
+        """Return the smallest relative change that such runs prove at `level` with a power of 80 %."""
         away = max((student.quantile(1 - level / 2, df) + student.quantile(POWER, df)) * se for se, df in self.errors)
         return exp(min(log1p(least) + away, _FARTHEST)) - 1
 
 
 def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequence[int], second_at: Sequence[int]) -> RunLevels | None:
-    """`first` and `second` are medians of runs, `…_at` their places in time. None where they are too few, or values are not above 0."""
+    """Compare run medians `first` and `second`, with their positions in time `…_at`. None for too few runs, or values not above 0."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
     if not first or not second or len(first) + len(second) < FEWEST or min(*first, *second) <= 0:
@@ -106,7 +106,7 @@ def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequenc
 
 
 def of_one_box(cells: Sequence[RunLevels]) -> list[RunLevels]:
-    """The cells of the same runs, none with a smaller error than the median over all of them."""
+    """Return the cells of the same runs; the error of each is at least the median error of all."""
     if not cells:
         return []
     usual = [median(cell.errors[n][0] for cell in cells) for n in range(len(ASSUMED))]
@@ -114,11 +114,12 @@ def of_one_box(cells: Sequence[RunLevels]) -> list[RunLevels]:
 
 
 def share_as_far(cells: Sequence[tuple[Sequence[float], float]]) -> list[float]:
-    """Return, for each cell of several runs and one more, how often one of them is as far to its side as the one more; 0 where none is.
+    """Return for each cell the share of earlier runs that are as far from their median as the cell's new run; 0 if none is.
 
-    A repeat that fails now and then makes medians that no normal spread knows of, seldom in one cell, often somewhere: so the runs of all
-    cells are asked, and those that lie four fifths as far count (the empirical p of a Monte Carlo test: B. V. North, D. Curtis, P. C. Sham,
-    Am. J. Hum. Genet. 71, 2002). Values are above 0.
+    A cell is (medians of several runs, median of the new run), all above 0. Occasional failed repeats make medians far outside a normal
+    distribution: rarely in one cell, but often in some cell. So the runs of all cells are counted together. A run counts if it is on the
+    same side and at least four fifths as far away. This is the empirical p of a Monte Carlo test (B. V. North, D. Curtis, P. C. Sham,
+    Am. J. Hum. Genet. 71, 2002).
     """
     middles = [median(map(log, of)) for of, _ in cells]
     around = sorted(log(v) - middle for (of, _), middle in zip(cells, middles, strict=True) for v in of)
@@ -128,7 +129,7 @@ def share_as_far(cells: Sequence[tuple[Sequence[float], float]]) -> list[float]:
 
 
 def levels_within(strata: Sequence[tuple[float, float]]) -> RunLevels | None:
-    """Compare medians of both sides in the same runs. None where they are too few, or values are not above 0."""
+    """Compare medians of both sides in the same runs. None for too few runs, or values not above 0."""
     if len(strata) < FEWEST_WITHIN or min(min(of) for of in strata) <= 0:
         return None
     change = [log(second / first) for first, second in strata]
@@ -138,7 +139,7 @@ def levels_within(strata: Sequence[tuple[float, float]]) -> RunLevels | None:
 
 
 def of_one_contest(pairs: Sequence[RunLevels]) -> list[RunLevels]:
-    """Pairs that as many runs have, with what all of them say of the spread from run to run."""
+    """Return the pairs with errors that use the spread between runs of all pairs. Each pair has the same number of runs."""
     if len(pairs) < 2:  # noqa: PLR2004 - one pair has no others
         return list(pairs)
     ((_, own),) = pairs[0].errors
@@ -148,9 +149,9 @@ def of_one_contest(pairs: Sequence[RunLevels]) -> list[RunLevels]:
 
 
 def drawn_together(variances: Sequence[float], freedoms: Sequence[float]) -> tuple[float, float]:
-    """The variance that is usual, and how many degrees of freedom the others are worth: few, where they differ by more than chance.
+    """Return the prior variance and its degrees of freedom, which are few if the variances differ by more than chance.
 
-    By the moments of the logarithms (Smyth, section 6.2). At least two variances, above 0.
+    The estimate uses the moments of the logarithms (Smyth, section 6.2). It needs at least two variances, all above 0.
     """
     from scipy.special import digamma, polygamma  # noqa: PLC0415 - 80 ms that only this needs
 
@@ -167,7 +168,7 @@ _LEAST_WORTH, _MOST_WORTH = 1e-3, 1e4
 
 
 def _error(side: NDArray[np.int_], y: NDArray[np.float64], phi: float) -> tuple[float, float]:
-    """Standard error of the difference of the sides' means, and its degrees of freedom, where neighbours are correlated by `phi`."""
+    """Return standard error and degrees of freedom of the difference of means, if neighbours have the correlation `phi`."""
     import numpy as np  # noqa: PLC0415 - as above
 
     n = len(y)

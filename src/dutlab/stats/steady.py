@@ -1,7 +1,7 @@
-"""Steady state of a drive by the rules of SNIA's Solid State Storage Performance Test Specification: five rounds, range 20 %, slope 10 %.
+"""Steady state of a drive by SNIA's Solid State Storage Performance Test Specification: five rounds, range 20 %, slope 10 %.
 
-Over the last five rounds of the tracked figure: the range is at most 20 % of their mean, and the line of least squares through them rises
-or falls over the window by at most 10 % of it. Read from three secondary sources, see docs/method/pts.md; the specification was not read.
+The last five rounds of the tracked figure meet two conditions. Their range is at most 20 % of their mean. Their least-squares line rises
+or falls by at most 10 % of the mean over the window. The rules come from three secondary sources (docs/method/pts.md), not from SNIA.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ MOST_ROUNDS = 25
 
 @dataclass(frozen=True)
 class Steadiness:
-    """Result of the last rounds of a window. `first` is the number of its first round, from 1."""
+    """Statistics of one window of rounds. `first` is the number of its first round, from 1."""
 
     first: int
     mean: float
     spread: float
-    """Greatest less least."""
+    """Maximum less minimum."""
     excursion: float
-    """Rise or fall of the line of least squares, from the first round to the last."""
+    """Rise or fall of the least-squares line from the first round to the last; never negative."""
 
     @property
     def is_steady(self) -> bool:
-        """Both conditions."""
+        """True if both conditions of steady state hold."""
         return self.mean > 0 and self.spread <= RANGE_SHARE * self.mean and self.excursion <= SLOPE_SHARE * self.mean
 
 
 def steadiness(rounds: Sequence[float]) -> Steadiness | None:
-    """Steadiness of the last WINDOW of `rounds`; None where there are fewer."""
+    """Return the statistics of the last WINDOW of `rounds`; None if there are fewer."""
     if len(rounds) < WINDOW:
         return None
     window = rounds[-WINDOW:]
@@ -43,7 +43,7 @@ def steadiness(rounds: Sequence[float]) -> Steadiness | None:
 
 
 def first_steady(rounds: Sequence[float]) -> Steadiness | None:
-    """The first window that is steady within MOST_ROUNDS; None where none is."""
+    """Return the first steady window within MOST_ROUNDS; None if there is none."""
     for end in range(WINDOW, min(len(rounds), MOST_ROUNDS) + 1):
         window = steadiness(rounds[:end])
         if window is not None and window.is_steady:
