@@ -148,7 +148,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "multi-stream",
-        says="Several streams at once, or one after another, with an account each.",
+        says="Several streams at once, or one after another, each with its own ledger.",
         settings="dutlab.spec.workloads.multi_stream:MultiStreamWorkload",
         method="dutlab.methods.multi_stream:measure",
         section="dutlab.report.sections.multi_stream:section",

@@ -1,9 +1,11 @@
-"""Finished runs in an object store, by fsspec: `s3://bucket/runs`, or whatever else fsspec knows. A run is there once its manifest is.
+"""Finished runs in an object store, with fsspec: `s3://bucket/runs`, or any other address that fsspec supports.
 
-Files go up one by one, with secrets covered (store/outgoing.py). One that is there with its size is left as it is, so what was cut goes on.
-The manifest goes last, after every other file was found there with its size. A run comes down in this order: its manifest is read, all
-names in the store are checked (store/beneath.py) and compared with it, then files are written, and the run gets its name once their hashes
-are those of the manifest, or of REDACTED where something was covered.
+A run is complete in the store when its manifest is there. Upload: files go up one by one, with secrets redacted (store/outgoing.py). A file
+that is already there with the same size is skipped, so an interrupted upload continues. The manifest is uploaded last, after the sizes of
+all other files were checked in the store.
+
+Download: the manifest is read first. All names in the store are checked (store/beneath.py) and compared with it. Then the files are
+written. The run folder gets its final name when all hashes match the manifest, or REDACTED for redacted files.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import as_store_error, locked_folder, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
-"""Stores with keys, whose first part fsspec would make for us: a bucket that was mistyped must stay away."""
+"""Stores without folders. fsspec would create the first part of a path as a bucket, so a mistyped bucket would be created."""
 
 
 class ObjectStoreAway(TestbedError):
@@ -35,7 +37,7 @@ class ObjectStoreAway(TestbedError):
 
 
 class NotItsManifest(StoreError):
-    """The files of a run in a store are not those of its manifest; nothing of it was kept."""
+    """The files of a run in a store differ from its manifest. Nothing was kept."""
 
     def __init__(self, url: str, difference: ManifestDifference) -> None:
         super().__init__(f"{without_login(url)}: is not what its manifest says: {difference}", remedy="ask who put it there")
@@ -43,7 +45,7 @@ class NotItsManifest(StoreError):
 
 
 def put_run(run: Path, store: str, environment: Mapping[str, str]) -> str:
-    """The address of a finished run after a copy without secrets was put below `store`; `environment` has those of this machine.
+    """Upload a finished run to `store`, without the secrets in `environment`, and return its address.
 
     Raises ObjectStoreAway, InputError, StoreError.
     """
@@ -79,7 +81,7 @@ def _put(fs: Any, path: str, data: BinaryIO) -> None:  # noqa: ANN401 -- fsspec'
 
 
 def fetch_run(url: str, into: Path) -> Path:
-    """A run out of a store, as a folder in `into`; one that is there already is left as it is.
+    """Download a run from a store into the folder `into`, and return its folder. An existing folder of that name is not changed.
 
     Raises ObjectStoreAway, InputError, and StoreError: OutsideFolder, NotItsManifest, or `into` cannot be written.
     """
@@ -107,7 +109,7 @@ def fetch_run(url: str, into: Path) -> Path:
 
 
 def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes:  # noqa: ANN401 -- fsspec's, an extra
-    """The manifest of a run in a store that has all of its files and no others. Raises OutsideFolder, NotItsManifest, StoreError."""
+    """Return the manifest of a run, if the store has exactly its files. Raises OutsideFolder, NotItsManifest, StoreError."""
     for file in there:
         parts_of(file)
     if there[MANIFEST] > bounds.MANIFEST.most_bytes:
@@ -128,11 +130,11 @@ def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes: 
 
 @contextmanager
 def _new_folder(into: Path, name: str) -> Iterator[Path]:
-    """A folder of this process until it is renamed. Those of fetches that were killed are removed. Raises StoreError."""
+    """Make a temporary folder for a download, and remove the folders of killed downloads. Raises StoreError."""
     part = into / f".{name}.{os.getpid()}.part"
     try:
         sweep(into)
-        part.mkdir()  # one that is there, as another user's link, is an error
+        part.mkdir()  # an existing one, such as another user's link, is an error
     except OSError as error:
         raise as_store_error(error, part, None) from error
     try:
@@ -143,12 +145,12 @@ def _new_folder(into: Path, name: str) -> Iterator[Path]:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a run's place is in a store, and no path."""
+    """Return whether `text` is an address in a store, not a path."""
     return "://" in text
 
 
 def _files(run: Path) -> Iterator[str]:
-    """All that is in a run but its manifest and REDACTED: what the manifest names, the journal and the report too."""
+    """Yield all files of a run except the manifest and REDACTED. The journal and the report are included."""
     plain = (path for path in sorted(run.rglob("*")) if path.is_file() and not path.is_symlink() and not is_temporary(path.name))
     yield from (name for path in plain if (name := path.relative_to(run).as_posix()) not in (MANIFEST, REDACTED))
 
@@ -163,13 +165,13 @@ def _sizes(fs: Any, root: str) -> dict[str, int]:  # noqa: ANN401 -- fsspec's, a
 
 @contextmanager
 def _opened(url: str) -> Iterator[tuple[Any, str]]:
-    """The file system, and the run's path in it. Whatever a store raises becomes ObjectStoreAway."""
+    """Open a store: the file system, and the run's path in it. Exceptions of the store become ObjectStoreAway."""
     try:
         import fsspec  # noqa: PLC0415 -- an extra
 
         fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False) if url.startswith("s3") else fsspec.core.url_to_fs(url)
     except ImportError as error:
-        library = getattr(error.__cause__, "name", None)  # what fsspec lacks for this kind of store, as gcsfs for gs://
+        library = getattr(error.__cause__, "name", None)  # the missing library for this kind of store, such as gcsfs for gs://
         remedy = how_to_add("store") if library in {None, "s3fs"} else how_to_install(library)
         raise InputError(about_address(url, error), remedy=remedy) from None
     except ValueError as error:
@@ -178,6 +180,6 @@ def _opened(url: str) -> Iterator[tuple[Any, str]]:
         yield fs, root
     except (InputError, StoreError, TestbedError):
         raise
-    except Exception as error:  # each store has errors of its own
+    except Exception as error:  # each store has its own exceptions
         remedy = "see that it runs, has room and lets you in"
         raise ObjectStoreAway(f"{about_address(url, error)} ({type(error).__name__})"[:500], remedy=remedy) from error

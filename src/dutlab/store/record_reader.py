@@ -1,8 +1,8 @@
-"""Read the records of one run: a part that several of them share byte for byte is parsed and held once.
+"""Reader of the records of one run. It parses and stores a part only once if several records share it byte for byte.
 
-Repeats have the same doubts, checks and versions of tools: most of a record. RunFolder writes each part of a record on one line,
-indented by one space, and JSON has no line breaks inside texts. So a record is split at these lines without being parsed.
-Every part is then parsed, or is checked to be JSON where a reader has no use for it. A file of another form is read whole.
+Most of a record is the same in all repeats: doubts, checks and tool versions. RunFolder writes each part of a record on one line,
+indented by one space, and JSON has no line breaks inside strings. So a record can be split at these lines without parsing it. Every part is
+then parsed; parts that the reader leaves out are only checked to be JSON. A file in another form is read whole.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from dutlab.plan.cell import Cell
 from dutlab.store.record import DoubtRecord, TrialRecord
 
 FIGURES_ONLY: Final = frozenset({"flows", "checks", "counters", "watched", "notes", "tables", "raw"})
-"""The parts that only a report of the record's run shows: the records of many runs fit into memory without them."""
+"""Parts that are needed only for a report of a single run. Without them, the records of many runs fit into memory."""
 _BETWEEN, _NAMED, _REPEAT, _END = b'\n "', b'": ', b',\n  "repeat": ', b"\n}\n"
 _OWN = frozenset({"trial", "started", "ended", "figures", "counters", "watched", "interference"})
 """Parts that no two records have in common."""
 _MOST_KEPT, _LONGEST_KEPT, _LONGEST_REPEAT = 4096, 4096, 9
-"""Texts that are held, and the bytes of one: longer ones are tables of one record. Digits of a repeat."""
+"""Limits: number of stored parts, bytes of a stored part (longer parts are tables of one record), digits of a repeat number."""
 _NOTHING_ELSE = (("__pydantic_extra__", None), ("__pydantic_private__", None))
 M = TypeVar("M", bound=BaseModel)
 _REQUIRED = {name for name, of in TrialRecord.model_fields.items() if of.is_required()}
 _DEFAULTS = {name: of.get_default(call_default_factory=True) for name, of in TrialRecord.model_fields.items() if not of.is_required()}
 _ALL, _ALL_OF_CELL = set(TrialRecord.model_fields), set(Cell.model_fields)
-"""The fields that pydantic takes to be set: a set for each record would take 2 kB."""
+"""Fields that pydantic treats as set. All records share these sets, since a separate set would take 2 kB per record."""
 _ANY_JSON = SchemaValidator(core_schema.typed_dict_schema({}, extra_behavior="ignore"))
 
 
 class OtherForm(ValueError):
-    """The file is not as RunFolder writes it; it may be a record all the same."""
+    """The file does not have RunFolder's form; it may still be a record."""
 
 
 class RecordReader:
-    """Reader of one run; `without` names parts that its records shall not have."""
+    """Reader of one run. It leaves out the parts in `without`."""
 
     def __init__(self, without: Collection[str] = ()) -> None:
         self.left_out: Mapping[str, Any] = {name: _DEFAULTS[name] for name in without}
-        """Each of these parts as a record has it that has none."""
+        """Default values of the parts that are left out."""
         self._known: dict[bytes, tuple[str, Any]] = {}
         self._cells: dict[bytes, Cell] = {}
         self._doubts: dict[DoubtRecord, DoubtRecord] = {}
 
     def read(self, data: bytes) -> TrialRecord:
-        """The record that a file holds. Raises ValueError: OtherForm, or a part is not what it should be."""
+        """Return the record of a file. Raises ValueError: OtherForm, or a part is invalid."""
         before, *parts = data.split(_BETWEEN)
         if before != b"{" or not parts or not parts[-1].endswith(_END):
             raise OtherForm
@@ -77,7 +77,7 @@ class RecordReader:
         return name, content
 
     def _cell(self, value: bytes) -> Cell:
-        """The repeat comes last in a cell; the rest of it is the same in all repeats."""
+        """Return the cell. Its repeat number comes last, and the rest is the same in all repeats."""
         same, _, last = value.rpartition(_REPEAT)
         digits = last[:-3]
         if not same or last[-3:] != b"\n }" or not digits.isdigit() or digits[:1] == b"0" or len(digits) > _LONGEST_REPEAT:
@@ -88,17 +88,17 @@ class RecordReader:
 
 
 def of_repeat(cell: Cell, repeat: int) -> Cell:
-    """Return the cell in another repeat."""
+    """Return the cell with another repeat number."""
     return _made(Cell, {**vars(cell), "repeat": repeat}, _ALL_OF_CELL)
 
 
 def with_parts(record: TrialRecord, **parts: object) -> TrialRecord:
-    """Return the record with other parts, in as little memory."""
+    """Return the record with some parts replaced, without using more memory."""
     return _made(TrialRecord, {**vars(record), **parts}, _ALL)
 
 
 def _made(kind: type[M], values: dict[str, Any], fields: set[str]) -> M:
-    """An object of checked values, as `model_construct` makes it, which takes longer than the check."""
+    """Return an object of checked values, as `model_construct` does. `model_construct` takes longer than the check."""
     instance = kind.__new__(kind)
     for name, value in (("__dict__", values), ("__pydantic_fields_set__", fields), *_NOTHING_ELSE):
         object.__setattr__(instance, name, value)
@@ -106,14 +106,14 @@ def _made(kind: type[M], values: dict[str, Any], fields: set[str]) -> M:
 
 
 def prepare() -> None:
-    """Make what reading takes, which lasts longer than to read some records: before a process is forked."""
+    """Build all parsers, which takes longer than reading a few records. Call this before forking a process."""
     for name in _ALL:
         _parser(name)
 
 
 @cache
 def _parser(name: str) -> Callable[[bytes], Any]:
-    """Makes the value of a field of its JSON. Raises ValueError."""
+    """Return the parser of a field, from JSON to its value. The parser raises ValueError."""
     config = None if name == "cell" else TrialRecord.model_config | ConfigDict(defer_build=False)
     adapter: TypeAdapter[Any] = TypeAdapter(TrialRecord.model_fields[name].rebuild_annotation(), config=config)
     return adapter.validate_json

@@ -1,15 +1,18 @@
-"""The shell script that holds a lease on a host (hosts/lease.py) with the words of any POSIX system."""
+"""Shell script that holds a lease on a host (hosts/lease.py), for any POSIX system."""
 
 from __future__ import annotations
 
 ROOTS, SHARED = "/var/run", "/var/tmp"  # noqa: S108 what others can put there is looked at, never followed
-"""Folders of the lease: root's where the login may write there, else the one that all users share. Both are looked at."""
+"""Folders for the lease file: root's folder if the login may write there, else the folder of all users. The script checks both."""
 LEAF = "dutlab-lease-"
-"""Followed by the number of the host's network namespace: two that share a file system are two machines. Empty without /proc."""
+"""Prefix of the file name. The number of the network namespace follows, since two namespaces with one file system are two hosts.
+
+Without /proc the number is empty.
+"""
 _BLOCK = 32768
-# A lease is a regular file, no link to one; `dd` reads a block of it, however long it is. What others may have put into the shared folder
-# (a link, a pipe, a folder) is neither opened nor replaced. mktemp(1) makes its file exclusively and under an unpredictable name; and
-# `ln` would put the file into a folder that came into its place, so what is there is compared afterwards.
+# A lease is a regular file, not a link; `dd` reads only one block of it. Other users may put a link, a pipe or a folder into the shared
+# folder: the script neither opens nor replaces these. mktemp(1) creates its file exclusively, with an unpredictable name. If a folder
+# appears at the path, `ln` puts the file into it, so the script compares the result afterwards.
 SCRIPT = rf"""
 leaf={LEAF}$(readlink /proc/self/ns/net 2>/dev/null | tr -dc 0-9); roots={ROOTS}/$leaf shared={SHARED}/$leaf
 at=$shared

@@ -1,17 +1,16 @@
-"""Windows with OpenSSH's server, whether its default shell is cmd or PowerShell.
+"""Windows with an OpenSSH server. The default shell may be cmd or PowerShell.
 
-sshd hands the line to the default shell (cmd.exe /c, or what the registry's DefaultShell names). A line that either shell takes untouched
-starts Windows PowerShell with a script in Base64 (`-EncodedCommand`, about_PowerShell_exe); cmd takes 8,191 characters at most. The script
-starts the program itself, by .NET's Process with the streams that it has itself, and prints what the marks of hosts/ssh_command.py carry:
-its own number, by which taskkill(1) ends it and all that descends from it, and the program's status. Windows has no signal that asks a
-console program to end, so SIGTERM ends it as SIGKILL does; and a process whose parent has ended has no owner, so what a command leaves
-behind keeps running.
+sshd passes the command line to the default shell (cmd.exe /c, or DefaultShell in the registry). The line starts Windows PowerShell with a
+script in Base64 (`-EncodedCommand`, about_PowerShell_exe), because both shells pass that unchanged. cmd accepts at most 8,191 characters.
+The script starts the program with .NET's Process, which inherits the script's streams. It prints the marks of hosts/ssh_command.py with its
+own process number and the program's status. taskkill(1) ends the script and all its descendants by this number. Windows has no signal that
+asks a console program to end, so SIGTERM has the effect of SIGKILL. Background processes keep running after their parent has ended.
 
-Nothing here reads a word of a language: ping's answer is known by the sender's address and TTL (a German Windows says `Antwort von
-172.16.10.2: Bytes=1472 Zeit<1ms TTL=63`), netstat's listener by the foreign address 0.0.0.0:0 (its state is `ABHÖREN` there).
+The parsers do not depend on the system's language. An answer of ping is recognised by the sender's address and TTL (German: `Antwort von
+172.16.10.2: Bytes=1472 Zeit<1ms TTL=63`), a listener of netstat by the foreign address 0.0.0.0:0 (German state: `ABHÖREN`).
 
-Read in Microsoft's documentation of ping, netstat, taskkill, PowerShell 5.1 and .NET, and in the issues of Win32-OpenSSH; never run on a
-machine.
+Written from Microsoft's documentation of ping, netstat, taskkill, PowerShell 5.1 and .NET, and from issues of Win32-OpenSSH. It was never
+run on a Windows machine.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ GET = r"""
 try { $b=[IO.File]::ReadAllBytes($a[0]); [Console]::OpenStandardOutput().Write($b,0,$b.Length) }
 catch { [Console]::Error.WriteLine($_.Exception.GetBaseException().Message); exit 1 }
 """
-# The system releases the file's lock when the process ends, however that ends: no lease is ever left behind.
+# Windows releases the file lock when the process ends, even after a crash, so no stale lease is possible.
 LEASE = r"""
 $p=Join-Path $env:ProgramData 'dutlab-lease'
 try { $f=[IO.File]::Open($p,'OpenOrCreate','ReadWrite','Read') } catch [IO.IOException] {
@@ -73,7 +72,7 @@ $b=[Text.Encoding]::UTF8.GetBytes($a[0]); $f.SetLength(0); $f.Write($b,0,$b.Leng
 'ours'; ''
 [void][Console]::In.ReadToEnd(); $f.SetLength(0); $f.Close()
 """
-# UtcNow moves in steps of the system's timer, 15.625 ms where no program asked for a finer one.
+# UtcNow has the resolution of the system timer: 15.625 ms, unless a program asked for a finer one.
 GATE = r"""
 function now { ([DateTime]::UtcNow.Ticks-621355968000000000)*100 }
 [Console]::Out.Write("`n")
@@ -99,12 +98,12 @@ _COUNTED = {
 }  # fmt: skip
 _STATUS = "\nif($null -ne $LASTEXITCODE){ exit $LASTEXITCODE }\n"
 _LONGEST_LINE = 8191
-# TCP, our address and port, the foreign address of a socket that has no peer, and the state in the system's language.
+# TCP, our address and port, the foreign address of a socket without a peer, and the state in the system's language.
 _LISTENER = re.compile(r"^\s*TCP\s+\S+:(\d+)\s+(?:0\.0\.0\.0|\[::\]):0\s+\S+\s*$", re.MULTILINE)
 
 
 def powershell(script: str, *words: str) -> Argv:
-    """Runs `script` with `words` as `$a`."""
+    """Return the command that runs `script` with `words` as `$a`."""
     arguments = ",".join("'" + word.replace("'", "''") + "'" for word in words)
     return (*_POWERSHELL, base64.b64encode(f"$a=@({arguments});{script}".encode("utf-16-le")).decode())
 
@@ -123,11 +122,11 @@ def _in_directory(folder: str, text: str) -> str:
 
 
 def parse_counters(text: str) -> dict[str, float]:
-    """Parse the output of COUNTERS, by the names of Linux's counters where they mean the same."""
+    """Parse the output of COUNTERS. Counters with the same meaning as on Linux get the Linux names."""
     counters: dict[str, float] = {}
     try:
         head, *rows = csv_of(text.strip()) or [[]]
-    except ValueError:  # as where it prints nothing
+    except ValueError:  # for example, the output is empty
         return counters
     for row in rows:
         of = dict(zip(head, row, strict=False))

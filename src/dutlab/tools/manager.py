@@ -1,6 +1,6 @@
-"""A management station on the source's side: an SNMP query to the DUT's own address, and what came of it (RFC 2544 section 11.2).
+"""Management station at the source: SNMP queries to the DUT's own address, and their results (RFC 2544 section 11.2).
 
-The query goes out through the source's network stack during the test, from one python3 that stays up, so that a query costs one datagram.
+One python3 process on the source sends all queries of a link through the source's network stack, so that a query costs only one datagram.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dutlab.hosts.host import Host, Process
 from dutlab.spec.testbed import Testbed
 
 ANSWER_S = 0.8
-"""Less than the second after which the next query follows."""
-# SNMPv1 (RFC 1157), community "public", GetRequest of sysUpTime.0 (1.3.6.1.2.1.1.3.0). A connected socket hears of ICMP's port unreachable.
+"""Time limit of an answer: less than the one second between queries."""
+# SNMPv1 (RFC 1157), community "public", GetRequest of sysUpTime.0 (1.3.6.1.2.1.1.3.0). A connected socket reports ICMP port unreachable.
 _PROGRAM = """
 import socket, sys
 to, wait_s = sys.argv[1], float(sys.argv[2])
@@ -41,14 +41,14 @@ for n, _ in enumerate(sys.stdin, 1):
 
 
 class Manager:
-    """A methods.ports.Beside: each step is a query to the address of the DUT that the link's source has as its gateway."""
+    """A methods.ports.Beside: each step sends a query to the DUT's address that is the gateway of the link's source."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed) -> None:
         self._hosts, self._testbed = hosts, testbed
         self._running: dict[str, Process] = {}
 
     async def step(self, link: str, number: int) -> str:
-        """`answered`, `refused: …`, `not answered` or `not sent: …`."""
+        """Send a query; return `answered`, `refused: …`, `not answered` or `not sent: …`."""
         del number
         try:
             program = self._running.get(link) or await self._start(link)

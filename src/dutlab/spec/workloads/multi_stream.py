@@ -37,7 +37,7 @@ _Rounds = Annotated[int, Strict(), Field(ge=1, le=2**32 - 1)]
 
 
 def _place(loc: Loc) -> Loc:
-    """Return the place in a stream that corresponds to one in a sweep of one size and rate."""
+    """Convert a place in a sweep of one size and rate into the place in a stream."""
     return {"frame_sizes": ("frame_size",), "rates": ("rate",)}.get(str(loc[0]), loc)
 
 
@@ -49,21 +49,21 @@ class StreamSpec(SpecModel):
     name: Name
     frame_size: Mix = Field(default_factory=lambda: Mix.model_validate(64))
     rate: Rate = None
-    """None, written `max`, is as fast as the generator can."""
+    """None, written `max`: as fast as the generator can."""
     frames: _Count | None = None
-    """It ends after so many, in a chain in each round; None is with the trial."""
+    """Number of frames after which the stream ends, in a chain in each round; None: it ends with the trial."""
     traffic: Traffic = Field(default_factory=Traffic)
 
     def alone(self, links: tuple[LinkSet, ...] | None = None) -> SweepWorkload:
-        """The workload that sends it by itself. Raises ValidationError for what no frame can be."""
+        """Return the workload that sends only this stream. Raises ValidationError for impossible frames."""
         return SweepWorkload(frame_sizes=(self.frame_size,), rates=(self.rate,), traffic=self.traffic, links=links)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check it by itself."""
+        """Yield the faults of the stream alone."""
         return (fault(*of) for of in self.faults())
 
     def faults(self, links: tuple[LinkSet, ...] | None = None) -> list[tuple[Loc, str, FaultKind]]:
-        """Return its faults on these sets of links, by the place in it."""
+        """Return its faults on these sets of links, each with its place in the stream."""
         try:
             self.alone(links)
         except ValidationError as error:
@@ -78,22 +78,22 @@ class StreamSpec(SpecModel):
 
 
 class ChainStep(SpecModel):
-    """A stream of a chain. Written as its name, it begins with the last frame of the one before."""
+    """A stream of a chain. Written as its name alone, it begins right after the last frame of the stream before."""
 
     stream: str
     gap: Duration = Seconds(0.0)
-    """From the last frame of the one before to its first."""
+    """Time from the last frame of the stream before to the first frame of this one."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """A name alone."""
+        """Accept a name alone."""
         return {"stream": data} if isinstance(data, str) else data
 
 
 class ChainSpec(SpecModel):
-    """Streams one after another, over and over. Written as a list, once."""
+    """Streams one after another, in rounds. Written as a list alone, it has one round."""
 
     steps: Annotated[tuple[ChainStep, ...], Field(min_length=1)]
     rounds: _Rounds = 1
@@ -102,7 +102,7 @@ class ChainSpec(SpecModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """A list alone."""
+        """Accept a list alone."""
         return {"steps": data} if isinstance(data, list | tuple) else data
 
     def words(self) -> str:
@@ -127,18 +127,18 @@ class MultiStreamSetting(Setting):
 
     @property
     def words_of_streams(self) -> Params:
-        """Those of `params` that are of one stream each."""
+        """The part of `params` with one entry per stream."""
         return {f"stream_{stream.name}": stream.words() for stream in self.streams}
 
     @cached_property
     def params(self) -> Params:
-        """A name for each stream and chain."""
+        """Settings as text, with one entry for each stream and chain."""
         chains = {f"chain_{i}": chain.words() for i, chain in enumerate(self.chains, 1)}
         return {**self.words_of_streams, **chains, "duration_s": self.duration_s, "drain_s": self.drain_s}
 
 
 class MultiStreamWorkload(WorkloadModel):
-    """Several streams at once, or one after another, with an account each."""
+    """Several streams at once, or one after another, each with its own ledger."""
 
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
@@ -150,11 +150,11 @@ class MultiStreamWorkload(WorkloadModel):
     chains: tuple[ChainSpec, ...] = ()
     """Their streams begin one after another; all others begin with the trial."""
     duration: Duration = Seconds(30.0)
-    """Ends all streams."""
+    """Time after which all streams end."""
     drain: Duration = Seconds(0.5)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that chains name streams that end, each once, and the times can be kept."""
+        """Check that chains name streams with an end, each once, and that durations are in range."""
         yield from super().own_faults()
         yield from outside([("duration", self.duration, SHORTEST_TRIAL, LONGEST_TRIAL), ("drain", self.drain, 0.0, LONGEST_WAIT)])
         for name, stream in self.streams.items():
@@ -176,13 +176,13 @@ class MultiStreamWorkload(WorkloadModel):
                 chained.add(step.stream)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links."""
+        """Yield one drive per set of links."""
         setting = MultiStreamSetting(streams=tuple(self.streams.values()), chains=self.chains, duration_s=self.duration, drain_s=self.drain)
         for links in self.link_sets(every_link):
             yield WorkloadDrive(links, setting, Seconds(self.duration + self.drain))
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Yield what each stream by itself cannot be, by the place where it is written."""
+        """Yield the incompatibilities of each stream, by its place in the file."""
         for name, stream in self.streams.items():
             for loc, what in stream.alone(self.links).incompatibilities(bounds):
                 yield ("streams", name, *_place(loc)), what

@@ -102,7 +102,7 @@ class StateWorkload(FrameWorkload):
     destination_ports: _Port = RFC4814_DESTINATION_PORTS[1]
     """Flows differ in source port and in so many destination ports. With 1, a translator needs a separate port for each flow."""
     table_flows: _Flows | None = None
-    """Size that the DUT's table is set to; None leaves it."""
+    """Size to which the DUT's table is set; None leaves it unchanged."""
     nat_ports: tuple[_Port, _Port] | None = None
     """First and last port that a translating DUT may use; None leaves it."""
     drain: Duration = Seconds(0.5)

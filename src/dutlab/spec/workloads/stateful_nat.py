@@ -1,4 +1,4 @@
-"""Workload `stateful-nat`: what a stateful translator does, by RFC 9693."""
+"""Workload `stateful-nat`: benchmarks of a stateful translator (RFC 9693)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dutlab.units import Seconds
 
 _LEAST = 16
 _AROUND_S = 2.0
-"""What both phases of a trial take beside their frames."""
+"""Time of both phases of a trial in addition to their frames."""
 _Connections = Annotated[int, Strict(), Field(ge=_LEAST, le=MOST_FLOWS)]
 _Counted = Annotated[int, Field(ge=1)]
 
 
 class NatTest(enum.Enum):
-    """What is found, in the order in which it is measured; the word is that of the experiment file."""
+    """Tests in the order in which they run; the values are the words of the experiment file."""
 
     ESTABLISHMENT = "establishment"
     THROUGHPUT = "throughput"
@@ -48,21 +48,21 @@ _TRIALS = {
     NatTest.TEAR_DOWN: 1,
     NatTest.CAPACITY: 30,
 }
-"""About how many trials each takes."""
+"""Approximate number of trials of each test."""
 _LOAD_S = 60.0
 
 
 class StatefulNatSetting(DirectedSetting):
-    """What is asked of a translator, with the parameters of RFC 9693."""
+    """Setting of a trial of a translator, with the parameters of RFC 9693."""
 
     kind: Literal["stateful-nat"] = "stateful-nat"
     tests: Annotated[tuple[NatTest, ...], Words("tests: {}")]
     connections: Annotated[_Counted, Words("{} connections", place=1)]
-    """N; every four-tuple of a first phase is another."""
+    """N; every connection of a first phase has a different four-tuple."""
     source_ports: Annotated[_Counted, Words("source ports {}", place=1)]
     destination_ports: Annotated[_Counted, Words("destination ports {}", place=1)]
     fill_pps: Annotated[PositiveRate | None, Words("filled at {} a second")] = None
-    """R of the first phase where another test needs the connections."""
+    """R of the first phase, if another test needs the connections."""
     highest_pps: Annotated[PositiveRate | None, Words("up to {} a second")] = None
     alpha_ratio: Annotated[Positive, Words("validated at {} of the rate")]
     beta_ratio: Annotated[Positive, Words("beta {}")]
@@ -77,21 +77,21 @@ class StatefulNatSetting(DirectedSetting):
     scale: Annotated[Positive, SCALE]
     latency_repeats: Annotated[_Counted, Words("{} repeats of latency")]
     drain_s: DrainSaid
-    """T: what arrives later is lost."""
+    """T: frames that arrive later are lost."""
     expires_s: Annotated[SecondsLong | None, Words("connections expire within {} s")] = None
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """For the table of connections."""
+        """Programs on the DUT for its connection table."""
         return ("dutlab.hosts.programs:SYSCTL", "dutlab.dut.linux_tracking:ASKS_KERNEL")
 
     @property
     def flows(self) -> int:
-        """As many as are begun at most."""
+        """Largest number of connections that are begun."""
         return max(self.connections, self.most_connections if NatTest.CAPACITY in self.tests else 0)
 
     def traffic(self, count: int, seed: int) -> Traffic:
-        """So many connections, drawn without repetition from the ranges of ports (RFC 9693 section 4.4); of another seed others."""
+        """Return `count` connections, drawn by `seed` without repetition from the ranges of ports (RFC 9693 section 4.4)."""
         return Traffic(flows=FlowSet(count=count, seed=seed, source_ports=self.source_ports, destination_ports=self.destination_ports))
 
 
@@ -105,40 +105,40 @@ class StatefulNatWorkload(FrameWorkload):
     tests: tuple[NatTest, ...] = tuple(NatTest)
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     connections: Annotated[tuple[_Connections, ...], Field(min_length=1)] = (10_000,)
-    """Numbers of connections, a trial each (RFC 9693 section 5.1)."""
+    """Numbers of connections; each gets a trial (RFC 9693 section 5.1)."""
     source_ports: Annotated[int, Strict(), Field(ge=1, le=RFC4814_SOURCE_PORTS[1])] = 40_000
     destination_ports: Annotated[int, Strict(), Field(ge=1, le=49151)] = 100
     directions: Literal["forward", "both"] = "both"
-    """Of the second phase, where its load is measured."""
+    """Directions of the measured load in the second phase."""
     fill_rate: FrameRate | None = None
-    """Connections a second of a first phase that another test needs; None is half of the establishment rate."""
+    """Connections per second of a first phase for another test; None: half of the establishment rate."""
     highest: FrameRate | None = None
-    """Connections a second that are tried at most; None is the line rate, or what a short load at full speed reaches."""
+    """Largest number of connections per second that is tried; None: line rate, or the rate of a short load at full speed."""
     alpha: Share = 0.5
-    """Rate of validation, as a share of that of the first phase (section 4.6)."""
+    """Rate of validation, as a share of the rate of the first phase (section 4.6)."""
     beta: Share = 0.1
-    """The establishment rate may drop so far while the number of connections is doubled (section 4.9)."""
+    """Share to which the establishment rate may drop while the number of connections is doubled (section 4.9)."""
     gamma: Share = 0.4
-    """The same while the gap is halved."""
+    """Share to which the establishment rate may drop while the gap is halved."""
     capacity_from: _Connections = 1024
-    """C0: a number of connections that is safe."""
+    """C0: a safe number of connections."""
     most_connections: _Connections = MOST_FLOWS
     error: Annotated[int, Strict(), Field(ge=1)] = 1
-    """Connections between the bounds of the capacity, at most."""
+    """Largest distance between the bounds of the capacity, in connections."""
     table_connections: _Connections | None = None
-    """Size that the DUT's table is set to; None leaves it."""
+    """Size to which the DUT's table is set; None leaves it unchanged."""
     width: Share = 0.01
     """Error of the searches for rates, as a share of the upper bound."""
     scale: float = 1.0
-    """Durations of throughput, latency and frame loss are this share of those that RFC 2544 prescribes."""
+    """Factor for the durations that RFC 2544 prescribes for throughput, latency and frame loss."""
     latency_repeats: Annotated[int, Strict(), Field(ge=1, le=1000)] = 20
     drain: Duration = Seconds(0.5)
-    """Global time-out of a phase: what arrives later is lost."""
+    """Global time-out of a phase: frames that arrive later are lost."""
     expires: Duration | None = None
-    """Waited before each trial where nothing makes the DUT forget its connections: its longest time-out."""
+    """Wait before each trial if the DUT cannot be made to forget its connections: the DUT's longest time-out."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether tests are there, each once, and the numbers make sense."""
+        """Check that each test is listed once, and that the numbers fit together."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from each_once("connections", [str(n) for n in self.connections])
@@ -160,17 +160,17 @@ class StatefulNatWorkload(FrameWorkload):
         yield from outside([("drain", self.drain, 0, LONGEST_WAIT), ("expires", self.expires, 0.1, 86400)])
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.connections)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Flows at a rate, and answers to them."""
+        """Yield the needed generator features: flows, and a rate."""
         yield from super().asks()
         yield (), GeneratorFeature.FLOWS
         yield (), GeneratorFeature.RATE
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a link, size and number of connections; the tests follow one another inside it."""
+        """Yield one drive per link, size and number of connections. Its tests run one after another."""
         for links, mix in self.sized(every_link):
             for connections in self.connections:
                 setting = StatefulNatSetting(
@@ -199,7 +199,7 @@ class StatefulNatWorkload(FrameWorkload):
                 yield WorkloadDrive(links, setting, self._seconds(connections), mix, self._offers())
 
     def _seconds(self, connections: int) -> Seconds:
-        """About what the tests take; searches cannot be known before."""
+        """Return the approximate time of the tests. The length of a search is not known in advance."""
         fills_s = _AROUND_S + (connections / self.fill_rate if self.fill_rate else 1.0) + (self.expires or 0.0)
         loads = sum(_TRIALS[test] for test in LOADED if test in self.tests) + self.latency_repeats * (NatTest.LATENCY in self.tests)
         return Seconds(sum(_TRIALS[test] for test in self.tests) * fills_s + loads * _LOAD_S * self.scale)

@@ -1,14 +1,14 @@
-"""Count the frames that are certainly lost in the middle of a trial, from two ends that count independently.
+"""Count frames that are certainly lost, during a trial, from the independent counters of both ends.
 
-Frames in flight are not lost, and no two counters are read at one instant. Both rules below compare an older reading with a newer one, and
-err on the side of too few:
+Frames in flight are not lost, and the two counters are never read at the same instant. Both rules below compare an older reading with a
+newer one, and never count too many frames as lost:
 
-- A gap in the numbers that arrived was a lost frame, or one that others overtook. One that has not come `OVERTAKEN_S` later is lost: what
-  came after a later frame since then is taken off, whichever gap it filled.
-- Where nothing comes any more there are no gaps. But what was sent before a reading, and has not come a whole drain later, counts as lost
-  at the end of a trial too.
+- A gap in the received sequence numbers is a lost frame or a reordered frame. It counts as lost if the frame has not arrived `OVERTAKEN_S`
+  later. Frames that arrived out of order since then are subtracted, whichever gap they filled.
+- If no frames arrive, there are no gaps. But a frame that was sent before a reading, and has not arrived a whole drain later, would also
+  count as lost at the end of the trial.
 
-Numbers that refused frames used up were not sent, so they are not lost (docs/reference/engine-protocol.md, "Before the end").
+Refused frames that used up a number were not sent, so they are not lost (docs/reference/engine-protocol.md, "Before the end").
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 from dutlab.units import Seconds
 
 OVERTAKEN_S = Seconds(0.1)
-"""No network holds one frame back for so long and lets those behind it pass."""
+"""Longest time by which a frame may be overtaken: no network delays one frame longer while later ones pass."""
 
 
 @dataclass(frozen=True)
 class SentSoFar:
-    """Counts of the sender. It counted after the instant `since_s` and before `until_s` of the controller's clock."""
+    """Counters of the sender, read between `since_s` and `until_s` of the controller's clock."""
 
     since_s: float
     until_s: float
     at_ns: int
-    """That instant by the sender's clock."""
+    """Time of the reading by the sender's clock."""
     sent: int
     numbered: int
     """Sequence numbers used; `numbered` - `sent` frames were refused after they had got one."""
@@ -37,21 +37,21 @@ class SentSoFar:
 
     @property
     def refused_numbers(self) -> int:
-        """Numbers of frames that were not sent."""
+        """How many sequence numbers were used by refused frames."""
         return self.numbered - self.sent
 
 
 @dataclass(frozen=True)
 class ArrivedSoFar:
-    """Frames that the receiver had counted by then."""
+    """Counters of the receiver, read between `since_s` and `until_s` of the controller's clock."""
 
     since_s: float
     until_s: float
     at_ns: int
     unique: int
-    """Different frames."""
+    """Number of different frames."""
     reordered: int
-    """Number of these that came after a frame with a higher number."""
+    """How many of `unique` arrived after a frame with a higher number."""
     next_sequence: int
     """One above the highest number."""
     latency_count: int = 0
@@ -60,23 +60,23 @@ class ArrivedSoFar:
 
 @dataclass
 class LossWatch:
-    """One stream in one trial. `drain` is what the trial waits for its last frames."""
+    """Loss count of one stream in one trial. `drain` is the trial's wait for its last frames."""
 
     drain: Seconds
     lost: int = 0
     """Frames certainly lost so far; never falls."""
     lost_by: ArrivedSoFar | None = None
-    """The reading that `lost` is as old as: what got lost later is not in it yet."""
+    """Reading up to which `lost` is complete; later losses are not yet included."""
     backpressure: int = 0
-    """Frames so far that the port behind the sender's did not take, because its ring was full."""
+    """Frames so far that the next port did not take, because its ring was full."""
     _sent: deque[SentSoFar] = field(default_factory=deque)
     _arrived: deque[ArrivedSoFar] = field(default_factory=deque)
-    """Readings that have not settled yet."""
+    """Readings that are newer than OVERTAKEN_S."""
     _gaps: int = 0
-    """Numbers of frames that were sent and had been skipped by then, whether they came later or not."""
+    """Sent frames whose numbers were skipped up to `lost_by`, whether they arrived later or not."""
 
     def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
-        """Enters a reading of both ends; each must have been read after the one before."""
+        """Add a reading of both ends. Readings must be in time order."""
         self.backpressure = sent.backpressure
         self._sent.append(sent)
         self._arrived.append(arrived)
@@ -86,7 +86,7 @@ class LossWatch:
     def _gaps_until(self, settled_s: float) -> None:
         while self._arrived and self._arrived[0].until_s <= settled_s:
             then = self._arrived.popleft()
-            # Of two counters that change together, one may be read a frame before the other: the older `reordered` is the safe one.
+            # Two counters that change together may be read one frame apart, so the older `reordered` is the safe value.
             reordered = 0 if self.lost_by is None else self.lost_by.reordered
             refused = next(s.refused_numbers for s in self._sent if s.since_s >= then.until_s)
             self._gaps = max(self._gaps, then.next_sequence - then.unique + reordered - refused)

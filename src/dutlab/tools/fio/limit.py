@@ -1,4 +1,4 @@
-"""Workload `storage-limit`: one job a depth, until `knee` has found where more gives no more."""
+"""Workload `storage-limit`: one fio job per depth, until `knee` finds that a greater depth gives no more IOPS."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dutlab.tools.json_text import read_object
 
 _REPORT = re.compile(r"depth-(?P<depth>\d+)-fio-(?P<host>.+)\.json")
 _HOST = "host-{}.txt"
-"""File with a host's output under load; `again` reads its cores there."""
+"""Raw file with a host's readings under load; `again` reads the used cores from it."""
 Spans = Mapping[str, tuple[float, float]]
-"""Host → from when to when a job was measured."""
+"""Host → start and end of the measured part of a job."""
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
-    """The sweep of one cell. Raises MeasurementError, HostError."""
+    """Run the sweep of one cell. Raises MeasurementError, HostError."""
     setting = cell.setting_as(StorageLimitSetting)
     drives_by_host = await drives_of(site, cell)
     result_by_depth: dict[int, FioResult] = {}
@@ -56,7 +56,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 def again(raw: Mapping[str, bytes]) -> dict[str, float]:
-    """The figures, from a trial's raw files alone. Raises UnreadableError; ValueError where no report is kept."""
+    """Compute the figures from a trial's raw files. Raises UnreadableError; ValueError if there is no report of fio."""
     jobs, spans = defaultdict[int, list[JobOutput]](list), defaultdict[int, dict[str, tuple[float, float]]](dict)
     for name, data in raw.items():
         if (of := _REPORT.fullmatch(name)) is not None:
@@ -72,13 +72,13 @@ def again(raw: Mapping[str, bytes]) -> dict[str, float]:
 
 
 def figures_at(whole: JobOutput) -> dict[str, float]:
-    """Figures of one job: reads and writes together, and fio's CPU."""
+    """Return the figures of one job: reads and writes together, and fio's CPU time in cores."""
     cores = {} if whole.cpu_cores is None else {"fio_cpu_cores": whole.cpu_cores}
     return {**whole.both.figures, **cores}
 
 
 def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
-    """Cores that worked on all hosts; nothing where a job was too short to tell."""
+    """Return the used cores of all hosts; nothing if a job was too short to measure them."""
     cores = [cores_between(readings, *spans[host]) for host, readings in seen.items()]
     return {"host_cpu_cores": sum(known)} if len(known := [one for one in cores if one is not None]) == len(cores) else {}
 

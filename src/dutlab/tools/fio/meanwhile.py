@@ -1,7 +1,7 @@
-"""Host during fio: its cores, whatever they work for, and the progress of its array; one line a reading of a shell loop.
+"""State of a host while fio runs: the load of its cores and the progress of its array. A shell loop prints one line per reading.
 
-fio's own account has its own threads only: md's workers and the handling of interrupts are not in it (lib/getrusage.c, RUSAGE_THREAD).
-Times are of the host's own clock, as in fio's logs.
+fio's own CPU figures cover only its own threads, without md's workers and interrupt handling (lib/getrusage.c, RUSAGE_THREAD).
+Times are from the host's own clock, as in fio's logs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dutlab.hosts.running import KeptOutput
 
 EVERY_S = 0.5
 SECTOR_BYTES = 512
-"""Bytes of a sector in sync_completed and in a block device's stat, whatever the drive's (Documentation/admin-guide/md.rst)."""
-# `$1` seconds between two readings, `$2` the array's device, `$3` the set of it that can lose a drive; both may be empty.
+"""Size of a sector in sync_completed and in a block device's stat, for every drive (Documentation/admin-guide/md.rst)."""
+# `$1`: seconds between readings. `$2`: the array's device. `$3`: the md device that can lose a drive. The last two may be empty.
 _LOOP = r"""
 hz=$(getconf CLK_TCK)
 set_md=/sys/block/${3##*/}/md
@@ -45,33 +45,33 @@ done
 
 @dataclass(frozen=True)
 class HostReading:
-    """One look. `ticks_s` is what all cores have worked since the boot, in seconds; a guest's stolen time is not work."""
+    """One reading. `ticks_s` is the busy time of all cores since boot, in seconds, without stolen time."""
 
     at_s: float
     ticks_s: float
     ios: int
-    """Those that the array has completed since it was made."""
+    """I/Os that the array has completed since it was created."""
     lost: int
     doing: str
     """Activity as in sync_action: `idle`, `recover`, …"""
     rebuilt_bytes: int | None
-    """Rebuilt bytes of a member; None while nothing is rebuilt."""
+    """Rebuilt bytes of the array member; None while no rebuild runs."""
 
     @property
     def whole(self) -> bool:
-        """True if no drive is missing and nothing is rebuilt."""
+        """True if no drive is missing and no rebuild runs."""
         return self.lost == 0 and self.doing == "idle"
 
 
 def read_line(line: str) -> HostReading:
-    """A line of the loop. Raises ValueError."""
+    """Parse one line of the loop. Raises ValueError."""
     at, ticks, hertz, ios, lost, doing, done = line.split()
     rebuilt = int(done) * SECTOR_BYTES if done.isdecimal() else None
     return HostReading(float(at), int(ticks) / int(hertz), int(ios), int(lost), doing, rebuilt)
 
 
 def read_lines(text: bytes) -> list[HostReading]:
-    """Those of a loop that ended; what it was cut off in is passed over."""
+    """Parse the lines of the loop. A truncated line is skipped."""
     readings = []
     for line in text.decode("ascii", "replace").splitlines():
         with contextlib.suppress(ValueError):
@@ -80,7 +80,7 @@ def read_lines(text: bytes) -> list[HostReading]:
 
 
 def cores_between(readings: Sequence[HostReading], begin_s: float, end_s: float) -> float | None:
-    """Cores that worked, in the mean, between the first and the last reading of a time; None where it has no two."""
+    """Return the mean number of busy cores between the first and last reading in a period; None with fewer than two readings."""
     within = [one for one in readings if begin_s <= one.at_s <= end_s]
     if len(within) < 2 or within[-1].at_s <= within[0].at_s:  # noqa: PLR2004 -- a mean is between two
         return None
@@ -88,7 +88,7 @@ def cores_between(readings: Sequence[HostReading], begin_s: float, end_s: float)
 
 
 def rebuilds(readings: Sequence[HostReading]) -> list[tuple[float, float, float]]:
-    """From when to when, and how many bytes a second of the member were rebuilt: between two changes of what md says."""
+    """Return (start, end, rebuilt bytes per second of the member) between successive changes of md's progress."""
     spans: list[tuple[float, float, float]] = []
     last: HostReading | None = None
     for now in readings:
@@ -103,7 +103,7 @@ def rebuilds(readings: Sequence[HostReading]) -> list[tuple[float, float, float]
 
 
 class Meanwhile:
-    """The readings so far of one host."""
+    """Readings of one host so far."""
 
     def __init__(self, host: Host) -> None:
         self.readings: list[HostReading] = []
@@ -112,11 +112,11 @@ class Meanwhile:
 
     @property
     def raw(self) -> bytes:
-        """The lines as the host said them."""
+        """The lines as the host printed them."""
         return bytes(self._said.kept)
 
     async def until(self, holds: Callable[[HostReading], bool], limit_s: float) -> HostReading | None:
-        """The first reading from now on that `holds`; None where none did in this time. Raises HostError when the loop has ended."""
+        """Wait for a new reading that `holds`; return None after `limit_s`. Raises HostError if the loop has ended."""
         start = len(self.readings)
         with contextlib.suppress(TimeoutError):
             async with own_timeout(limit_s):
@@ -131,13 +131,13 @@ class Meanwhile:
         return None
 
     async def follow(self, process: Process) -> None:
-        """Reads what the loop prints, to its end."""
+        """Read the output of the loop until its end."""
         try:
             while line := await process.readline():
                 self._said.take(line)
                 self.readings += read_lines(line)
                 self._new.set()
-        except HostError:  # the host is lost, which whoever measures says too
+        except HostError:  # the host is lost; the measurement reports it too
             pass
         finally:
             self._over = True
@@ -146,7 +146,7 @@ class Meanwhile:
 
 @contextlib.asynccontextmanager
 async def watched(host: Host, array: str = "", failing: str = "") -> AsyncIterator[Meanwhile]:
-    """Reads `host` while the block runs; `array` and the set of it that can lose a drive are devices. Raises HostError."""
+    """Read the state of `host` while the block runs. `array` is a device; `failing` is its md device. Raises HostError."""
     process = await host.spawn(["sh", "-c", _LOOP, "dutlab", str(EVERY_S), array, failing])
     meanwhile = Meanwhile(host)
     following = asyncio.ensure_future(meanwhile.follow(process))

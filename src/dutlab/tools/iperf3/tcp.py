@@ -1,12 +1,11 @@
 """Tool `iperf3`: TCP through the DUT on one link or several at once.
 
-For each link a server on its sink, bound to the sink's address, and a client on its source, bound to the source's address; both
-pinned with taskset(1) where the testbed says to which cores. Every server is seen listening before any client starts, and all clients
-start together. Servers are ours: started for one test, ended with it.
+Each link has a server on its sink and a client on its source, bound to their addresses of the link. Both are pinned with taskset(1) if the
+testbed names cores. All servers listen before any client starts, and all clients start together. A server runs for one test only.
 
-Figures of a link: goodput_bps (what the sink received, over the seconds that count), sent_bps, retransmits, sender_cpu_percent and
-receiver_cpu_percent (of one core, as iperf3 measures itself). Of several links, `a+b`: their sum. With `direction: bidir` those of each
-direction are of `a` and `a.back`, and `a+a.back` has both together.
+Figures of a link are goodput_bps (received by the sink in the time that counts), sent_bps, retransmits, sender_cpu_percent and
+receiver_cpu_percent (of one core, measured by iperf3 itself). For several links, `a+b` is their sum. With `direction: bidir`, `a` and
+`a.back` are the two directions, and `a+a.back` is their sum.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from dutlab.tools.iperf3.program import BOTH_WAYS, FIRST_PORT, PORTS_TRIED, PROG
 from dutlab.tools.live import received_rate
 
 GRACE_S = 15.0
-"""Beyond omit and duration: connecting, exchanging results, ending."""
+"""Time limit in addition to omit and duration: for connecting, exchanging results and ending."""
 CONNECT_RETRIES = 2
 RETRY_PAUSE_S = 0.2
 TOGETHER = 0.05
-"""Share of the duration by which tests of several links may end apart and still count as having run at once."""
+"""Largest difference between the ends of simultaneous tests, as a share of the duration."""
 _FLAGS = {"forward": [], "reverse": ["-R"], "bidir": ["--bidir"]}
 _ADDS = ("goodput_bps", "sent_bps", "retransmits", "sender_cpu_percent", "receiver_cpu_percent")
 
@@ -60,16 +59,16 @@ class _End:
 
 @dataclass(frozen=True)
 class _Test:
-    """What one client does on a link."""
+    """Test of one client on a link."""
 
     link: str
     near: _End
     far: _End
     setting: TcpSetting
     client: int = 0
-    """Its place among those on the link: each goes through another tunnel (factor `tunnels`)."""
+    """Index of the client on the link; each client uses another tunnel (factor `tunnels`)."""
     more: tuple[str, ...] = ()
-    """Further options of both ends."""
+    """Additional options for both ends."""
 
     @property
     def name(self) -> str:
@@ -79,25 +78,25 @@ class _Test:
 
 @dataclass(frozen=True)
 class FinishedTest:
-    """A client's test that ended."""
+    """A finished test of one client."""
 
     test: _Test
     result: Iperf3Result
-    """From client to server; of `reverse` from server to client."""
+    """Result from client to server; for `reverse`, from server to client."""
     back: Iperf3Result | None
-    """From server to client, of a test in both directions at once."""
+    """Result from server to client, if the test ran in both directions at once."""
     client: Done
     server: Done
     retries: int
 
 
 def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
-    """Return the hosts that run it."""
+    """Return the hosts that run iperf3."""
     return cell.setting.ends or tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
-    """The version on the hosts of `cells`, of each where they differ. Raises ToolMissing, ToolsMissing for absent or too old iperf3."""
+    """Return the iperf3 version of the hosts; of each host if they differ. Raises ToolMissing, ToolsMissing if absent or too old."""
     hosts = list(dict.fromkeys(host for cell in cells for host in hosts_of(cell, site.testbed)))
     both = {host for cell in cells if cell.setting.ways is Directions.BOTH for host in hosts_of(cell, site.testbed)}
     versions = await all_there(version_of(site.hosts[host], *((BOTH_WAYS, "direction: bidir") if host in both else ())) for host in hosts)
@@ -119,15 +118,15 @@ class Iperf3:
         self._numbered = tuple(numbered_links or testbed.through_dut().links)
 
     async def measure(self, cell: Cell) -> Measured:
-        """One test on every link of the cell at once, with a client for each tunnel that a stream goes through.
+        """Run one test on every link of the cell at once, with one client per tunnel that has a stream.
 
-        Raises ToolFailed with what iperf3 said or failed to say, HostError when a host vanished.
+        Raises ToolFailed with the output of iperf3, HostError if a host vanished.
         """
         setting = cell.setting_as(TcpSetting)
         return _measured(cell, await self._all([t for nth, name in enumerate(cell.links) for t in self._of_link(cell, setting, name, nth)]))
 
     def _of_link(self, cell: Cell, setting: TcpSetting, name: str, nth: int) -> list[_Test]:
-        """The streams of a link, shared out over its tunnels; the link at place `nth` may end before the first one."""
+        """Return the tests of a link, with its streams divided over its tunnels. `nth` is the index of the link in the cell."""
         link = self._testbed.links[name]
         near, far = self._ends(link, link.source.host, link.sink.host)
         ends_apart_s = nth * (setting.ends_apart_s if isinstance(setting, Iperf3Setting) else 0)
@@ -149,7 +148,7 @@ class Iperf3:
         return test
 
     async def pair(self, cell: Cell) -> Measured:
-        """One test from the host `client` to the host `server` of the setting, on the cell's link. Raises as measure()."""
+        """Run one test from the setting's host `client` to its host `server`, on the cell's link. Raises as measure()."""
         (link,) = cell.links
         setting = cell.setting_as(MatrixSetting)
         client, server = setting.client, setting.server
@@ -169,7 +168,7 @@ class Iperf3:
         return _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
 
     async def _all(self, tests: Sequence[_Test]) -> list[FinishedTest]:
-        """All at once: every server is listening before any client starts."""
+        """Run the tests at once. All servers listen before any client starts."""
         async with AsyncExitStack() as ended_at_exit:
             servers = []
             for i, test in enumerate(tests):
@@ -179,7 +178,7 @@ class Iperf3:
             return await together(self._one(test, *server) for test, server in zip(tests, servers, strict=True))
 
     async def _one(self, test: _Test, port: int, server: Process) -> FinishedTest:
-        """The whole test, from the client's end to the server's. Raises ToolFailed."""
+        """Run the client of one test, wait for the server's end, and parse the results. Raises ToolFailed."""
         near, far, setting = test.near, test.far, test.setting
         argv = [*near.host.system.pinned(self._cpus.get(near.name) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
         argv += ["-P", str(setting.streams), "-O", str(setting.omit_s), "-t", str(setting.duration_s), "-J"]
@@ -260,7 +259,7 @@ def _is_back(ran: Sequence[FinishedTest]) -> bool:
 
 
 def _figures(link: str, result: Iperf3Result, ran: Sequence[FinishedTest]) -> dict[str, dict[str, float]]:
-    """Of a link and the ways that were measured, first of both together."""
+    """Return the figures of a link and its measured directions; the sum of both comes first."""
     if backs := [r.back for r in ran if r.back is not None]:
         return both_ways(link, result.figures, of_clients(backs).figures)
     return {back_of(link) if _is_back(ran) else link: result.figures}
@@ -276,17 +275,17 @@ def _doubts(ran: FinishedTest, places: Iterable[str]) -> list[Doubt]:
 
 
 def _apart(cell: Cell, ran: Sequence[FinishedTest]) -> list[Doubt]:
-    """Whether the links were loaded at the same time."""
+    """Return a doubt if the links were not loaded at the same time."""
     longest_s = max(r.test.setting.duration_s for r in ran)
     ends = [r.client.started_s + r.client.seconds + longest_s - r.test.setting.duration_s for r in ran]
     late_s = max(max(ends) - min(ends), *(apart_s([r.result for r in ran if r.test.link == link]) for link in cell.links))
-    if late_s <= longest_s * TOGETHER + 0.1:  # the clients' own ways in and out of a process take some tens of milliseconds
+    if late_s <= longest_s * TOGETHER + 0.1:  # starting and ending a client process takes some tens of milliseconds
         return []
     return [Doubt(DoubtKind.NOT_TOGETHER, f"they began or ended {late_s:.1f} s apart", cell.link_label)]
 
 
 async def datagrams_between(near: DatagramEnd, far: DatagramEnd, link: str, setting: MatrixSetting) -> Measured:
-    """From a client on `near` to a server on `far`. Raises ToolFailed, ToolMissing, HostError."""
+    """Send datagrams from a client on `near` to a server on `far`. Raises ToolFailed, ToolMissing, HostError."""
     wanted = Datagrams(setting.length_bytes, setting.rate_pps, setting.duration_s, setting.streams)
     sent = await send(near, far, wanted, name=link, first_port=FIRST_PORT)
     doubts = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(sent.repairs), link)] if sent.repairs else []
@@ -294,6 +293,6 @@ async def datagrams_between(near: DatagramEnd, far: DatagramEnd, link: str, sett
 
 
 def datagram_figures(sent: Sent, length: int) -> dict[str, float]:
-    """Rates count payload; what arrived twice is not a gain, so nothing is lost below 0."""
+    """Return goodput, sent rate and loss ratio of payload. Duplicates do not make the loss ratio negative."""
     arrived, asked = (count * length * 8 / sent.seconds for count in (sent.received, sent.sent))
     return {"goodput_bps": arrived, "sent_bps": asked, "loss_ratio": max(0.0, 1 - sent.received / sent.sent) if sent.sent else 0.0}
