@@ -71,7 +71,7 @@ class LossWatch:
     """Frames so far that the next port did not take, because its ring was full."""
     _sent: deque[SentSoFar] = field(default_factory=deque)
     _arrived: deque[ArrivedSoFar] = field(default_factory=deque)
-    """Readings that are newer than OVERTAKEN_S."""
+    """Readings that have not settled yet, because they are newer than OVERTAKEN_S."""
     _gaps: int = 0
     """Sent frames whose numbers were skipped up to `lost_by`, whether they arrived later or not."""
 
