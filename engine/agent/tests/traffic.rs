@@ -122,7 +122,7 @@ fn frames_of_every_transport_through_a_router_have_checksums_that_kernel_and_tcp
             assert!(after[counter[version]] >= before[counter[version]] + FRAMES, "{transport} {v6}: {after:?}");
             let seen = dump.lines();
             assert_eq!(seen.matches(good[version]).count() as u64, FRAMES, "{transport} {v6}:\n{seen}");
-            // As tcpdump prints them; a checksum of 0x1bad is a good one.
+            // tcpdump's words for bad checksums. A plain "bad" would match the good checksum 0x1bad.
             for bad in ["(incorrect", "[bad", "wrong"] {
                 assert!(!seen.contains(bad), "{transport} {v6}:\n{seen}");
             }
@@ -375,7 +375,7 @@ fn bursts_arrive_together_and_at_their_mean_rate() {
     let (sent, received) =
         send(&mut source, Some(&mut sink), &json!({"duration_ns": 500_000_000, "streams": [stream]}));
     assert_eq!((&sent["streams"][0]["intended"], &received["streams"][0]["received"]), (&json!(500), &json!(500)));
-    // Lines with a time of day begin a frame: 14:03:27.123456. Gaps of more than 10 ms separate bursts.
+    // The first line of a frame begins with a time of day: 14:03:27.123456. Gaps of more than 10 ms separate bursts.
     let text = dump.lines();
     let at: Vec<f64> = text.lines().filter(|l| l.get(2..3) == Some(":")).map(seconds_of_day).collect();
     assert_eq!(at.len(), 500);
@@ -406,7 +406,7 @@ fn several_streams_each_keep_their_own_rate_and_a_change_of_one_loses_nothing() 
     source.must("arm", json!({"port": "p", "send": plan}));
     sink.must("start", json!({}));
     source.must("start", json!({}));
-    // The rate that it has already, repeatedly and in every unit: not one frame more or less. A frame takes 84 bytes.
+    // Setting the current rate again, in every unit, must not add or lose a frame. A frame takes 84 bytes.
     let same =
         [json!({"pps": 300.0}), json!({"bps_l1": 201_600.0}), json!({"percent": {"percent": 10, "of_bps": 2_016_000}})];
     for rate in same.iter().cycle().take(20) {

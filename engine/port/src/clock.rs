@@ -5,7 +5,7 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use std::num::NonZeroU64;
 
-/// Longest time between two readings that is accurate enough.
+/// Two readings of the monotonic clock that are this close need no further try.
 const CLOSE: Nanos = Nanos(500);
 /// Maximum number of readings.
 const TRIES: usize = 8;
@@ -36,8 +36,8 @@ pub fn thread_cpu() -> Nanos {
 
 /// Returns the current value of `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`.
 ///
-/// Realtime is read between two readings of the other clock and compared with their middle: the error is at most half
-/// of the time between them. A thread that lost its CPU in between reads again.
+/// The realtime clock is read between two readings of the monotonic clock, and compared with their midpoint. The error
+/// is at most half of the time between them. If the thread lost its CPU in between, it reads again.
 #[must_use]
 pub fn realtime_offset() -> Nanos {
     realtime_offset_within().0

@@ -20,8 +20,7 @@ pub enum Sender {
 
 /// The receiving half of a port.
 pub enum Receiver {
-    /// Receivers that give frames; the agent accounts for them. One for each queue; each may be served by a separate
-    /// thread.
+    /// Receivers of frames, one for each queue; the agent counts the frames. Each may have its own thread.
     Burst(Vec<Box<dyn BurstReceiver>>),
     /// Receiver that accounts for the frames itself.
     Counting(Box<dyn CountingReceiver>),
@@ -33,7 +32,7 @@ pub enum Receiver {
 pub struct Handed {
     /// Frames that the kernel took.
     pub sent: usize,
-    /// Frames that it refused for good.
+    /// Frames that the kernel refused for good.
     pub refused: usize,
 }
 
@@ -55,7 +54,7 @@ pub trait BurstSender: Send {
     /// room, nothing is sent.
     fn send(&mut self, want: usize, fill: &mut dyn Fill) -> Result<Handed, PortError>;
 
-    /// Sets whether a link without a carrier is not an error from now on: it then only takes no frames.
+    /// With `yes`, a link without a carrier is no longer an error: it just takes no frames.
     fn go_through_link_loss(&mut self, yes: bool) {
         let _ = yes;
     }
@@ -151,8 +150,8 @@ pub trait BurstReceiver: Send {
     /// Waits up to `wait` for frames, calls `take` for each that is there, and returns how many there were.
     fn receive(&mut self, wait: Nanos, take: &mut dyn FnMut(Arrived<'_>)) -> Result<usize, PortError>;
 
-    /// Returns true if the kernel stamps frames when they arrive. Otherwise they get the time at which they are taken,
-    /// and must be taken at once.
+    /// Returns true if the kernel timestamps frames when they arrive. Otherwise a frame's time is the time at which we
+    /// take it, so frames must be taken at once.
     fn stamps(&self) -> bool {
         true
     }
@@ -170,7 +169,7 @@ pub trait BurstReceiver: Send {
     /// Returns the number of frames that arrived since [`begin`](Self::begin) and were dropped for lack of room.
     fn dropped(&mut self) -> Result<u64, PortError>;
 
-    /// Returns true if frames have arrived that [`receive`](Self::receive) has not been given yet, for whatever reason.
+    /// Returns true if frames are waiting anywhere that [`receive`](Self::receive) has not returned yet.
     fn holds_frames(&mut self) -> Result<bool, PortError> {
         Ok(false)
     }
@@ -209,7 +208,7 @@ pub trait PlanControl: Send + Sync {
     }
 }
 
-/// Frames sent of a stream. `asked` = `sent` + `refused`.
+/// Send counters of a stream. `asked` = `sent` + `refused`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamTotals {
     /// Frames that were due by the end of sending; at the maximum rate, frames that were tried.
@@ -218,14 +217,14 @@ pub struct StreamTotals {
     pub sent: u64,
     /// Frames that were refused, or due and not sent in time.
     pub refused: u64,
-    /// Refused frames that could have been sent and were not taken: the device's queue was full, or, where two devices
-    /// share a memory (veth), the peer's ring. The sender was fast enough if only these are missing.
+    /// The part of `refused` that the device did not take: its queue was full, or, for veth, the peer's ring was full.
+    /// If no other frames were refused, the sender was fast enough.
     pub backpressure: u64,
-    /// It is unknown which frames the device did not take: they are among `sent`, and `backpressure` is 0.
+    /// True if refused frames cannot be detected: they are then counted in `sent`, and `backpressure` is 0.
     pub refusals_unknown: bool,
     /// Numbers used up by frames that left and by frames that were refused after they got one.
     pub numbered: u64,
-    /// Several CPUs numbered frames at the same time: the stream has no order.
+    /// True if several CPUs numbered frames at the same time, so the stream has no order.
     pub unordered: bool,
     /// Bytes that left, with FCS.
     pub bytes: u64,
@@ -240,11 +239,11 @@ pub struct StreamTotals {
 /// Gaps between the send times of consecutive frames of a stream.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gaps {
-    /// The least.
+    /// Smallest gap.
     pub min: Nanos,
-    /// The greatest.
+    /// Largest gap.
     pub max: Nanos,
-    /// The sum of all, in nanoseconds.
+    /// Sum of all gaps, in nanoseconds.
     pub sum: u128,
     /// Upper end of each bucket in nanoseconds and the gaps in it, ascending, without empty buckets.
     pub buckets: Vec<(u64, u64)>,
@@ -257,7 +256,7 @@ pub struct Watch {
     pub streams: Vec<WatchedStream>,
     /// Number in the probes of this trial; others are stale.
     pub trial: u16,
-    /// Do not verify checksums.
+    /// True if checksums are not verified.
     pub unverified: bool,
 }
 
@@ -268,7 +267,7 @@ pub struct WatchedStream {
     pub id: u16,
     /// Probes that were sent before this time, by our clock, are stale.
     pub begin: Nanos,
-    /// Its sender's clock minus ours, in nanoseconds.
+    /// Sender's clock minus our clock, in nanoseconds.
     pub sender_ahead: i64,
 }
 
@@ -312,9 +311,9 @@ pub struct Counted {
 pub struct Variation {
     /// Pairs of frames that are consecutive in number and in arrival.
     pub count: u64,
-    /// The sum, in nanoseconds.
+    /// Sum of the variations, in nanoseconds.
     pub sum: u128,
-    /// The greatest.
+    /// Largest variation.
     pub max: Nanos,
 }
 
@@ -329,10 +328,10 @@ pub struct CountedStream {
     pub duplicated: u64,
     /// Arrivals after a frame with a higher number (RFC 4737 section 3).
     pub reordered: u64,
-    /// Arrivals among `reordered` after such a frame of the same receive queue.
+    /// The part of `reordered` where the frame with the higher number came from the same receive queue.
     pub reordered_in_queue: u64,
-    /// True if the frames came on several queues, whose relative order is unknown: only `reordered_in_queue` is then of
-    /// the link.
+    /// True if the frames came on several queues, whose relative order is unknown. Then only `reordered_in_queue`
+    /// happened on the link for certain.
     pub several_queues: bool,
     /// Largest known reordering extent (RFC 4737 section 4.2.1).
     pub reorder_extent_max: u64,

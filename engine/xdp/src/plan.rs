@@ -53,7 +53,7 @@ pub(crate) enum Pace {
         /// Time between frames.
         gap_ns: f64,
     },
-    /// A gap that is set before the first frame is due, and adjusted repeatedly.
+    /// The agent sets the gap before the first frame is due, and changes it later.
     Steered,
     /// Bursts of `frames` back to back (RFC 2544 section 21).
     Bursts {
@@ -94,7 +94,7 @@ impl Pace {
         if !(1.0..549_755_813_888.0).contains(&gap) || burst == 0 {
             return Err(Why::Plan(format!("a gap of {gap} ns or a burst of {burst} frames is not a pace")));
         }
-        // Rounded up: no frame is due early, so none moves in front of the end of the trial.
+        // Rounded up: no frame is due too early, so no extra frame is due before the end of the trial.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 1 to 2^39, times 2^24")]
         let gap_q24 = (gap * f64::from(1 << 24)).ceil() as u64;
         Ok((gap_q24, burst))
@@ -102,7 +102,7 @@ impl Pace {
 }
 
 impl XdpPlan {
-    /// Checks properties that only the whole plan has.
+    /// Checks the streams of the plan together.
     pub(crate) fn check(&self) -> Result<(), Why> {
         let most = self.width();
         if self.lanes.is_empty() || most == 0 || most > MAX_LANES {

@@ -36,7 +36,7 @@ pub(crate) struct SendReport {
 pub(crate) struct SentLane {
     /// The part.
     pub(crate) part: Part,
-    /// Exclusive upper bound of the stream's numbers in use, on all CPUs.
+    /// One above the highest number used in the stream, on any CPU.
     pub(crate) numbered: u64,
     /// Frames written, handed to the kernel and not taken back to be offered again.
     pub(crate) offered: u64,
@@ -45,7 +45,7 @@ pub(crate) struct SentLane {
     /// Bytes of the offered frames, without FCS.
     pub(crate) offered_bytes: u64,
     /// Frames that were due but skipped, because the sender was too late (`MAX_LAG_NS` of `pace.h`), or not yet sent
-    /// when it ended. Asked for = `offered` + this.
+    /// when it ended. Frames asked for = `offered` + `missed`.
     pub(crate) missed: u64,
     /// Missed frames that fell due while the device had no room.
     pub(crate) kept_out: u64,

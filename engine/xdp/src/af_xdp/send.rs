@@ -43,7 +43,7 @@ pub struct Tx {
     handed: u32,
     /// Content of each entry of the ring.
     entries: Box<[Entry]>,
-    /// Frames that the driver dropped.
+    /// Frames that the driver dropped, or that `flush` gave up.
     unsent: Vec<Entry>,
 }
 

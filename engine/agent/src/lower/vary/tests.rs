@@ -1,5 +1,5 @@
-//! Tests of varying fields, frame by frame: values by separate arithmetic, frames and checksums as etherparse reads
-//! them.
+//! Tests of varied fields in each frame. The test computes the expected values itself; etherparse checks frames and
+//! checksums.
 
 use crate::lower::tests::{found, frames, lowered};
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
@@ -125,7 +125,7 @@ proptest! {
         let mut more = json!({"source": source, "destination": destination, "transport": transport, "vary": vary,
             "vlans": [{"id": 5}, {"id": 6}], "sizes": {"sequence_bytes": [132, 201]}});
         if flows {
-            // All flows are equal, so that all fields may vary.
+            // One flow changes no field, so all fields may vary.
             more["flows"] = json!({"count": 1});
         }
         let all = frames(more.clone(), 40);
