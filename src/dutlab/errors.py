@@ -84,8 +84,8 @@ class DirectionUnknown(InputError):
     def __init__(self, figures: Sequence[str]) -> None:
         one = figures[0]
         super().__init__(
-            f"{', '.join(figures)}: dutlab does not know whether more or less of it is better, so it gives no verdict",
-            remedy=f"say it, as in --better {one}=lower or --better {one}=higher",
+            f"{', '.join(figures)}: the better direction is unknown, so there is no verdict",
+            remedy=f"state the direction, as in --better {one}=lower or --better {one}=higher",
         )
         self.figures = tuple(figures)
 
@@ -150,7 +150,7 @@ class CommandSaidTooMuch(CommandFailed):
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, most_bytes: int, dropped_bytes: int) -> None:
         what = f"`{' '.join(argv)[:200]}` printed {most_bytes + dropped_bytes} bytes, more than the {most_bytes} that are kept"
-        HostError.__init__(self, what, host=host, remedy="see what prints on that host; it may be another program of the same name")
+        HostError.__init__(self, what, host=host, remedy="check the program on that host; it may be another program of the same name")
         self.argv, self.status, self.stderr_tail = list(argv), status, ""
         self.most_bytes, self.dropped_bytes = most_bytes, dropped_bytes
 

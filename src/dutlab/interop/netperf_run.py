@@ -31,7 +31,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if not whole:
         raise InputError(
             f"{name}: no test of netperf in it reached its end",
-            remedy="keep all that netperf prints: with `-v 0` it is one number, of which nothing says what it is",
+            remedy="keep netperf's whole output: with `-v 0` it is a single number without a name",
         )
     left_out = left_out_of("tests", Omission.UNFINISHED, cut)
     repairs = [f"of {len(tests)} tests {len(cut)} did not reach their end: {', '.join(cut)}"] if cut else []

@@ -138,7 +138,7 @@ class _Probes:
         if not back.received_frames:
             self.directions = Directions.FORWARD
             self.notes.append(
-                f"{back.link}: no frame of the probe came back, as where flows get other ports: latency is that of {self.link} alone"
+                f"{back.link}: no probe frame came back, as behind a translator of ports: latency is measured on {self.link} only"
             )
         return outcome
 
@@ -285,11 +285,11 @@ class _Trial:
         if self.after.flow(flow) is None:
             return None
         if flow in self.report.readings and self.after.began_s > self.report.readings[flow][-1].at_s:
-            self.notes.append(f"{flow}: the load ended before the last probe began, so when its queues were empty is not known")
+            self.notes.append(f"{flow}: the load ended before the last probe began, so the time until its queues were empty is unknown")
             return None
         quiet, after = self.idle.means(flow), self.after.means(flow)
         if not quiet or not after:
-            self.notes.append(f"{flow}: when its queues were empty again is not known: the ends read different clocks")
+            self.notes.append(f"{flow}: the time until its queues were empty is unknown: the ends read different clocks")
             return None
         limit, ended_s = max(ns for _, ns in quiet) + SETTLED_NS, self.report.readings[flow][-1].at_s
         later = [(at_s, ns) for at_s, ns in after if at_s >= ended_s]

@@ -40,7 +40,7 @@ class NotItsManifest(StoreError):
     """The files of a run in a store differ from its manifest. Nothing was kept."""
 
     def __init__(self, url: str, difference: ManifestDifference) -> None:
-        super().__init__(f"{without_login(url)}: is not what its manifest says: {difference}", remedy="ask who put it there")
+        super().__init__(f"{without_login(url)}: its files differ from the manifest: {difference}", remedy="ask who put it there")
         self.url, self.difference = url, difference
 
 

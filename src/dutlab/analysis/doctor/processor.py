@@ -191,7 +191,7 @@ def _clock_price(p: Inventory, host: str, governor_now: str) -> Price:
     driver = p.text(host, "cpu", "scaling_driver")
     if governor_now == "powersave" and driver not in _OWN_GOVERNOR and low and high:
         return Price(100 * (1 - low / high), "the clock of a core", f"computed: this governor stays at {low} kHz of {high} kHz")
-    return unknown_price("under full load the clock is raised within milliseconds; what bursts lose depends on their length")
+    return unknown_price("under full load the clock rises within milliseconds; the loss for bursts depends on their length")
 
 
 def _into_each(pattern: str, value: str) -> str:

@@ -19,7 +19,7 @@ _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
 """Share of the bytes on the wire that cross the bus, with full frames: all but FCS, preamble and gap."""
 _ROOM = 1.25
 """Required bandwidth of a slot ÷ that of the frames. Descriptors and acknowledgements cross the slot too."""
-_NO_SPEED = Price(None, "", "the speed of the ports is not known: their link is down, or their driver does not tell")
+_NO_SPEED = Price(None, "", "the speed of the ports is unknown: their link is down, or their driver does not report it")
 _POLICY = "/sys/module/pcie_aspm/parameters/policy"
 _LARGER = "add pci=pcie_bus_perf to the kernel's command line (Linux), or raise the payload in the BIOS, then reboot"
 
@@ -118,7 +118,7 @@ def _bottlenecks(p: Inventory) -> Iterator[tuple[list[InventoryPort], _Device, f
 
 def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: int) -> Price:
     if link is None or speed is None:
-        return unknown_price("the link's generation or the ports' speed is not known")
+        return unknown_price("the link's generation or the ports' speed is unknown")
     need = speed / 8 * _FRAME_SHARE
     before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
     shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"

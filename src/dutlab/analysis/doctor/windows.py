@@ -27,7 +27,7 @@ def windows_firewall(p: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "firewall-in-the-way",
                 f"the Windows firewall is on ({', '.join(on)}): it drops unrequested packets, pings too, and looks at every packet",
-                unknown_price("it depends on the rules, and on whether filters of other programs hang behind it"),
+                unknown_price("it depends on the rules, and on filters that other programs added"),
                 (host,),
                 (Evidence(host, "Get-NetFirewallProfile", f"Enabled: {', '.join(on)}"),),
                 (CureStep(host, f"Set-NetFirewallProfile -Name {names} -Enabled False"),),
@@ -77,7 +77,7 @@ def power_scheme(p: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "governor",
                 f"the power scheme is {now}",
-                unknown_price("under full load the clock is raised within milliseconds; what bursts lose depends on their length"),
+                unknown_price("under full load the clock rises within milliseconds; the loss for bursts depends on their length"),
                 (host,),
                 (Evidence(host, "powercfg /getactivescheme", f"{guid} ({now})"),),
                 (CureStep(host, f"powercfg.exe /setactive {_FASTEST}"),),

@@ -93,5 +93,5 @@ def _figures(swept: Sweep, told: Mapping[int, Mapping[str, float]]) -> dict[str,
 
 def _notes(swept: Sweep, setting: StorageLimitSetting) -> list[str]:
     if swept.still_rising:
-        return [f"it still rose at a depth of {setting.deepest}, the deepest allowed: the peak lies beyond; raise `deepest`"]
+        return [f"IOPS still rose at the greatest depth, {setting.deepest}: the peak is at a greater depth; raise `deepest`"]
     return []
