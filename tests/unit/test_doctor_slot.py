@@ -48,7 +48,7 @@ def test_a_link_below_its_best_that_still_carries_everything_costs_nothing_and_i
     assert only(found_on(with_card("e0", pcie=below)), "narrow-slot").price.percent == 0
     facts = {"source": host(interfaces={"e0": card(speed_mbps=None, pcie=below)})}
     found = only(found_on(facts, links=()), "narrow-slot")
-    assert found.price.percent is None and "is not known" in found.price.source
+    assert found.price.percent is None and "is unknown" in found.price.source
 
 
 def test_a_small_payload_costs_what_headers_take_of_a_link_that_is_full() -> None:
