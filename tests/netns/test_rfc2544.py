@@ -106,6 +106,7 @@ async def lab(label):
         "nft add table inet t",
         "sysctl -qw net.ipv6.conf.in-a.addr_gen_mode=1 net.ipv6.conf.in-a.disable_ipv6=0",
         "ip route add 203.0.113.0/24 via 172.16.10.2 metric 7",
+        "ip route add 198.51.100.0/24 nexthop via 172.16.10.2 nexthop via 172.16.0.2 weight 2",
         "ip address add 2001:2::1/64 dev in-a nodad",
         "ip -6 route add 2001:2:0:9::/64 via 2001:2::2",
     ]

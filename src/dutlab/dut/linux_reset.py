@@ -49,7 +49,7 @@ class SoftwareReset:
         ports = _ports(testbed)
         rules, keys = await state.read_ruleset(dut), await state.read_forwarding(dut)
         addresses = json.loads((await dut.run(["ip", "-j", "address", "show"])).text)
-        routes = [line for v in ("-4", "-6") for line in (await dut.run(["ip", v, "route", "show"])).text.splitlines()]
+        routes = [line for v in ("-4", "-6") for line in (await dut.run(["ip", "-o", v, "route", "show"])).text.splitlines()]
         neighbours = (await dut.run(["ip", "neigh", "show", "nud", "permanent"])).text.splitlines()
         batch = [*address_lines(addresses, ports), *_route_lines(routes, ports), *neighbour_lines(neighbours, ports)]
         script = fed("ip -batch -", batch) + fed("nft -f -", rules.splitlines()) + _forwarding(keys)
@@ -79,8 +79,8 @@ def fed(command: str, lines: Sequence[str]) -> str:
 
 
 def route_words(line: str) -> list[str]:
-    """A line of `ip route show` without how the route fares, so that it can be written."""
-    return [word for word in line.split() if word not in _STATES]
+    """Return a line of `ip -o route show` without the state of the route, as `ip route replace` takes it."""
+    return [word for word in line.replace("\\", " ").split() if word not in _STATES]
 
 
 def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
@@ -98,7 +98,7 @@ def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iter
 
 
 def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Return the lines of `ip route show` except those that come with an address."""
+    """Return the lines of `ip -o route show` except those that come with an address."""
     for line in found:
         words = route_words(line)
         pairs = set(pairwise(words))
