@@ -1,4 +1,4 @@
-"""Devices under test: families and their modes. A family is the file of its system's name, and what is called FAMILY there."""
+"""Devices under test: families and their modes. A family is the `FAMILY` of the module named after its system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.systems import system_of
 
 
 def family(name: str) -> Family:
-    """The family called `name`; a system that brings no modes along is one without. Raises InputError that names the known ones."""
+    """Return the family called `name`, without modes if its system has none. Raises InputError that lists the known names."""
     if not system_of(name).modes:
         return Family(name, {})
     result: Family = import_module(f"dutlab.dut.{name.replace('-', '_')}").FAMILY

@@ -1,7 +1,7 @@
-"""Common part of every engine of arrays: the mode that makes one of all drives of a host, and how that array is recognised.
+"""Common part of all array engines: the mode that makes one array of all drives of a host, and how that array is recognised.
 
-An engine is three shell scripts (`ArrayEngine`). What a script makes is called `dutlab`, and undo takes away nothing that has another name.
-How to put back is journalled before anything is made, and needs nothing but the drives' names.
+An engine is three shell scripts (`ArrayEngine`). The array is called `dutlab`, and undo removes nothing that has another name. The undo
+step is journalled before anything is made, and needs only the names of the drives.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.systems.modes import SETS, ModeArray
 
 SYNCS_S = 86_400.0
-"""The longest that an array may be synchronised before it is measured."""
-# `dev` finds a drive by the name that stays; `unused` says why one may not be written to.
-# `moves` ends the script when the progress of a synchronisation has been the same for too long.
+"""Time limit in seconds for all of an array's synchronisation before it is measured."""
+# `dev` finds a drive by its stable name; `unused` ends the script if a drive must not be written to. `moves` ends it when the progress of a
+# synchronisation has not changed for `still_s` seconds.
 COMMON = r"""
 still_s=120 was= since=
 die() { echo "$1" >&2; exit 1; }
@@ -49,21 +49,22 @@ unused() {
 
 @dataclass(frozen=True)
 class ArrayEngine:
-    """Engine of arrays. Each script ends with 1 and says why where it cannot."""
+    """Array engine: three shell scripts. A script that fails ends with 1 and prints the reason."""
 
     programs: tuple[Program, ...]
     undo: str
-    """Takes away whatever of ours is on the members, which are its arguments."""
+    """Script that removes our array from the members, which are its arguments."""
     apply: str
-    """Its arguments: level, state, chunk in KiB, bitmap, stripe cache, threads, KiB/s of a rebuild, members; 0 leaves it to the engine."""
+    """Script that makes the array. Arguments: level, state, chunk in KiB, bitmap, stripe cache, threads, KiB/s of a rebuild, members; the
+    engine chooses where one is 0."""
     state: str
-    """A line a fact of the array: `path`, `size_bytes`, `kind file` of a file system, `dutlab_level`, `dutlab_drives`, …; then one of each
-    set that can lose a drive: `set degraded sync_action`."""
+    """Script that prints one fact of the array per line: `path`, `size_bytes`, `kind file` if it is in a file system, `dutlab_level`,
+    `dutlab_drives`, …; then one line for each set that can lose a drive: `set degraded sync_action`."""
 
 
 @dataclass(frozen=True)
 class ArrayState:
-    """State of the array in the kernel."""
+    """State of an array, as the kernel reports it."""
 
     path: str
     size_bytes: int
@@ -71,11 +72,11 @@ class ArrayState:
     sets: tuple[tuple[int, str], ...]
     """Missing drives of each set that can lose one, and the action: `idle`, `recover`, `resync`."""
     is_file: bool = False
-    """It is a file of the file system that the drives make, which its mode takes away."""
+    """True if the array is a file in the file system of its drives; undo removes it."""
 
     @property
     def words(self) -> str:
-        """Words as a check found it."""
+        """Level, missing drives and current action, for a check."""
         lost = sum(degraded for degraded, _ in self.sets)
         doing = ", ".join(dict.fromkeys(action for _, action in self.sets)) or "no redundancy"
         level = "+".join(value for key, value in self.facts.items() if key.endswith("_level"))
@@ -83,7 +84,7 @@ class ArrayState:
 
 
 async def told_by(engine: ArrayEngine, host: Host) -> ArrayState:
-    """The array that a mode of this engine made on `host`. Raises CommandFailed when there is none, HostError."""
+    """Return the state of the array that this engine made on `host`. Raises CommandFailed when there is none, HostError."""
     facts, sets = dict[str, str](), list[tuple[int, str]]()
     for line in (await host.run(["sh", "-c", engine.state, "dutlab"])).text.splitlines():
         key, _, value = line.partition(" ")
@@ -98,22 +99,22 @@ async def told_by(engine: ArrayEngine, host: Host) -> ArrayState:
 
 @dataclass(frozen=True)
 class ArrayMode(OfRecord):
-    """One level in one state."""
+    """Mode of an array: one level in one state."""
 
     array: ModeArray
     engine: ArrayEngine
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """Those of its engine."""
+        """Return the programs of the engine, which the DUT needs."""
         return {"dut": list(self.engine.programs)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Stops the array and erases from its members what says that they are of it."""
+        """Return the step that stops the array and erases its superblocks or labels from the members."""
         argv = ("sh", "-c", self.engine.undo, "dutlab", *members_of(testbed.hosts[dut.name]))
         return [UndoStep(dut.name, argv, why=f"the drives of {dut.name} are in no array any more")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Makes it of all drives and waits until it is synchronised; then a member fails, or is rebuilt. Raises TestbedError, HostError."""
+        """Make the array of all drives and wait until it is synchronised; then fail or rebuild a member. Raises TestbedError, HostError."""
         host = testbed.hosts[dut.name]
         if protected := [drive.name for drive in host.drives.values() if not drive.destroy]:
             raise TestbedError(f"mode {self.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there")
@@ -126,12 +127,12 @@ class ArrayMode(OfRecord):
             raise HostError(f"array {self.name} cannot be made: {done.complaint}", host=dut.name, remedy="see /proc/mdstat there")
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Return the kernel's state of it."""
+        """Check the state that the kernel reports."""
         del prober
         return await self.checks_of_state(dut, testbed)
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Level, number of drives, and whether one is missing or being rebuilt; this shows a rebuild that ended within a trial."""
+        """Check level, number of drives, and missing or rebuilding drives. This also shows a rebuild that ended during a trial."""
         array, status = self.array, await told_by(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
         if array.set_level:
@@ -155,7 +156,7 @@ class ArrayMode(OfRecord):
 
 
 def members_of(host: HostSpec) -> list[str]:
-    """Its drives as `dev` of COMMON finds them."""
+    """Return the drives of a host, as `dev` of COMMON finds them."""
     return [_member(drive) for drive in host.drives.values()]
 
 

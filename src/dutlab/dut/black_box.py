@@ -16,10 +16,10 @@ from dutlab.systems.modes import AS_FOUND
 
 @dataclass(frozen=True)
 class AsFound(Unset, OfRecord):
-    """Nothing is changed; frames show whether it forwards at all, and whether it translates addresses."""
+    """The state in which the DUT is found. Nothing is changed; frames show whether it forwards and whether it translates addresses."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """A flow from source to sink must pass on every link. The result of one the other way is reported, whatever it is."""
+        """Check that a flow from source to sink passes on every link. A flow from sink to source is only reported."""
         del dut
         there, back = await passed(prober, testbed.links), await prober.probe(list(testbed.links), reverse=True)
         return [c for (name, link), to, fro in zip(testbed.links.items(), there, back, strict=True) for c in _of_link(name, link, to, fro)]

@@ -1,7 +1,7 @@
-"""Arrays of btrfs: a file system `dutlab-array` of all drives, and a file that fills half of it, since btrfs makes no block device.
+"""Arrays of btrfs: a file system `dutlab-array` of all drives, with a file that fills half of it, because btrfs makes no block device.
 
-The file is written before a drive is lost, so that what is read then was on all of them. A drive is lost by erasing its superblock while
-nothing is mounted, and replaced by itself (btrfs-replace(8)).
+The file is written before a drive is lost, so its data is on all drives. A drive is lost by erasing its superblock while the file system is
+not mounted, and is replaced by itself (btrfs-replace(8)).
 """
 
 from __future__ import annotations
@@ -89,4 +89,4 @@ doing=idle
 echo "set $lost $doing"
 """,
 )
-"""Args of `apply` that btrfs has nothing for: its stripe is 64 KiB, and how fast it replaces cannot be set."""
+"""btrfs ignores some arguments of `apply`: its stripe is 64 KiB, and the speed of a replacement cannot be set."""

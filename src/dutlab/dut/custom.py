@@ -1,4 +1,4 @@
-"""Modes that the experiment file writes out as shell commands for the DUT."""
+"""Modes that the experiment file defines as commands for the DUT."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dutlab.reason import reason_in
 from dutlab.spec.testbed import Testbed
 
 Frames = Literal["pass", "dropped"]
-"""Fate of frames that no kernel wraps or encrypts."""
+"""Expected result for frames that no kernel wraps or encrypts."""
 
 
 class CommandSet(Protocol):
-    """Commands of a mode in the experiment file, in the language of the DUT's users: shell commands, of a Windows PowerShell."""
+    """Commands of a mode in the experiment file: for the shell, or for PowerShell on Windows."""
 
     @property
     def apply(self) -> Sequence[str]: ...
@@ -32,12 +32,12 @@ class CommandSet(Protocol):
 
 
 class ProgramCommandSet(CommandSet, ProgramCommands, Protocol):
-    """Commands of a mode whose device is programs."""
+    """Commands of a mode whose device consists of programs."""
 
 
 @dataclass(frozen=True)
 class CommandMode:
-    """A mode made of commands. Its restore is what the file says; dutlab cannot know what the commands change."""
+    """Mode made of commands. Only the file's `restore` undoes it: dutlab cannot know what the commands change."""
 
     name: str
     commands: CommandSet
@@ -45,26 +45,26 @@ class CommandMode:
     source: Host | None = None
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The file's `restore` commands in their order."""
+        """Return the `restore` commands of the file, in their order."""
         del testbed
         return [UndoStep(dut.name, self._argv(dut, command), why=f"restore of mode {self.name}") for command in self.commands.restore]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """In order, up to the first that fails. Raises CommandFailed."""
+        """Run the `apply` commands in order, up to the first that fails. Raises CommandFailed."""
         del testbed
         for command in self.commands.apply:
             await dut.run(self._argv(dut, command))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Each `verify` command must end with 0, and a flow from source to sink must pass on every link, or there is nothing to measure.
+        """Check that each `verify` command ends with 0, and that a flow from source to sink passes on every link.
 
-        Of a policy that requires protection, frames must be dropped, and what the source's own kernel sends must pass.
+        In a mode that requires protection, probe frames must be dropped, and packets of the source's own kernel must pass.
         """
         if self.frames == "dropped":
             if self.source is None:
                 raise HostError(f"mode {self.name} is verified by what the source sends, and it is not reached", host="source")
             own = [await pinged(self.source, name, str(link.sink_address.ip)) for name, link in testbed.links.items()]
-            command_checks = await self._said(dut)  # they may look at what was counted
+            command_checks = await self._said(dut)  # after the pings: the commands may read counters
             return [*own, *command_checks, *await clear_dropped(testbed, prober)]
         checks = await self._said(dut)
         probes = zip(testbed.links, await passed(prober, testbed.links), strict=True)
@@ -79,40 +79,40 @@ class CommandMode:
 
 @dataclass(frozen=True)
 class ProgramMode(CommandMode):
-    """A mode of commands whose device is programs that they start. All of its commands run in the folder of the programs."""
+    """Mode of commands whose device consists of programs that they start. All commands run in the folder of the programs."""
 
     commands: ProgramCommandSet
     programs: DevicePrograms = field(kw_only=True)
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Names of the programs that run."""
+        """Names of the running programs."""
         return self.programs.names
 
     async def program_ended(self) -> str:
-        """How the first of them ended."""
+        """Wait until a program ends, and return how it ended."""
         return await self.programs.ended()
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
-        """Nothing: no words for them are known."""
+        """Return no counters: the programs are unknown."""
         del dut
         return {}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The file's `restore` commands in their order, then the end of the programs."""
+        """Return the `restore` commands of the file in their order, then the end of the programs."""
         return [*await super().undo(dut, testbed), self.programs.undo(dut, self.commands.stop)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """The programs first. Raises CommandFailed, HostError."""
+        """Start the programs, then run the `apply` commands. Raises CommandFailed, HostError."""
         await self.programs.start(dut, self.commands)
         await super().apply(dut, testbed)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Frames count only while the programs run."""
+        """Check as CommandMode does, and that every program still runs."""
         return [*await super().verify(dut, testbed, prober), *self.programs.checks()]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Whether every program runs."""
+        """Check that every program runs."""
         del dut, testbed
         return self.programs.checks()
 
@@ -121,7 +121,7 @@ class ProgramMode(CommandMode):
 
 
 async def ends_with_0(host: Host, command: str, where: str = "", argv: Sequence[str] = ()) -> Check:
-    """Return whether a `verify` command of the file ends so, and its output; `argv` runs it where it is not the shell alone.
+    """Check that a `verify` command of the file ends with 0, and add its output; `argv` replaces the plain shell.
 
     Raises HostError.
     """

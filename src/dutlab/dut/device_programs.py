@@ -1,8 +1,8 @@
-"""A device that is programs: started with its mode, in a private folder on the DUT; looked at until it is ready; ended with the mode.
+"""A device that consists of programs: started with its mode in a private folder on the DUT, polled until ready, ended with the mode.
 
-Each program is a command that runs as long as the device. It inherits a variable that names the folder, so that whoever ends the device
-finds all that descends from it, also after dutlab was killed: the undo step in the journal needs the folder alone. The same variable says
-whose processor time is the device's (sensors/device_processes.py).
+Each program is a command that runs as long as the device. It inherits a variable that names the folder. By that variable the undo step
+finds all descendants of the command, even after dutlab was killed: the step in the journal needs only the folder. The same variable marks
+the processes whose processor time belongs to the device (sensors/device_processes.py).
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from dutlab.systems.linux_proc import DEVICE_VARIABLE
 from dutlab.systems.plain import plain
 
 CPUS_VARIABLE = "DUTLAB_CPUS"
-"""Names the DUT's cores, as taskset(1) takes them; not set where none are named."""
+"""Environment variable with the DUT's cores as taskset(1) reads them; not set where the testbed names no cores."""
 READY_WITHIN_S = 30.0
 _KEPT_BYTES = 1 << 16
 _LAST_LINES = 3
 _LOOK_S, _EVERY_S, _ANSWER_S, _FOREVER_S = 10.0, 0.1, 5.0, 1e9
-# A shell that has a trap is there until its child has ended, and hands it no trap: children start with the signals' defaults (POSIX, trap).
+# A shell with a trap lives until its child has ended. Children do not inherit the trap: they start with default signal actions (POSIX,
+# trap).
 _RUN = 'trap : TERM INT HUP; cd -- "$0" || exit 126; sh -c "$1" 2>&1; exit $?'
 _MARKED = (
     f'marked() {{ grep -slzxF "{DEVICE_VARIABLE}=$folder" /proc/[0-9]*/environ | while IFS=/ read -r _ _ pid _; do echo "$pid"; done; }}\n'
 )
-# `stop` is asked for first; what has not ended then is sent SIGTERM, then SIGKILL. The first word of a group is the shell above.
+# The `stop` commands run first. Processes that remain are sent SIGTERM, then SIGKILL. The leader of each process group is the shell above.
 _END = (
     "folder=$1; shift\n"
     + _MARKED
@@ -69,28 +70,28 @@ done
 
 
 class ProgramCommands(Protocol):
-    """Shell commands of a device that is programs, each run in its folder."""
+    """Shell commands of a device that consists of programs; each runs in its folder."""
 
     @property
     def start(self) -> Sequence[str]:
-        """Each runs as long as the device; they are started in their order."""
+        """Commands that run as long as the device, in the order in which they are started."""
 
     @property
     def ready(self) -> Sequence[str]:
-        """Asked again and again until all of them end with 0."""
+        """Commands that are repeated until each has ended with 0: the device is then ready."""
 
     @property
     def stop(self) -> Sequence[str]:
-        """Asks the programs to end; those that have not are sent SIGTERM."""
+        """Commands that ask the programs to end; those that do not are sent SIGTERM."""
 
     @property
     def ready_within(self) -> float:
-        """Seconds."""
+        """Time limit for `ready`, in seconds."""
 
 
 @dataclass(frozen=True)
 class ProgramText:
-    """ProgramCommands of a family's mode."""
+    """Commands of the programs of a family's mode."""
 
     start: Sequence[str]
     ready: Sequence[str] = ()
@@ -99,18 +100,18 @@ class ProgramText:
 
 
 class DeviceProgram:
-    """One command of `start` that runs, with the end of what it printed."""
+    """One running command of `start`, with the last part of its output."""
 
     def __init__(self, command: str, process: Process) -> None:
         self.command, self._process = command, process
         self.done: Done | None = None
-        """How it ended; None while it runs."""
+        """Exit status and output; None while it runs."""
         self.ends = False
-        """Whether we end it."""
+        """True once dutlab itself has asked it to end."""
         self._printed, self._dropped = bytearray(), 0
         self._more = asyncio.Event()
         self.following = asyncio.ensure_future(self._follow())
-        """Over once it has ended."""
+        """Task that reads the output and finishes when the program has ended."""
 
     async def _follow(self) -> None:
         while chunk := await self._process.read():
@@ -120,12 +121,12 @@ class DeviceProgram:
             self._more.set()
         try:
             self.done = await self._process.wait(_FOREVER_S)
-        except HostError as error:  # the way to the host was lost
+        except HostError as error:  # the connection to the host was lost
             self.done = Done(self._process.host_name, self._process.argv, -1, b"", str(error).encode(), time.time(), 0.0)
         self._more.set()
 
     async def asked(self, words: str, until: str) -> str:
-        """Return what it prints once it has read `words`, up to `until`. Raises HostError where that does not come."""
+        """Write `words` to the program and return its output up to `until`. Raises HostError if `until` does not arrive."""
         mark = self._dropped + len(self._printed)
         if words:
             await self._process.write(words.encode())
@@ -144,24 +145,24 @@ class DeviceProgram:
 
     @property
     def name(self) -> str:
-        """The last line of the command, short enough for a message."""
+        """Last line of the command, shortened for a message."""
         line = self.command.strip().splitlines()[-1].removeprefix("exec ")
         return line if len(line) <= 60 else f"{line[:59]}…"  # noqa: PLR2004 -- a message stays one line
 
     @property
     def last(self) -> str:
-        """Its last lines."""
+        """Last lines of the output."""
         text = plain((bytes(self._printed) + (self.done.stderr if self.done else b"")).decode(errors="replace"))
         lines = [printable(line.strip()) for line in text.splitlines() if line.strip()]
         return f"its last lines: {' | '.join(lines[-_LAST_LINES:])}" if lines else "it printed nothing"
 
     @property
     def state(self) -> str:
-        """Whether it runs, and what it printed last if it does not."""
+        """Text that says whether it runs; if not, its status and last output."""
         return "it runs" if self.done is None else f"it ended with {self.done.status}; {self.last}"
 
     async def end(self) -> None:
-        """Ends it. Harmless when it has ended."""
+        """End the program. Has no effect when it has ended already."""
         self.ends = True
         await self._process.end()
         await self.following
@@ -173,19 +174,19 @@ class DevicePrograms:
 
     mode: str
     cpus: Sequence[int] = ()
-    """Cores of the DUT, which the commands find in DUTLAB_CPUS."""
+    """Cores of the DUT, given to the commands in DUTLAB_CPUS."""
     folder: str = field(default_factory=new_private_folder)
     running: list[DeviceProgram] = field(default_factory=list)
     names: tuple[str, ...] = ()
-    """Names of the programs that run, as `ps -o comm` prints them."""
+    """Names of the running programs, as `ps -o comm` prints them."""
 
     def undo(self, dut: Host, stop: Sequence[str] = ()) -> UndoStep:
-        """Ends whatever runs, and removes the folder: also where nothing was started yet."""
+        """Return the step that ends all programs and removes the folder; it also works when nothing was started."""
         argv = ("sh", "-c", _END, "dutlab", self.folder, *stop)
         return UndoStep(dut.name, argv, why=f"ends the programs of mode {self.mode}")
 
     async def start(self, dut: Host, commands: ProgramCommands) -> None:
-        """Starts them anew, and returns once they are ready. Raises HostError with the last lines of one that ended before."""
+        """End programs of an earlier start, start all, and return when they are ready. Raises HostError if one ends before that."""
         await self.end(dut)
         await make_private_folder(dut, self.folder)
         variables = [f"{DEVICE_VARIABLE}={self.folder}", *self._variables]
@@ -197,14 +198,14 @@ class DevicePrograms:
         self.names = tuple(dict.fromkeys(listing.text.split()))
 
     async def end(self, dut: Host) -> None:
-        """Ends all of them. Raises HostError where one does not end."""
+        """End all programs. Raises HostError if one does not end."""
         for program in reversed(self.running):
             await program.end()
         self.running, self.names = [], ()
         await dut.run(self.undo(dut).argv, timeout_s=60.0)
 
     async def ended(self) -> str:
-        """Waits until one of them ends by itself; returns how it did, with its last lines."""
+        """Wait until a program ends that dutlab did not end; return its status and last lines."""
         while True:
             if (dead := next((of for of in self.running if of.done is not None and not of.ends), None)) is not None:
                 return f"`{dead.name}`: {dead.state}"
@@ -212,16 +213,16 @@ class DevicePrograms:
             await (asyncio.wait(alive, return_when=asyncio.FIRST_COMPLETED) if alive else asyncio.sleep(_EVERY_S))
 
     async def run(self, dut: Host, command: str, *, stdin: str = "", check: bool = True, timeout_s: float = 30.0) -> Done:
-        """A command in the folder. Raises CommandFailed on a status other than 0 if `check`, HostError."""
+        """Run a command in the folder. Raises CommandFailed on a status other than 0 if `check`, HostError."""
         return await dut.run(self.argv(dut, command), stdin=stdin.encode(), check=check, timeout_s=timeout_s)
 
     def argv(self, dut: Host, command: str) -> list[str]:
-        """The command in the folder; where that is gone already, it is run all the same."""
+        """Return the arguments that run the command in the folder, or outside it if the folder is gone."""
         variables = "".join(f"export {shlex.quote(variable)}\n" for variable in self._variables)
         return list(dut.system.shell.text(f"{variables}cd -- {self.folder} 2>/dev/null || :\n{command}"))
 
     def checks(self) -> list[Check]:
-        """One for each program: that it runs."""
+        """Check for each program that it runs."""
         return [Check(f"`{of.name}` runs", of.done is None, of.state) for of in self.running]
 
     @property
@@ -230,7 +231,7 @@ class DevicePrograms:
 
     async def _until_ready(self, dut: Host, commands: ProgramCommands) -> None:
         until_s, missing = time.monotonic() + commands.ready_within, list(commands.ready)
-        await asyncio.sleep(0 if missing else _EVERY_S)  # one that cannot even start has ended by then
+        await asyncio.sleep(0 if missing else _EVERY_S)  # a program that cannot start has ended by then
         while True:
             if ended := [of for of in self.running if of.done is not None]:
                 what = f"mode {self.mode}: `{ended[0].name}`: {ended[0].state}"
@@ -247,7 +248,7 @@ class DevicePrograms:
                 await asyncio.sleep(_EVERY_S)
 
     async def _not_ready(self, dut: Host, command: str) -> str:
-        """Why one of `ready` did not end with 0; empty where it did."""
+        """Return why a command of `ready` did not end with 0; empty if it did."""
         try:
             done = await self.run(dut, command, check=False, timeout_s=_LOOK_S)
         except CommandTimedOut as error:

@@ -1,7 +1,7 @@
-"""Distances of links as a level that stays below all others: made by tc-netem(8) and tc-tbf(8), measured, and taken away at the end.
+"""Level that gives links their distance, below all other levels: tc-netem(8) and tc-tbf(8), measured with pings, removed at the end.
 
-They are before the ports that `Link.distance_ports` names, each in one direction. What was asked for is measured by pings from the port to
-the other end of its cable, whose way there has the distance and whose way back has not: with it and, just before, without it.
+Each direction has a queue before one of the ports in `Link.distance_ports`. Pings go from that port to the other end of its cable: the
+request passes the queue, the answer does not. They are measured just before the queue is added, and with it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from dutlab.spec.links import Link, Port
 from dutlab.spec.testbed import Testbed
 
 _ROOM = 100_000
-"""Packets that are on their way at most."""
+"""Most packets that a netem queue holds."""
 _PINGS, _MOST_PINGS, _LOSSES = 20, 1000, 10
-"""Without a loss, at most, and losses that are expected of as many as are sent."""
+"""Pings without loss, most pings, and number of lost pings to aim for where a link has loss."""
 _EACH_S = 0.002
-"""The least between pings for whoever is not root (ping(8)); at a slow rate more."""
+"""Shortest interval of pings without root (ping(8)); longer at a low rate."""
 _PING_BITS = 98 * 8
 _SIGMAS = 4
 _TRIES = 3
-"""Other work may delay a ping as long as a distance does."""
+"""Attempts per port: other load may delay a ping by as much as a distance."""
 _WITHIN_S, _WITHIN = 0.002, 0.1
 
 
 @dataclass(frozen=True)
 class DistantPort:
-    """One direction of a link, before one port."""
+    """One direction of a link with a distance, and the port before which it is made."""
 
     port: Port
     link: Link
@@ -45,7 +45,7 @@ class DistantPort:
     """Address at the other end of the port's cable."""
 
     def lines(self) -> list[str]:
-        """Words of tc."""
+        """Return the arguments of tc for each queue."""
         link, words, parent = self.link, list[str](), "root handle 1:"
         if link.delay is not None or link.loss is not None:
             delay = "" if link.delay is None else f" delay {_us(link.delay)}" + ("" if link.jitter is None else f" {_us(link.jitter)}")
@@ -60,20 +60,20 @@ class DistantPort:
 
 @dataclass(frozen=True)
 class CablePings:
-    """What pings over a cable found."""
+    """Result of pings over a cable."""
 
     sent: int
     times_s: Sequence[float]
 
     @property
     def lost(self) -> int:
-        """Those that nothing answered."""
+        """Number of pings without an answer."""
         return self.sent - len(self.times_s)
 
 
 @dataclass
 class DistanceLevel:
-    """Of all links of a testbed. What it has measured is kept for the checks of each mode."""
+    """Distances of all links of a testbed. The measured values are kept for the checks of each mode."""
 
     ports: Sequence[DistantPort]
     measured: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class DistanceLevel:
     reboots: ClassVar[bool] = False
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """Raises HostError for a port with a queue that could not be put back."""
+        """Return the steps that remove the queues. Raises HostError for a port with a queue that could not be put back."""
         steps = []
         for name, ports in self._by_host().items():
             if faults := await taken(hosts[name], ports):
@@ -90,13 +90,13 @@ class DistanceLevel:
         return steps
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
-        """Raises HostError where what pings measure is not what was asked for."""
+        """Add the queues and measure them. Raises HostError where the pings do not measure the asked distance."""
         del revived
         for far in self.ports:
             await self._make(hosts[far.port.host], far)
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
-        """Whether the queues are as they were when they were measured."""
+        """Check that the queues are still those that were measured."""
         checks = []
         for far in self.ports:
             now = await _shown(hosts[far.port.host], far.port.interface)
@@ -106,7 +106,7 @@ class DistanceLevel:
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
-        """Hosts that no command reaches, or whose kernel lacks what it takes."""
+        """Return faults of hosts without commands, and of kernels that lack netem or tbf."""
         faults = []
         for name in self._by_host():
             of_host = [far for far in self.ports if far.port.host == name]
@@ -144,7 +144,7 @@ class DistanceLevel:
 
 
 def distance_level(testbed: Testbed) -> DistanceLevel | None:
-    """None where no link has a distance."""
+    """Return the level of the testbed's distances; None where no link has one."""
     ports = dict[Port, DistantPort]()
     for link in testbed.links.values():
         if link.is_distant:
@@ -158,12 +158,12 @@ def _us(seconds: float) -> str:
 
 
 def _pings(loss: float | None) -> int:
-    """So many that some are lost where some should be."""
+    """Return the number of pings, enough to lose some at this loss ratio."""
     return _PINGS if loss is None else min(_MOST_PINGS, max(_PINGS, math.ceil(_LOSSES / loss)))
 
 
 async def _pinged(host: Host, far: DistantPort, count: int) -> CablePings:
-    """Raises HostError."""
+    """Ping the neighbour `count` times. Raises HostError."""
     longest = 2 * ((far.link.delay or 0) + (far.link.jitter or 0)) + (far.link.queue or QUEUE_S) + 1
     each = max(_EACH_S, 2 * _PING_BITS / far.link.rate if far.link.rate else 0)
     asked = ["ping", "-n", "-I", far.port.interface, "-c", str(count), "-i", f"{each:.3f}", "-W", f"{longest:.0f}", far.neighbour]
@@ -172,7 +172,7 @@ async def _pinged(host: Host, far: DistantPort, count: int) -> CablePings:
 
 
 def _judged(link: Link, without: CablePings, with_it: CablePings) -> tuple[str, str]:
-    """In words, and why that is not what was asked for; the second is empty where it is."""
+    """Return the measured distance in words, and why it is not the asked one (empty if it is)."""
     if without.lost or not with_it.times_s:
         silent = without if without.lost else with_it
         return "", f"{silent.lost} of {silent.sent} pings over its cable found no answer {'without' if without.lost else 'with'} it"
@@ -188,6 +188,6 @@ def _judged(link: Link, without: CablePings, with_it: CablePings) -> tuple[str, 
 
 
 async def _shown(host: Host, port: str) -> str:
-    """Its queues and what they are set to, without counters. Raises HostError."""
+    """Return the port's queues and their settings, without counters. Raises HostError."""
     queues = await queues_of(host, port)
     return ", ".join(f"{of['kind']} {of['handle']} {of.get('options', {})}" for of in queues)

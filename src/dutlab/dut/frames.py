@@ -10,15 +10,15 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems.modes import Behaviour
 
 Tracked = Callable[[UdpFlow], Awaitable[bool | None]]
-"""Answer whether the DUT tracks this flow, whatever else it tracks; None when it cannot be read. Raises HostError."""
+"""Function that returns whether the DUT tracks a flow; None when it cannot be read. Raises HostError."""
 
 
 _MOST_AGAIN = 20
-"""At a loss of 10 % a third of all flows of ten frames lose none."""
+"""Most repeats of a probe: at a loss of 10 %, one third of all flows of ten frames lose none."""
 
 
 async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
-    """Both directions of every link, the address that the sink sees, and what the DUT tracks (no such check without `tracked`).
+    """Check both directions of every link, the address that the sink sees, and connection tracking (only with `tracked`).
 
     Raises ToolFailed, HostError.
     """
@@ -33,9 +33,9 @@ async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, t
 
 
 async def passed(prober: Prober, links: Mapping[str, Link], *, reverse: bool = False) -> list[SeenProbe]:
-    """Probes that should pass, sent once more where frames are missing: the first may have waited for a neighbour to answer.
+    """Return probes that should pass. Repeat those that lost frames: the first may have waited for a neighbour to answer.
 
-    On a link that is to lose some of its packets they are sent until all of a flow came through.
+    On a link with configured loss they are repeated until all frames of a flow arrive.
     """
     probes = dict(zip(links, await prober.probe(list(links), reverse=reverse), strict=True))
     for again in range(_MOST_AGAIN):
@@ -47,12 +47,12 @@ async def passed(prober: Prober, links: Mapping[str, Link], *, reverse: bool = F
 
 
 def everything_came(seen: SeenProbe) -> bool:
-    """All frames arrived, and there were some."""
+    """Return whether frames were sent and all of them arrived."""
     return seen.sent > 0 and seen.received == seen.sent
 
 
 async def _permitted(name: str, link: Link, seen: SeenProbe, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
-    if seen.flow is None:  # the address that the sink sees, and what is tracked, only frames of ours show
+    if seen.flow is None:  # pings show neither the address that the sink sees nor what is tracked
         return [arrived(f"link {name}: a permitted flow passes", seen)]
     expected = str((link.dut_out_address if behaviour.translates else link.source_address).ip)
     how = f"translated to {expected}" if behaviour.translates else f"untranslated from {expected}"
@@ -82,12 +82,12 @@ def _unsolicited(name: str, seen: SeenProbe, behaviour: Behaviour) -> Check:
 
 
 def arrived(what: str, seen: SeenProbe) -> Check:
-    """Return whether all of a probe came through."""
+    """Check that all frames of a probe arrived."""
     return Check(what, everything_came(seen), words_of(seen), by_ping=seen.flow is None)
 
 
 def words_of(seen: SeenProbe) -> str:
-    """Return the probe's result, and the level of proof where that is not frames."""
+    """Return the result of a probe in words; for pings they also name the level of proof."""
     if seen.flow is None:
         return f"{'answered' if seen.received else 'not answered'} (proof: ping, since an end of the link does not run the engine)"
     return f"{seen.received} of {seen.sent} probe frames arrived"

@@ -1,6 +1,6 @@
 """FreeBSD and pfSense as the end of ESP tunnels, keyed by hand through setkey(8).
 
-Read in the sources of FreeBSD 14 (setkey), tried against transcripts that follow them; never run on a machine.
+Written from the sources of FreeBSD 14 (setkey) and tested against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ _UNLOAD = "if kldstat -q -m ipsec; then kldunload ipsec; fi"
 
 @dataclass(frozen=True)
 class SetkeyEnd:
-    """End of dut/ipsec.py."""
+    """Tunnel end (dut/ipsec.py) of FreeBSD, by setkey(8)."""
 
     programs: ClassVar[tuple[Program, ...]] = ()
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there are tunnels."""
+        """Return the step that removes the tunnels. Raises HostError when there are tunnels already."""
         del testbed
         root = await Root.on(host)
-        # Asked before setkey is: newer ones load the module before they do anything (setkey.c, main()).
+        # Asked before setkey runs: newer versions load the module first (setkey.c, main()).
         loaded = (await root.run(["kldstat", "-q", "-m", "ipsec"], check=False)).status == 0
         refuse_own(host, await self.held(host), "`setkey -F; setkey -FP`")
         away = _FLUSH if loaded else f"{_FLUSH}; {_UNLOAD}"
         return [root.step("sh", "-c", away, why="no tunnel, as it was found")]
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set associations and policies. Raises CommandFailed, HostError."""
         text = lines(["flush ;", "spdflush ;"], *(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["setkey", "-c"], stdin=text)
         if output := done.text.strip():  # setkey ends with 0 although the kernel refused a line (setkey.c, postproc())
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as setkey prints it."""
+        """Return the associations and policies that setkey prints."""
         root = await Root.on(host)
         associations, policies = (await root.run(["setkey", "-D"])).text, (await root.run(["setkey", "-DP"])).text
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
 
     def policies(self, testbed: Testbed) -> int:
-        """One each way a pair of networks."""
+        """Return the number of policies: one per direction of each pair of networks."""
         return 2 * len(list(network_pairs(testbed)))
 
 

@@ -1,4 +1,4 @@
-"""Family `freebsd-pf`: FreeBSD as router and firewall, by pf(4), and as the end of ESP tunnels."""
+"""Family `freebsd-pf`: FreeBSD as router, as firewall by pf(4), and as the end of ESP tunnels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FREEBSD = PfSystem(
     sections=("nat", "rules"),
     nat=pf_rules.nat,
     nat_open=pf_rules.nat_open,
-    # pfctl lists normalisation among the filter rules, behind translation, which the order of pf.conf(5) would refuse.
+    # pfctl lists normalisation among the filter rules, after translation; the default order of pf.conf(5) would refuse that.
     head=("set require-order no",),
     is_module=True,
     rivals=("net.inet.ip.fw.enable",),

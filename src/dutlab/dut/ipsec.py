@@ -1,10 +1,9 @@
-"""Modes `ipsec…` and `ikev2…`: a router, its filter off, that ends an ESP tunnel from the source of each link.
+"""Modes `ipsec…` and `ikev2…`: a router without a filter that ends an ESP tunnel from the source of each link.
 
 As in the published review of the E302-9D, the tunnels are between source and DUT. The source is a Linux machine. The engine's frames do not
-pass its kernel, so nothing encrypts them: the modes are for iperf3, ping and the like.
+pass its kernel, so nothing encrypts them: the modes are for iperf3, ping and similar tools.
 
-How an end is set is in a file for each: freebsd_ipsec, openbsd_ipsec, linux_ipsec, linux_ike, vpp_ipsec, vyos_ipsec,
-strongswan.
+Each kind of end has its own module: freebsd_ipsec, openbsd_ipsec, linux_ipsec, linux_ike, vpp_ipsec, vyos_ipsec, strongswan.
 """
 
 from __future__ import annotations
@@ -26,87 +25,90 @@ from dutlab.spec.tunnels import inner_network
 
 @dataclass(frozen=True)
 class TunnelEndState:
-    """State that an end reports."""
+    """State that a tunnel end reports."""
 
     bytes_by_spi: Mapping[int, int]
-    """SPI of each association → what it carried, in bytes."""
+    """SPI of each association → bytes that it has carried."""
     policies: int
 
 
 class TunnelEnd(Protocol):
-    """One end of the tunnels, in one suite."""
+    """One end of the tunnels, with one suite."""
 
     @property
     def programs(self) -> Sequence[Program]:
-        """Programs that it needs and that a system of the family may lack."""
+        """Programs that the end needs and that a system of the family may lack."""
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Return how to take the tunnels away. Changes nothing.
+        """Return the steps that remove the tunnels. Changes nothing.
 
-        Raises HostError when the end has other tunnels, whose keys could not be put back, or cannot encrypt.
+        Raises HostError when the end has other tunnels, whose keys could not be put back, or when it cannot encrypt.
         """
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set the tunnels. Raises CommandFailed, HostError."""
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Raises CommandFailed, HostError."""
+        """Return the associations and policies that the end has. Raises CommandFailed, HostError."""
 
     def policies(self, testbed: Testbed) -> int:
-        """Return its number of policies once the tunnels are there."""
+        """Return the number of policies once the tunnels are set."""
 
 
 @runtime_checkable
 class InKernel(Protocol):
-    """An end whose kernel may lack a cipher, and says so when it is asked."""
+    """End whose kernel may lack a cipher."""
 
     async def insist(self, host: Host, testbed: Testbed) -> None:
-        """Changes nothing. Raises HostError, ToolMissing."""
+        """Check that the kernel has the cipher. Changes nothing. Raises HostError, ToolMissing."""
 
 
 @runtime_checkable
 class Negotiates(Protocol):
-    """An end that agrees with the other on what protects a tunnel, and can say on what."""
+    """End that negotiates the cipher with the other end, and can report it."""
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:
-        """Check that it is what the mode is called after. Raises CommandFailed, HostError."""
+        """Check that the negotiated cipher is that of the mode. Raises CommandFailed, HostError."""
 
 
 @runtime_checkable
 class Requires(Protocol):
-    """An end that takes from the networks of its tunnels, for itself too, nothing but what came out of one."""
+    """End that drops all packets from the networks of its tunnels that did not come through a tunnel, even packets to itself."""
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
-        """Check that it also drops what the tunnels have no networks for. Raises HostError."""
+        """Check that it also drops unprotected packets to addresses that no tunnel covers. Raises HostError."""
 
 
 @dataclass(frozen=True)
 class IpsecMode(TunnelledMode):
-    """Both ends of its tunnels."""
+    """Mode with ESP tunnels, and both of their ends."""
 
     suite: Suite
     dut_end: TunnelEnd
     source_end: TunnelEnd
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On both ends."""
+        """Return the programs that source and DUT need."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
         return {SOURCE: (PING, *self.source_end.programs), "dut": (*self.dut_end.programs, *of_router.get("dut", ()))}
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
-        """Raises HostError when a kernel cannot encrypt as the mode needs, ToolMissing."""
+        """Check that both kernels can encrypt as the mode needs. Raises HostError, ToolMissing."""
         for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
             if isinstance(end, InKernel):
                 await end.insist(host, testbed)
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when either end has other tunnels, whose keys could not be put back, or cannot encrypt."""
+        """Return the steps that remove the tunnels and the router's settings.
+
+        Raises HostError when an end has other tunnels, whose keys could not be put back, or when it cannot encrypt.
+        """
         source = self._source()
         ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]
         return [*ends, *self.undo_extras(testbed), *await self.router.undo(dut, testbed)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set the router, then the tunnels at both ends. Raises CommandFailed, HostError."""
         source = self._source()
         tunnels = LinkTunnel.all_of(testbed, self.suite, self.count)
         await self.router.apply(dut, testbed)
@@ -115,9 +117,9 @@ class IpsecMode(TunnelledMode):
         await self.source_end.apply(source, tunnels)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The router; associations and policies of both ends; that a ping passes through each association, and nothing unencrypted.
+        """Check the router, associations and policies, a ping through each association, and that unencrypted frames are dropped.
 
-        Where the tunnel is between hosts, the DUT itself answers the ping, and frames for the sink show nothing.
+        Where the tunnel is between hosts, the DUT itself answers the ping, and frames for the sink prove nothing.
         """
         source = self._source()
         ends = ((dut, self.dut_end), (source, self.source_end))
@@ -139,17 +141,17 @@ class IpsecMode(TunnelledMode):
         return [*checks, *await clear_dropped(testbed, prober)]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """The router, and how many associations and policies both ends hold."""
+        """Check the router, and the number of associations and policies at both ends."""
         checks = await self.router.checks_of_state(dut, testbed)
         for host, end in ((dut, self.dut_end), (self._source(), self.source_end)):
             checks += self._of_end(host.name, await end.held(host), testbed, end)
         return checks
 
     def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
-        """Also addresses of the source, and the DUT's way to them, which its policies catch."""
+        """Yield the base class's lines, the inner addresses of the source, and the DUT's routes to them, which its policies match."""
         yield from super()._extras(testbed)
         for t in tunnels_of(testbed, self.loaded[1:]):
-            yield t.link.source.host, f"addr add {t.inside}/32 dev lo"  # on its port no address may be of another network
+            yield t.link.source.host, f"addr add {t.inside}/32 dev lo"  # not on its port, which may have no address of another network
         for place, link in enumerate(testbed.links.values()) if self.count > 1 else ():
             route = f"route add {inner_network(place)} via {link.source_address.ip} dev {link.dut_in.interface}"
             yield link.forwarders[0], route
@@ -168,14 +170,14 @@ class IpsecMode(TunnelledMode):
 
     def _used(self, host: str, before: TunnelEndState, now: TunnelEndState, testbed: Testbed) -> Check:
         known = [spi_in(t.place, t.number, self.count) for t in tunnels_of(testbed, self.loaded)] if self.count > 1 else []
-        wanted = [spi for at in known for spi in (at, at + 1)] or sorted(now.bytes_by_spi)  # IKE chooses its own
+        wanted = [spi for at in known for spi in (at, at + 1)] or sorted(now.bytes_by_spi)  # IKE chooses the SPIs itself
         idle = [f"{spi:#x}" for spi in wanted if now.bytes_by_spi.get(spi, 0) <= before.bytes_by_spi.get(spi, 0)]
         which = "every association" if self.count == len(self.loaded) else f"{len(wanted)} of the associations"
         return Check(f"{host}: they pass through {which}", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
-    """Check that our unencrypted frames do not arrive. Pings of a kernel that encrypts them show nothing."""
+    """Check that unencrypted probe frames do not arrive. Pings prove nothing, because the kernel encrypts them."""
     checks = []
     for name, seen in zip(testbed.links, await prober.probe(list(testbed.links)), strict=True):
         dropped = seen.sent > 0 and seen.received == 0 and seen.flow is not None
@@ -194,34 +196,34 @@ def ipsec_modes(
     source_end: MakeEnd,
     suites: Sequence[Suite] = SUITES,
 ) -> dict[str, Mode]:
-    """The modes of a family, which need the source as well as the DUT."""
+    """Return the IPsec modes of a family, which need the source as well as the DUT."""
     source = hosts.get(SOURCE)
     return {s.mode.name: IpsecMode(s.mode, router, source, s, dut_end(s), source_end(s), hosts=hosts) for s in suites}
 
 
 def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
-    """Raises HostError when an end holds anything: it was there before us."""
+    """Refuse an end that already has associations or policies. Raises HostError."""
     if held.bytes_by_spi or held.policies:
         raise own_ipsec(host, remedy)
 
 
 def own_ipsec(host: Host, remedy: str) -> HostError:
-    """Return the error for an end that has tunnels already."""
+    """Return the error for an end that already has tunnels."""
     return HostError(
         "it has other IPsec tunnels, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})"
     )
 
 
 def fed(command: str) -> str:
-    """For `sh -c`: runs `command`, in which `$f` is a private file that holds the standard input and is removed afterwards.
+    """Return a script for `sh -c` that runs `command` with standard input in a private file `$f`, and removes the file.
 
-    For programs that take keys from a file only.
+    For programs that read keys only from a file.
     """
     return f"""f=$(umask 077; mktemp) && trap 'rm -f "$f"' EXIT && cat >"$f" && {command}"""
 
 
 def carried(text: str, spi: re.Pattern[str], amount: re.Pattern[str]) -> dict[int, int]:
-    """SPI → bytes, of a listing in which what an association carried is behind its SPI; 0 where it does not say."""
+    """Return SPI → bytes from a listing in which the bytes follow the SPI; 0 where they are missing."""
     bytes_by_spi: dict[int, int] = {}
     end = len(text)
     for mark in reversed(list(spi.finditer(text))):

@@ -1,6 +1,6 @@
-"""The ESP tunnels of a testbed, one a link between source and DUT, and what protects them. Pure.
+"""ESP tunnels of a testbed, one per link between source and DUT, and their protection. Pure.
 
-Keys are new for each application and travel through standard input, so no record, journal or list of processes holds one.
+Keys are new for each application and are passed through standard input, so no record, journal or process list contains a key.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from dutlab.spec.tunnels import inner_source
 from dutlab.systems.modes import IKEV2, IKEV2_HOST, IPSEC_REQUIRE, XFRM, Between, DeclaredMode
 
 _FIRST_SPI = 0x1000
-"""0 to 255 are reserved (RFC 4303 section 2.1)."""
+"""First SPI in use; 0 to 255 are reserved (RFC 4303 section 2.1)."""
 _SECRET_BYTES = 32
 _GCM, _CBC, _NULL, _3DES_MD5, _CBC_SHA1, _CBC_SHA512, _GCM_256, _CHACHA20 = XFRM
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Protection of a tunnel, in the words of every end that has it. `{0}`, `{1}` stand for keys of as many bytes as `key_bytes` says."""
+    """Protection of a tunnel, in the words of every end that supports it; `{0}`, `{1}` are keys with the lengths in `key_bytes`."""
 
     mode: DeclaredMode
     key_bytes: tuple[int, ...]
     xfrm: str
-    """ip-xfrm(8)."""
+    """Arguments of ip-xfrm(8)."""
     setkey: str = ""
-    """setkey(8) of FreeBSD."""
+    """Arguments of setkey(8) of FreeBSD."""
     vpp: str = ""
-    """`ipsec sa add` (ipsec_format.c of VPP)."""
+    """Arguments of `ipsec sa add` (ipsec_format.c of VPP)."""
     ike: tuple[str, str] = ("", "")
-    """Encryption and hash, as VyOS and swanctl.conf(5) call them; no hash where the cipher needs none."""
+    """Encryption and hash, in the words of VyOS and swanctl.conf(5); an empty hash where the cipher needs none."""
     agreed: str = ""
-    """Cipher that both ends agreed on, in the words of `swanctl --list-sas`."""
+    """Negotiated cipher, in the words of `swanctl --list-sas`."""
 
     @property
     def between(self) -> Between:
-        """Ends of the mode's tunnel."""
+        """Ends of the mode's tunnel: networks or hosts."""
         return self.mode.tunnel.between if self.mode.tunnel else "networks"
 
 
@@ -55,7 +55,7 @@ AES_GCM = Suite(
     ike=("aes128gcm128", "sha256"),
     agreed="AES_GCM_16-128",
 )
-# setkey of FreeBSD before 13 knows rijndael-cbc only, later ones know both (token.l). RFC 3602 and RFC 4868: an ICV of 16 bytes.
+# setkey knows only rijndael-cbc before FreeBSD 13, and both names since (token.l). RFC 3602 and RFC 4868: an ICV of 16 bytes.
 AES_CBC_SHA256 = Suite(
     _CBC,
     (16, 32),
@@ -66,8 +66,8 @@ AES_CBC_SHA256 = Suite(
     agreed="AES_CBC-128/HMAC_SHA2_256_128",
 )
 SUITES = (AES_GCM, AES_CBC_SHA256)
-"""Those that every family has words for."""
-# RFC 2410, RFC 2451 and 2403, RFC 3602 and 2404, RFC 4868, RFC 4106, RFC 7634. How long keys are, and ICVs in bits, is in the same place.
+"""Suites that every family supports."""
+# RFC 2410, RFC 2451 and 2403, RFC 3602 and 2404, RFC 4868, RFC 4106, RFC 7634: also for the lengths of keys and ICVs.
 XFRM_SUITES = (
     *SUITES,
     Suite(
@@ -95,25 +95,25 @@ XFRM_SUITES = (
         ike=("chacha20poly1305", ""), agreed="CHACHA20_POLY1305",
     ),
 )  # fmt: skip
-"""Those of ip-xfrm(8); a kernel may lack the cipher."""
+"""Suites of ip-xfrm(8); a kernel may lack a cipher."""
 IKE_SUITES = tuple(replace(suite, mode=mode) for suite, mode in zip(XFRM_SUITES, IKEV2, strict=True))
-"""Suites whose ends agree on their keys."""
+"""Suites whose keys are negotiated by IKEv2."""
 IKE_BETWEEN_HOSTS = replace(AES_GCM, mode=IKEV2_HOST)
 REQUIRED = replace(AES_GCM, mode=IPSEC_REQUIRE)
-"""Suite of a DUT that takes nothing else from the source."""
+"""Suite of a DUT that accepts only protected packets from the source."""
 
 
 def spi_in(place: int, number: int, count: int) -> int:
-    """SPI of packets from the source, in a tunnel of the link at this place, which has so many; the other direction has the next."""
+    """Return the SPI of packets from the source in one of `count` tunnels of a link; the other direction uses the next SPI."""
     return _FIRST_SPI + 2 * (place * count + number)
 
 
 @dataclass(frozen=True)
 class LinkTunnel:
-    """One link's: a security association each way, and the networks that go through it."""
+    """Tunnel of a link: one security association per direction, and the networks whose packets go through it."""
 
     name: str
-    """The link's."""
+    """Name of the link."""
     link: Link
     spi_in: int
     """SPI of packets from the source to the DUT."""
@@ -121,15 +121,15 @@ class LinkTunnel:
     keys_in: tuple[str, ...]
     keys_out: tuple[str, ...]
     secret: str
-    """Shared secret of ends that agree on their own keys (IKE)."""
+    """Shared secret for ends that negotiate keys (IKE)."""
     near: str
-    """The network of the source, or its address."""
+    """Network of the source, or its address."""
     far: tuple[str, ...]
-    """The networks behind the DUT, or its address."""
+    """Networks behind the DUT, or its address."""
 
     @classmethod
     def all_of(cls, testbed: Testbed, suite: Suite, count: int = 1) -> list[Self]:
-        """Return so many for each link, each with separate keys."""
+        """Return `count` tunnels for each link, each with separate keys."""
         tunnels = []
         for place, (name, link) in enumerate(testbed.links.items()):
             if suite.between == "networks":
@@ -145,23 +145,23 @@ class LinkTunnel:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Address of the source, address of the DUT."""
+        """Addresses of source and DUT."""
         return str(self.link.source_address.ip), str(self.link.dut_in_address.ip)
 
     @property
     def associations(self) -> tuple[tuple[str, str, int, tuple[str, ...]], tuple[str, str, int, tuple[str, ...]]]:
-        """Start, end, SPI and keys of the one from the source, and of the one to it."""
+        """Start, end, SPI and keys of the association from the source, and of the one to it."""
         source, dut = self.ends
         return (source, dut, self.spi_in, self.keys_in), (dut, source, self.spi_out, self.keys_out)
 
 
 def lines(*parts: Sequence[str]) -> str:
-    """Return text, each line ended."""
+    """Return text with a newline after each line."""
     return "".join(f"{line}\n" for part in parts for line in part)
 
 
 def hidden(text: str, tunnels: Sequence[LinkTunnel]) -> str:
-    """Return `text` without the keys that a program may repeat from its input."""
+    """Return `text` without the keys, which a program may repeat from its input."""
     for t in tunnels:
         for key in (t.secret, *t.keys_in, *t.keys_out):
             text = text.replace(key, "KEY")

@@ -1,7 +1,7 @@
-"""The built-in knobs: of each value of a host, what reads it and what sets it, as text for `sh`.
+"""Built-in knobs: for each value of a host, the commands for `sh` that read it and set it.
 
-A value of several files, as of one per core or queue, is read as `FILE=VALUE FILE=VALUE …`; set, it takes the same, or one value for all.
-What each file means: the kernel's Documentation/ABI and networking/scaling.rst; ethtool(8).
+A value with several files, such as one per core or queue, is read as `FILE=VALUE FILE=VALUE …`. It is set from the same text, or from one
+value for all files. Meaning of the files: the kernel's Documentation/ABI and networking/scaling.rst; ethtool(8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dutlab.spec.factors import SYSCTL
 
 _CHUNK_DIGITS = 8
-"""A mask of cores has a comma after so many hexadecimal digits (lib/bitmap-str.c)."""
+"""Hexadecimal digits of a core mask between two commas (lib/bitmap-str.c)."""
 _SEE_ETHTOOL = "`ethtool {}` of the port shows what its driver has; it cannot change what is [fixed] or n/a there"
 
 
@@ -26,18 +26,18 @@ class KnobSetting:
     read: str
     write: str
     wanted: str | None
-    """None for what is only put back along with another."""
+    """Value to set; None for a value that is only put back, because another setting changes it."""
     remedy: str = ""
     in_files: bool = False
 
     def holds(self, value: str) -> bool:
-        """Return whether the value that was read is the asked one. ethtool prints more in brackets."""
+        """Return whether the value that was read is the wanted one. ethtool prints more in brackets."""
         if self.in_files:
             return bool(value) and all(word.rpartition("=")[2] == self.wanted for word in value.split())
         return self.wanted is None or value == self.wanted or value.startswith(f"{self.wanted} [")
 
     def set_to(self, value: str) -> str:
-        """A line for `sh` that sets it, and that sets `bad` and says what was said where that fails."""
+        """Return a line for `sh` that sets the value; on failure it sets `bad` and prints the error."""
         return (
             f"set -- {shlex.quote(value)}; said=$({{ {self.write}; }} 2>&1) || "
             f'{{ bad=1; echo {shlex.quote(self.what)} "to $1: $said" >&2; }}'
@@ -45,17 +45,17 @@ class KnobSetting:
 
 
 def script_to_read(settings: Sequence[KnobSetting]) -> str:
-    """Prints a line for each: the status of `read`, and what it said, with single spaces."""
+    """Return a script that prints one line per setting: the status of `read`, and its output with single spaces."""
     return "set -f\n" + "\n".join(f"v=$(set +f; {{ {s.read}; }} 2>&1); s=$?; echo $s $v" for s in settings)
 
 
 def script_to_set(values: Sequence[tuple[KnobSetting, str]]) -> str:
-    """Sets each, also after one that fails, and ends with 1 if one did."""
+    """Return a script that sets all values, even after one fails, and ends with 1 if one failed."""
     return "\n".join(["bad=0", *(setting.set_to(value) for setting, value in values), "exit $bad"])
 
 
 def settings_of(name: str, level: str, ports: Sequence[str]) -> list[KnobSetting]:
-    """All that a level of a knob sets on one host with these test ports."""
+    """Return all settings that a level of a knob needs on a host with these test ports."""
     if name.startswith(SYSCTL):
         key = shlex.quote(name.removeprefix(SYSCTL))
         remedy = f"see `sysctl {key}` there; a namespace has only those that the kernel keeps for each of them"
@@ -75,9 +75,9 @@ _FEATURES = {
     "gso": "generic-segmentation-offload", "gro": "generic-receive-offload", "lro": "large-receive-offload",
     "rxvlan": "rx-vlan-offload", "txvlan": "tx-vlan-offload", "ntuple": "ntuple-filters", "rxhash": "receive-hashing",
 }  # fmt: skip
-"""Word for `ethtool -K` → what `ethtool -k` calls it."""
+"""Name for `ethtool -K` → name in `ethtool -k`."""
 _DEPENDENT = ("rx", "tx", "sg", "tso", "gso", "gro")
-"""Those that Linux switches off along with others (netdev_fix_features), in an order in which they can be switched on again."""
+"""Features that Linux switches off together with others (netdev_fix_features), in an order that can switch them on again."""
 
 
 def _offloads(port: str, level: str) -> Iterator[KnobSetting]:
@@ -90,7 +90,7 @@ def _offloads(port: str, level: str) -> Iterator[KnobSetting]:
 
 
 def _by_ethtool(show: str, change: str, line_of: Callable[[str], str]) -> Callable[[str, str], Iterator[KnobSetting]]:
-    """A setting for each `NAME VALUE` of a level; one that has its value already is left alone, which ethtool calls an error."""
+    """Return a function that yields a setting for each `NAME VALUE` of a level; it skips values already set, which ethtool refuses."""
 
     def settings(port: str, level: str) -> Iterator[KnobSetting]:
         for name, value in (part.split() for part in level.split(", ")):
@@ -118,7 +118,7 @@ def _line_of_coalescing(name: str) -> str:
 
 
 def _files(what: str, glob: str, level: str, remedy: str, *, shown: str = "cat", called: str = "") -> KnobSetting:
-    """Yield the same value in each file that `glob` names, which the shell of the host looks up."""
+    """Return the setting of one value in all files that match `glob`; the host's shell expands it."""
     read = (
         f'n=0; for f in {glob}; do [ -e "$f" ] || continue; n=1; v=$({shown} "$f") || exit 1; printf "%s=%s " "$f" "$v"; done; '
         f'[ "$n" = 1 ] || {{ echo "there is no {called or glob}"; exit 1; }}'
@@ -150,7 +150,7 @@ def _governor(level: str) -> KnobSetting:
 
 
 def _boost(level: str) -> KnobSetting:
-    """Intel's own driver has its opposite in place of the common file."""
+    """Return the setting of boost; intel_pstate has the inverse file `no_turbo` in place of the common one."""
     boost, no_turbo = "/sys/devices/system/cpu/cpufreq/boost", "/sys/devices/system/cpu/intel_pstate/no_turbo"
     read = f"if [ -e {no_turbo} ]; then v=$((1 - $(cat {no_turbo}))); else v=$(cat {boost}); fi || exit 1; "
     read += "[ $v = 1 ] && echo on || echo off"
@@ -169,13 +169,13 @@ def _pcie_aspm(level: str) -> KnobSetting:
 
 
 def _setperf(level: str) -> KnobSetting:
-    """OpenBSD's clock of all cores, which is only read where the kernel sets it by itself (sysctl(2), HW_SETPERF and HW_PERFPOLICY)."""
+    """Return OpenBSD's clock of all cores; read-only where the kernel controls it (sysctl(2), HW_SETPERF and HW_PERFPOLICY)."""
     remedy = "let the factor sysctl.hw.perfpolicy be [manual], or the kernel sets it itself; a virtual machine has none"
     return KnobSetting("clock of the cores", "sysctl -n hw.setperf", 'sysctl hw.setperf="$1"', level, remedy)
 
 
 def _cores(level: str) -> list[int]:
-    """`0-1,3` as numbers."""
+    """Return the numbers in `0-1,3`."""
     numbers: set[int] = set()
     for part in level.split(","):
         first, _, last = part.partition("-")
@@ -184,14 +184,14 @@ def _cores(level: str) -> list[int]:
 
 
 def _mask(level: str) -> str:
-    """Cores as the kernel prints a mask of them, without leading zeros."""
+    """Return cores as a mask in the kernel's format, without leading zeros."""
     digits = f"{sum(1 << core for core in ([] if level == 'off' else _cores(level))):x}"
     first = len(digits) % _CHUNK_DIGITS
     return ",".join(filter(None, (digits[:first], *re.findall(rf".{{{_CHUNK_DIGITS}}}", digits[first:]))))
 
 
 def _ranges(cores: Sequence[int]) -> str:
-    """Numbers as the kernel prints a list of them: `0-1,3`."""
+    """Return numbers as a list in the kernel's format: `0-1,3`."""
     spans: list[list[int]] = []
     for core in cores:
         if spans and spans[-1][-1] == core - 1:

@@ -1,4 +1,4 @@
-"""Levels of factors on the hosts: set, verified and put back, by the user's own commands or by a knob."""
+"""Levels of factors on the hosts: set, verified and undone, by commands of the experiment or by a knob."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from dutlab.spec.testbed import Testbed
 
 Hosts = Mapping[str, Host]
 Revived = Callable[[Host, str], Awaitable[bool]]
-"""Function that tries to bring back a host that did not return from its reboot; it takes the assumed reason."""
+"""Function that tries to bring back a host that did not return from its reboot. It takes the assumed reason and returns whether it
+succeeded."""
 
 
 async def nobody_revives(_host: Host, _why: str) -> bool:
-    """Do not switch any host."""
+    """Return False: no host can be switched on."""
     return False
 
 
 _HEAD = 300
-"""Characters of what was said that go into a message: the first value that cannot be set gives the reason; the others mostly repeat it."""
+"""Characters of an error message that are kept: the first value that cannot be set shows the reason, and the others mostly repeat it."""
 
 
 class Level(Protocol):
-    """A level of a factor. What it raises names the host and the command or what was to be set."""
+    """Level of a factor. Its errors name the host, and the command or value that failed."""
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """Return how to put back what apply() will change, read from the hosts as they are now. Changes nothing. Raises HostError."""
+        """Return the steps that undo apply(), read from the hosts as they are now. Changes nothing. Raises HostError."""
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
-        """Sets it, from any other level. Raises HostError."""
+        """Set the level, whatever level is set now. Raises HostError."""
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
-        """Return the hosts' answers. Raises HostError."""
+        """Check that the level is set. Raises HostError."""
 
 
 class CommandsOnHost(CommandSet, Protocol):
-    """Commands of a level in the experiment file for one host; None is the DUT."""
+    """Commands of a level in the experiment file for one host (None is the DUT)."""
 
     @property
     def host(self) -> str | None: ...
@@ -55,7 +56,7 @@ class CommandsOnHost(CommandSet, Protocol):
 
 @dataclass(frozen=True)
 class CommandLevel:
-    """Commands of the experiment's own, each on its host."""
+    """Level set by commands of the experiment, each on its host."""
 
     title: str
     commands: Sequence[CommandsOnHost]
@@ -63,11 +64,11 @@ class CommandLevel:
 
     @property
     def reboots(self) -> bool:
-        """True if a host takes it only when it boots."""
+        """True if a host must boot to take the level."""
         return any(of.reboot for of in self.commands)
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """The file's `restore` commands, of the host named last first; a reboot follows them where one followed `apply`."""
+        """Return the `restore` commands, hosts in reverse order, with a reboot after them where one followed `apply`."""
         steps = []
         for of in reversed(self.commands):
             name, why = of.host or self.dut, f"restore of {self.title}"
@@ -77,10 +78,10 @@ class CommandLevel:
         return steps
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
-        """In order, up to the first that fails. Raises NotBack where a host does not come back from its reboot, nor is `revived`."""
+        """Run the commands in order, up to the first that fails. Raises NotBack if a host stays away after its reboot."""
         for of in self.commands:
             if not (of.apply or of.reboot):
-                continue  # as the hosts were found, also where there is no DUT
+                continue  # nothing to set; there may be no DUT
             host = hosts[of.host or self.dut]
             for command in of.apply:
                 await host.run(host.system.shell.text(command))
@@ -92,7 +93,7 @@ class CommandLevel:
                         raise
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
-        """Each `verify` command must end with 0."""
+        """Check that each `verify` command ends with 0."""
         return [
             await ends_with_0(hosts[name], command, f"{self.title} on {name}: ")
             for of in self.commands
@@ -101,7 +102,7 @@ class CommandLevel:
         ]
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
-        """Hosts that cannot be rebooted and are to be, before anything is changed."""
+        """Return faults of hosts that must be rebooted and cannot be; called before any change."""
         faults = []
         for name in dict.fromkeys(of.host or self.dut for of in self.commands if of.reboot):
             try:
@@ -113,7 +114,7 @@ class CommandLevel:
 
 @dataclass(frozen=True)
 class KnobLevel:
-    """Level that dutlab sets by itself: it reads the old value first, and the new one once it is set."""
+    """Level that dutlab sets itself: it reads the old value first, and reads the new one back."""
 
     title: str
     settings: Mapping[str, Sequence[KnobSetting]]
@@ -121,7 +122,7 @@ class KnobLevel:
     reboots: ClassVar[bool] = False
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """Return the present values."""
+        """Return the steps that set the present values again. Raises HostError if a value cannot be read."""
         steps = []
         for name, settings in self.settings.items():
             read = await _values(hosts[name], settings)
@@ -132,7 +133,7 @@ class KnobLevel:
         return steps
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
-        """Every value, also after one that cannot be set."""
+        """Set every value, even after one fails. Raises HostError."""
         del revived
         for name, settings in self.settings.items():
             wanted = [(s, s.wanted) for s in settings if s.wanted is not None]
@@ -143,7 +144,7 @@ class KnobLevel:
                 raise HostError(f"{self.title} cannot be set: {message}", host=name, remedy=remedy)
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
-        """One check a host, which names each value that is another."""
+        """Check each host; the result names every value that differs."""
         checks = []
         for name, settings in self.settings.items():
             asked = [s for s in settings if s.wanted is not None]
@@ -154,16 +155,16 @@ class KnobLevel:
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
-        """Return values that no kernel or driver there can be set to, before anything is: with host, its message, and what to do."""
+        """Return values that a kernel or driver cannot have, with host, message and remedy; called before any change."""
         return [
             fault for name, settings in self.settings.items() for fault in _unable(name, settings, await _values(hosts[name], settings))
         ]
 
 
 def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, testbed: Testbed, hosts: Hosts) -> CommandLevel | KnobLevel:
-    """A level of a factor, both by name; without `commands` it is a knob's.
+    """Return the level of a factor, both named in `title`; a knob's level if `commands` is None.
 
-    The MTU is of both ends of each cable, so of every host on the links; tunnels are made by the mode; any other knob is the DUT's.
+    The MTU is set at both ends of each cable, so on every host of the links. The mode makes tunnels. Any other knob is set on the DUT.
     """
     name, level = title
     words, dut = f"{name} {level}", testbed.dut or ""
@@ -175,7 +176,7 @@ def level_of(title: tuple[str, str], commands: Sequence[CommandsOnHost] | None, 
 
 
 def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[bool, str]]) -> Iterator[str]:
-    """Those that could not be read, or not be changed; of which the same is said, in one line."""
+    """Yield the values that cannot be read or changed; values with the same reason share a line."""
     alike: dict[tuple[str, str], list[str]] = {}
     for setting, (ok, value) in zip(settings, read, strict=True):
         if setting.wanted is not None and not (ok and (setting.holds(value) or "[fixed]" not in value)):
@@ -185,7 +186,7 @@ def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[boo
 
 
 async def _values(host: Host, settings: Sequence[KnobSetting]) -> list[tuple[bool, str]]:
-    """Return for each whether it could be read, and the output. Raises HostError."""
+    """Return for each setting whether it could be read, and the output. Raises HostError."""
     done = await host.run(["sh", "-c", script_to_read(settings)])
     lines = [line.partition(" ") for line in done.text.splitlines()]
     if len(lines) != len(settings):

@@ -1,6 +1,6 @@
-"""Family `linux`: a Linux machine or namespace as router, firewall and end of tunnels, by forwarding, nftables, conntrack and XFRM.
+"""Family `linux`: a Linux machine or namespace as router, firewall and tunnel end, by forwarding, nftables, conntrack and XFRM.
 
-`dut/nft_rules.py` says what a mode is; here is how it is applied, verified and undone.
+`dut/nft_rules.py` has the rulesets of the modes; this module applies, verifies and undoes them.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from dutlab.systems import modes
 
 @dataclass(frozen=True)
 class LinuxMode(OfFlows):
-    """One mode: its ruleset, and what frames must show when it is in force."""
+    """Mode of nftables: its ruleset, and the behaviour that frames must show."""
 
     ruleset: Callable[[Testbed], str]
     keeps_own: bool = False
-    """The ruleset is the system's own, and what this mode brings comes behind its rules."""
+    """True if the mode adds its rules after those of the system's own ruleset."""
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On the DUT."""
+        """Return the programs that the DUT needs."""
         return {"dut": (NFT, SYSCTL, *([ASKS_KERNEL] if self.declared.behaviour.tracks else []))}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when the present ruleset could not be restored."""
-        del testbed  # what the modes change does not depend on it
+        """Return the steps that put ruleset and forwarding back. Raises HostError when the present ruleset could not be restored."""
+        del testbed  # the modes change the same settings on every testbed
         return await state.read_undo(dut)
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set forwarding and ruleset. Raises CommandFailed, HostError."""
         if self.keeps_own:
             await _insist_on_own(dut, self.name)
         await state.forward_and_filter(dut, self.ruleset(testbed))
@@ -60,16 +60,16 @@ class LinuxMode(OfFlows):
         if self.keeps_own:
             chains = (await dut.run(["nft", "list", "chains"])).text
             await dut.run(["nft", "-f", "-"], stdin=nft_rules.passes(testbed, nft_rules.forward_chains(chains)).encode())
-        if self.declared.behaviour.tracks:  # a flow that is tracked already keeps the treatment of the rules before
+        if self.declared.behaviour.tracks:  # a tracked flow would keep the verdict of the earlier rules
             await forget_flows(dut)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Forwarding, both directions of every link, the address that the sink sees, and what connection tracking holds."""
+        """Check forwarding, both directions of every link, the address that the sink sees, and connection tracking."""
         frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Forwarding, no filter other than nftables, and how many flows connection tracking takes where the mode tracks."""
+        """Check forwarding, that only nftables filters, and the limit of connection tracking in modes that track."""
         del testbed
         on = await state.forwards(dut)
         tables = await state.legacy_tables(dut)
@@ -81,7 +81,7 @@ class LinuxMode(OfFlows):
 
 
 async def _insist_on_own(dut: Host, mode: str) -> None:
-    """Raises HostError when the system has no ruleset."""
+    """Check that the system has a ruleset file. Raises HostError."""
     if (await dut.run(["test", "-r", nft_rules.OWN], check=False)).status:
         raise HostError(f"it has no ruleset in {nft_rules.OWN}", host=dut.name, remedy=f"leave mode {mode} out")
 
@@ -109,12 +109,12 @@ _PROGRAMS: Mapping[modes.DeclaredMode, ForwardingProgram] = {
 
 
 def ruleset_of(mode: str, testbed: Testbed) -> str:
-    """Return the ruleset of one of the modes that are a ruleset."""
+    """Return the ruleset of a mode of nftables."""
     return next(of.ruleset(testbed) for of in _MODES if of.name == mode)
 
 
 def _other_modes(hosts: Mapping[str, Host]) -> Mapping[str, Mode]:
-    """Return modes that a run makes: with tunnels, whose other end is another host, bridges, XDP, and those that are programs."""
+    """Return modes that depend on the run: tunnels, whose other end is another host, bridges, XDP, and forwarding programs."""
     encrypted = ipsec_modes(_MODES[0], hosts, lambda suite: XfrmEnd(suite, "router"), XfrmEnd, XFRM_SUITES)
     agreed = ipsec_modes(_MODES[0], hosts, lambda suite: IkeEnd(suite, "dut"), IkeEnd, IKE_SUITES)
     required = ipsec_modes(_MODES[0], hosts, RequiringEnd, XfrmEnd, (REQUIRED,))

@@ -33,16 +33,16 @@ _READ_HANDED_OVER = f"cd /proc/sys && for f in {' '.join(_HANDED_OVER)}; do [ -r
 
 @dataclass(frozen=True)
 class BridgeMode(OfRecord):
-    """A bridge a link, and the rules in it."""
+    """Mode with one bridge per link, and the rules in it."""
 
     ruleset: Callable[[Testbed], str]
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On the DUT."""
+        """Return the programs that the DUT needs."""
         return {"dut": (IP, _BRIDGE, NFT, SYSCTL)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when the present ruleset could not be restored."""
+        """Return the steps that remove the bridges. Raises HostError when the present ruleset could not be restored."""
         there = {str(port["ifname"]): port for port in json.loads((await dut.run(["ip", "-j", "link"])).text)}
         new = [name for name, _ in named_bridges(testbed) if name not in there]
         script = "".join(f"ip link del {name} 2>/dev/null || true\n" for name in new)
@@ -56,12 +56,12 @@ class BridgeMode(OfRecord):
         return steps
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed."""
+        """Load the ruleset and make the bridges. Raises CommandFailed."""
         await dut.run(["nft", "-f", "-"], stdin=self.ruleset(testbed).encode())
         await dut.run(["sh", "-e"], stdin="".join(f"{line}\n" for line in _words(testbed)).encode())
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Both directions of every link, untracked, and what the bridges learnt of them."""
+        """Check both directions of every link without tracking, and the addresses that the bridges learnt."""
         frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         learnt = await _learnt(dut)
         bridge_checks = [
@@ -72,22 +72,22 @@ class BridgeMode(OfRecord):
         return [*await self.checks_of_state(dut, testbed), *frames, *bridge_checks]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """The ports of each link are in one bridge, and forward."""
+        """Check that the two ports of each link are in one bridge and forward."""
         ports = {str(port["ifname"]): port for port in json.loads((await dut.run(["bridge", "-j", "link"])).text)}
         return [_joined(name, link, ports) for name, link in testbed.links.items()]
 
 
 def named_bridges(testbed: Testbed) -> Iterator[tuple[str, Link]]:
-    """The bridge of each link."""
+    """Return the name of the bridge of each link, and the link."""
     return ((f"dutlab-b{number}", link) for number, link in enumerate(testbed.links.values()))
 
 
 def _words(testbed: Testbed) -> Iterator[str]:
-    """For `sh -e`. What is there from another of these modes stays."""
+    """Yield lines for `sh -e`. Bridges of another bridge mode are kept."""
     yield f"cd /proc/sys; for f in {' '.join(_HANDED_OVER)}; do [ ! -e $f ] || echo 0 >$f; done"
     for name, link in named_bridges(testbed):
         yield f"ip link show dev {name} >/dev/null 2>&1 || ip link add name {name} type bridge stp_state 0 mcast_snooping 0"
-        yield f"ip link set dev {name} addrgenmode none 2>/dev/null || true"  # it says nothing on its own, where there is IPv6
+        yield f"ip link set dev {name} addrgenmode none 2>/dev/null || true"  # no IPv6 packets from the bridge itself
         for port in (link.dut_in, link.dut_out):
             yield f"ip link set dev {port.interface} master {name}"
             yield f"ip link set dev {port.interface} up"
@@ -102,7 +102,7 @@ def _joined(name: str, link: Link, ports: Mapping[str, Mapping[str, Any]]) -> Ch
 
 
 async def _learnt(dut: Host) -> Counter[str]:
-    """Port → addresses (MAC) that a bridge has learnt from frames there. Raises CommandFailed, HostError."""
+    """Return port → number of addresses (MAC) that a bridge has learnt there. Raises CommandFailed, HostError."""
     try:
         entries = json.loads((await dut.run(["bridge", "-j", "fdb", "show"])).text or "[]")
         return Counter(
@@ -117,6 +117,6 @@ def _counts(ports: Mapping[str, int]) -> str:
 
 
 def bridge_modes() -> dict[str, Mode]:
-    """Without rules and with those of RFC 2544 section 11.4."""
+    """Return the bridge modes: without rules, and with those of RFC 2544 section 11.4."""
     rules = {BRIDGE: lambda _: nft_rules.no_ruleset(), BRIDGE_FILTER_25: lambda testbed: nft_rules.bridge_filters(testbed, 25)}
     return {mode.name: BridgeMode(mode, ruleset) for mode, ruleset in rules.items()}

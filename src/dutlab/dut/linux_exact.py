@@ -1,6 +1,6 @@
-"""Family `linux-exact`: a Linux guest on a simulated processor, which the workload `exact` boots, puts into its mode and measures itself.
+"""Family `linux-exact`: a Linux guest on a simulated processor. The workload `exact` boots it, sets its mode and measures it.
 
-Nothing is done to the host that it runs on. Its rule sets are those of family `linux`.
+The host that runs the simulation is not changed. The rulesets are those of family `linux`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GUEST = Testbed.model_validate(
         },
     },
 )
-"""The guest's network, as the rule sets of modes see it."""
+"""Network of the guest, for the rulesets of the modes."""
 _ROUTER = (
     "ip addr add 10.0.0.2/24 dev v1",
     "ip addr add 10.1.0.2/16 dev v2",
@@ -39,7 +39,7 @@ _ROUTER = (
     f"ip neigh add {SOURCE_IP} lladdr {SOURCE_MAC} dev v1 nud permanent",
     "echo 1 >/proc/sys/net/ipv4/ip_forward",
 )
-# The sink's ARP question shows the bridge where the sink is.
+# The bridge learns the sink's port from its ARP request.
 _BRIDGE = (
     "ip link add br0 type bridge",
     *(f"ip link set {port} master br0" for port in ("v1", "v2")),
@@ -50,7 +50,7 @@ _FAST_PATHS = {fast.name: of.name for of, fast in FAST_PATHS.items()}
 
 
 def in_words(mode: str, own: Sequence[str] | None, tunnels: int = 1) -> GuestWords:
-    """`own` are the commands of a mode of the experiment's own, which come behind those that make a router."""
+    """Return the commands for a mode. `own` are the commands of an experiment's mode; they follow those that make a router."""
     if own is not None:
         return GuestWords((*_ROUTER, *own))
     if mode == "bridge":
@@ -63,16 +63,16 @@ def in_words(mode: str, own: Sequence[str] | None, tunnels: int = 1) -> GuestWor
 
 
 def nft_words(ruleset: str) -> str:
-    """A command that loads it. nft names lines of the ruleset."""
+    """Return a command that loads the ruleset; error messages of nft name its lines."""
     return f"nft -f - <<'dutlab-end-of-rules'\n{ruleset}\ndutlab-end-of-rules"
 
 
 @dataclass(frozen=True)
 class GuestMode(Unset, OfRecord):
-    """A mode of the guest: each trial applies it to a new guest, and its frames show whether it holds."""
+    """Mode of the guest. Each trial applies it to a new guest and verifies it by frames."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The trial does it."""
+        """Return no checks: the trial verifies the mode."""
         del dut, testbed, prober
         return []
 

@@ -1,9 +1,9 @@
-"""Two gateways of family `linux-exact` with a tunnel between them: what each ends, and the same way in the clear.
+"""Two gateways of family `linux-exact` with a tunnel between them, and the same path without a tunnel.
 
     v0 → v1 [namespace dut: the near gateway] v2 → f1 [namespace far: the other one] f2 → v3
 
-Keys are set and always the same, so that figures are. WireGuard encrypts in separate threads; the generator gets the processor only when
-they have nothing to do (SCHED_IDLE), so that a frame is carried to its end before the next one, as in all other modes.
+Keys are fixed, so that the figures are repeatable. WireGuard encrypts in separate threads. The generator runs only while these are idle
+(SCHED_IDLE), so that each frame is forwarded completely before the next one, as in all other modes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dutlab.systems.modes import TWO_ROUTERS, WIREGUARD
 _NEAR, _FAR = "10.2.0.1", "10.2.0.2"
 _SOURCES, _SINKS = "10.0.0.0/24", "10.1.0.0/16"
 _AROUND_BYTES = 200
-"""Room of frames between the gateways: more than any tunnel here adds."""
+"""Extra MTU between the gateways: more than the overhead of any tunnel here."""
 _PORT = 51820
 _FAR_MAC, _BEYOND_MAC = "02:00:00:00:00:11", "02:00:00:00:00:12"
 _OUTSIDE = (
@@ -39,7 +39,8 @@ _OUTSIDE = (
     f"ip -n far route add {_SOURCES} via {_NEAR}",
     "ip netns exec far sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'",
 )
-"""The other gateway, put between the router and the sink by the guest's first namespace, where ports are up and have their MTU."""
+"""Commands that make the far gateway between router and sink. They run in the guest's first namespace, where ports are up and have their
+MTU."""
 _GATEWAY = (
     "ip addr add 10.0.0.2/24 dev v1",
     f"ip addr add {_NEAR}/24 dev v2",
@@ -51,18 +52,18 @@ _OF_THIS_PROCESSOR = (
     "aesni_intel", "ghash_clmulni_intel", "chacha_x86_64", "poly1305_x86_64", "curve25519_x86_64", "libblake2s_x86_64", "sha1_ssse3",
     "sha256_ssse3", "sha512_ssse3", "des3_ede_x86_64",
 )  # fmt: skip
-"""Ciphers for instructions that a processor may have: udev loads them where it has, and others refuse to be loaded."""
+"""Cipher modules for instructions of certain processors: udev loads those that fit, and the others refuse to load."""
 _LOADED = f"for module in {' '.join(_OF_THIS_PROCESSOR)}; do modprobe $module 2>/dev/null || true; done"
 CIPHERS = (
     *_OF_THIS_PROCESSOR, "authenc", "echainiv", "seqiv", "gcm", "ghash_generic", "ctr", "cbc", "ecb", "hmac", "md5", "sha1_generic",
     "sha256_generic", "sha512_generic", "drbg", "des_generic", "crypto_null", "chacha20poly1305", "chacha_generic", "poly1305_generic",
     "aes_generic",
 )  # fmt: skip
-"""Modules of ciphers, as far as the kernel has them."""
+"""Cipher modules to add to the guest where the kernel has them."""
 
 
 def gateway(mode: str, tunnels: int = 1) -> GuestWords | None:
-    """Both ends of a mode with so many tunnels, each for a separate destination; None of a mode without them."""
+    """Return the commands for both ends of `tunnels` tunnels, each for a separate destination; None for a mode without gateways."""
     if mode == TWO_ROUTERS.name:
         return GuestWords((*_GATEWAY, f"ip route add {_SINKS} via {_FAR}"), outside=_OUTSIDE, hop=f"via {_FAR}")
     if mode == WIREGUARD.name:
@@ -71,7 +72,7 @@ def gateway(mode: str, tunnels: int = 1) -> GuestWords | None:
 
 
 def _each(tunnels: int, lines: str) -> str:
-    """Shell commands for each tunnel, of number `$n` and for the networks `$sinks`: a script of all of them would not fit a guest."""
+    """Return a shell loop over the tunnels with `$n` and the networks `$sinks`: one script for all would be too large for a guest."""
     sinks = _SINKS if tunnels == 1 else "10.1.$((16 + n / 256)).$((n % 256))/32"
     return f"n=0; while [ $n -lt {tunnels} ]; do\nsinks={sinks}\n{lines}\nn=$((n + 1))\ndone"
 
@@ -90,8 +91,8 @@ def _ipsec(suite: Suite, tunnels: int) -> GuestWords:
 
 
 def _wireguard(tunnels: int) -> GuestWords:
-    """The near gateway has one port with a peer for each tunnel, the far one a port for each."""
-    # A key is text that RFC 7748 section 5 would leave as it is: `0` ends with three bits 0, and `A` begins with 01.
+    """Return the commands of WireGuard: a port with a peer per tunnel at the near gateway, a port per tunnel at the far one."""
+    # A key is text that the clamping of RFC 7748 section 5 would not change: `0` ends with three bits 0, and `A` begins with 01.
     key = "printf 0%030dA {} | base64 | "
     options = f"listen-port $(({_PORT} + n)) private-key /proc/self/fd/0 peer $near endpoint {_NEAR}:{_PORT} allowed-ips {_SOURCES}"
     peer = f"[Peer]\nPublicKey = $(far wg show wg$n public-key)\nAllowedIPs = $sinks\nEndpoint = {_FAR}:$(({_PORT} + n))"
@@ -102,12 +103,12 @@ def _wireguard(tunnels: int) -> GuestWords:
         "near=$(wg show wg0 public-key)",
         _each(tunnels, 'echo "link add wg$n mtu $mtu type wireguard"') + " | ip -n far -batch -",
         _each(tunnels, key.format("$((n + 2))") + f"far wg set wg$n {options}"),
-        _each(tunnels, 'echo "link set wg$n up"') + " | ip -n far -batch -",  # before, each would take any port that is free
+        _each(tunnels, 'echo "link set wg$n up"') + " | ip -n far -batch -",  # only now: without a port set, each takes any free one
         _each(tunnels, f'echo "{peer}\nPersistentKeepalive = 1"') + " >/tmp/peers",
         "wg addconf wg0 /tmp/peers",
         f"ip route add {_SINKS} dev wg0",
         f"ip -n far route replace {_SOURCES} dev wg0",
-        # A peer that is to be kept alive agrees on keys at once.
+        # A peer with a keepalive negotiates keys at once.
         f"tries=300; until [ $(wg show wg0 latest-handshakes | grep -vc '\t0$') = {tunnels} ]; do",
         "  tries=$((tries - 1)); [ $tries -gt 0 ] || { echo 'the ends do not agree on keys'; exit 1; }; sleep 0.1",
         "done",

@@ -1,4 +1,4 @@
-"""Addresses of the guest of family `linux-exact`, and how it is put into a mode."""
+"""Addresses of the guest of family `linux-exact`, and the commands that set its mode."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ SOURCE_MAC, IN_MAC, OUT_MAC, SINK_MAC = (f"02:00:00:00:00:{n:02x}" for n in rang
 
 @dataclass(frozen=True)
 class GuestWords:
-    """Commands that put the guest into a mode."""
+    """Commands that set the guest's mode."""
 
     commands: tuple[str, ...]
-    """For `sh -e` in the router's namespace."""
+    """Lines for `sh -e` in the router's namespace."""
     to_mac: str = IN_MAC
     """Destination MAC of frames."""
     outside: tuple[str, ...] = ()
-    """For the guest's first namespace, before them."""
+    """Lines for the guest's first namespace, run before `commands`."""
     hop: str = f"via {SINK_IP}"
-    """Way of the router to the sink's networks, for ip-route(8)."""
+    """Next hop of the router's routes to the sink's networks, for ip-route(8)."""
     modules: Mapping[str, str] = field(default_factory=dict)
-    """Module → option of the kernel's configuration, without which the guest cannot be put into it."""
+    """Kernel module → kernel option; the mode needs these modules."""
     programs: tuple[Program, ...] = ()
-    """Beyond those of every guest."""
+    """Programs that the mode needs in addition to those of every guest."""
 
 
 def destination(number: int) -> str:
-    """One of many that frames are sent to, where a setting asks for several."""
+    """Return one of many destination addresses, for settings with several."""
     return str(IPv4Address("10.1.16.0") + number)

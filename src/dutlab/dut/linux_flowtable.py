@@ -1,8 +1,8 @@
-"""Factor `flowtable` of Linux: a mode of the firewall whose flows take the kernel's fast path (Documentation/networking/nf_flowtable.rst).
+"""Factor `flowtable` of Linux: a firewall mode whose flows take the kernel's fast path (Documentation/networking/nf_flowtable.rst).
 
-A flow that has passed the chains once goes from port to port without them, and without a look at routes. Connection tracking marks it
-[OFFLOAD], or [HW_OFFLOAD] where the card forwards it (net/netfilter/nf_conntrack_standalone.c). The mark alone proves nothing: frames
-that reach the port by another way, as over an IFB, pass the chains all the same. So frames are counted in the chain too.
+After its first packets a flow goes from port to port without the chains and without a route lookup. Connection tracking marks it [OFFLOAD],
+or [HW_OFFLOAD] where the card forwards it (net/netfilter/nf_conntrack_standalone.c). The mark alone proves nothing: frames that reach the
+port in another way, such as over an IFB, still pass the chains. So frames are also counted in the chain.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dutlab.reason import reason_in
 from dutlab.spec.testbed import Testbed
 
 _TRIES = 3
-"""Frames that come in one batch are past the fast path before the first of them has made the flow known."""
+"""Attempts to see the fast path: frames of one batch may all pass before the first has added the flow to the table."""
 _MARK = {False: "[OFFLOAD]", True: "[HW_OFFLOAD]"}
-# A flow that is in the table is not forgotten on request (ctnetlink_flush_iterate()), and leaves it a moment after the table is gone.
+# A flow in the table cannot be deleted on request (ctnetlink_flush_iterate()); it leaves shortly after the table is removed.
 _EMPTIED = """for i in 1 2 3 4 5 6 7 8 9 10; do
 { cat /proc/net/nf_conntrack 2>/dev/null || conntrack -L 2>/dev/null; } | grep -q OFFLOAD] || exit 0
 sleep 0.5
@@ -33,12 +33,12 @@ done"""
 
 @dataclass(frozen=True)
 class Flowtable:
-    """The level, whatever the mode."""
+    """Level of the factor, for any mode."""
 
     hardware: bool
 
     async def faults(self, dut: Host, testbed: Testbed) -> Sequence[str]:
-        """Whether the kernel takes the table on these ports."""
+        """Return why the kernel refuses a flowtable on the test ports; empty if it accepts one."""
         text = nft_rules.fast_path(testbed.ports_of(dut.name), "", hardware=self.hardware)
         done = await dut.run(["nft", "-c", "-f", "-"], stdin=text.encode(), check=False)
         if done.status == 0:
@@ -49,7 +49,7 @@ class Flowtable:
         return [f"{dut.name}: no flowtable on its ports: {reason_in(done.errors)}; {lack}"]
 
     def of(self, mode: Mode) -> Mode:
-        """Raises InputError for a mode without a ruleset of ours."""
+        """Return the mode with a flowtable. Raises InputError for a mode without a ruleset of dutlab."""
         if not isinstance(mode, LinuxMode) or mode.keeps_own:
             raise InputError(
                 f"mode {mode.name} has no flowtable", remedy=f"leave it out: `exclude: [{{mode: {mode.name}, flowtable: software}}]`"
@@ -60,28 +60,28 @@ class Flowtable:
 
 @dataclass(frozen=True)
 class FlowtableMode:
-    """A mode with it. What is in the table is tracked, whatever the mode's own rules do."""
+    """Mode with a flowtable. Flows in the table are tracked, whatever the mode's rules do."""
 
     mode: LinuxMode
     hardware: bool
 
     @property
     def name(self) -> str:
-        """The mode's own."""
+        """Name of the mode."""
         return self.mode.name
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The table goes with the ruleset. Raises HostError."""
+        """Return the steps of the mode, which remove the table too, and one that waits for its flows to leave. Raises HostError."""
         return [*await self.mode.undo(dut, testbed), UndoStep(dut.name, ("sh", "-c", _EMPTIED), why="no flow takes the fast path any more")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Apply the mode and add the flowtable. Raises CommandFailed, HostError."""
         await self.mode.apply(dut, testbed)
         text = nft_rules.fast_path(testbed.ports_of(dut.name), self.mode.ruleset(testbed), hardware=self.hardware)
         await dut.run(["nft", "-f", "-"], stdin=text.encode())
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The mode; that the flow of each link is in the table, and that frames pass the DUT without passing the chain."""
+        """Check the mode, that each link's flow is in the table, and that frames pass without the chain."""
         checks = list(await self.mode.verify(dut, testbed, prober))
         if not all(check.passed for check in checks):
             return checks
@@ -92,7 +92,7 @@ class FlowtableMode:
         return [*checks, *of_table]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Those of the mode, and that the table is there."""
+        """Check the mode, and that the flowtable exists."""
         there = await _slow_frames(dut)
         table = Check("the flowtable is there", there is not None, f"{'none' if there is None else there} frames passed the chain so far")
         return [*await self.mode.checks_of_state(dut, testbed), table]
@@ -115,7 +115,7 @@ class FlowtableMode:
 
 
 async def _slow_frames(dut: Host) -> int | None:
-    """How many frames have met the rule that hands flows over; None without the rule."""
+    """Return the number of frames that met the rule for the flowtable; None without the rule."""
     output = (await dut.run(["nft", "list", "chain", "inet", nft_rules.TABLE, "forward"], check=False)).text
     match = re.search(r"counter packets (\d+) bytes \d+ flow (?:add|offload) @fast", output)
     return int(match[1]) if match else None

@@ -1,8 +1,8 @@
-"""Linux as the end of ESP tunnels whose keys both ends agree on by IKEv2, each through a separate strongSwan: modes `ikev2…`.
+"""Linux as the end of ESP tunnels with keys negotiated by IKEv2, by a separate strongSwan at each end: modes `ikev2…`.
 
-Each end starts a daemon (charon-systemd) for the mode and ends it with the mode. Its configuration, its socket and what it says are in a
-folder named after its network namespace, which only root can read; so the system's own strongSwan, its secrets and its logs are left alone,
-and so are daemons of other namespaces. The daemon writes no log. Words: strongswan.conf(5), swanctl.conf(5).
+Each end starts a daemon (charon-systemd) with the mode and ends it with the mode. Its configuration, socket and output are in a folder
+named after its network namespace, which only root can read. So the system's own strongSwan, its secrets, its logs and daemons of other
+namespaces are not touched. The daemon writes no log. Words: strongswan.conf(5), swanctl.conf(5).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dutlab.spec.testbed import Testbed
 
 _OURS = "d=/run/dutlab-ike-$(stat -L -c %i /proc/self/ns/net); export STRONGSWAN_CONF=$d/strongswan.conf\n"
 _DAEMON = ("sh", "-c", f'{_OURS}exec "$@"', "ike")
-"""Prefix that runs a program of strongSwan for our daemon."""
-# Its routes would lead around what the mode sets, and a policy for the local network past it.
+"""Prefix that runs a strongSwan program for our daemon."""
+# The daemon's own routes would bypass those of the mode, and a policy for the local network would bypass the tunnel.
 _CONFIGURE = """umask 077
 mkdir "$d" && cat >"$d/strongswan.conf" <<END
 charon-systemd {
@@ -48,7 +48,7 @@ until swanctl --stats >/dev/null 2>&1; do
   sleep 0.1
 done
 """
-# One that was asked to end takes its associations along and informs the other end; one that hangs is killed.
+# A daemon that ends on request deletes its associations and informs the other end; one that hangs is killed.
 _STOP = """p=$(cat "$d/pid" 2>/dev/null) && is() { [ "$(cat /proc/$p/comm 2>/dev/null)" = charon-systemd ]; } && is && kill $p
 tries=50
 while [ -n "$p" ] && is; do
@@ -59,7 +59,7 @@ done
 rm -rf "$d"
 """
 _AWAY = "ip xfrm policy flush && ip xfrm state flush\n"
-# One in a new session outlasts the command; one that is only asked ends with it, also when the command is killed.
+# A daemon in a new session outlives the command; the one that is only asked ends with it, even when the command is killed.
 _START = f"{_CONFIGURE}setsid -f {_CHARON}{_AWAIT}"
 _TRY = f"""d=$(mktemp -d)/ike; export STRONGSWAN_CONF=$d/strongswan.conf
 trap '{{ {_STOP}rmdir "${{d%/ike}}"
@@ -68,19 +68,19 @@ trap '{{ {_STOP}rmdir "${{d%/ike}}"
 _STARTS_S = 60.0
 _AGREED = re.compile(r"\bESP:(\S+)")
 _PORT_500 = re.compile(r"^\s*\d+: [0-9A-F]+:01F4 ", re.MULTILINE)
-"""A socket of /proc/net/udp at the port of IKE (RFC 7296 section 2)."""
+"""Line of /proc/net/udp for a socket at the port of IKE (RFC 7296 section 2)."""
 
 
 @dataclass(frozen=True)
 class IkeEnd:
-    """End of dut/ipsec.py: the one that calls, or the router that answers."""
+    """Tunnel end (dut/ipsec.py) by strongSwan: the source that initiates, or the router that answers."""
 
     programs: ClassVar[tuple[Program, ...]] = (CHARON, SWANCTL, IP, UNSHARE)
     suite: Suite
     is_: Literal["source", "dut"] = "source"
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there are tunnels or another daemon, or kernel or daemon refuse the cipher; ToolMissing."""
+        """Return the step that ends daemon and tunnels. Raises HostError for other tunnels, daemons or a refused cipher; ToolMissing."""
         refuse_own(host, await self.held(host), "`ip xfrm policy flush; ip xfrm state flush`")
         if _PORT_500.search((await host.run(["cat", "/proc/net/udp", "/proc/net/udp6"], check=False)).text):
             raise HostError("another program has UDP port 500, as IKE daemons do", host=host.name, remedy="`systemctl stop strongswan`")
@@ -88,12 +88,12 @@ class IkeEnd:
         return [UndoStep(host.name, ("sh",), f"{_OURS}{_STOP}{_AWAY}", "no IKE daemon and no tunnel, as it was found")]
 
     async def insist(self, host: Host, testbed: Testbed) -> None:
-        """Asks kernel and daemon. Raises HostError in the words of who refuses, ToolMissing."""
+        """Check that kernel and daemon support the mode. Raises HostError with their message, ToolMissing."""
         await need_esp(host, testbed, self.suite)
         await self.ask_daemon(host, testbed)
 
     async def ask_daemon(self, host: Host, testbed: Testbed) -> None:
-        """Check that one takes the mode's connections, in a network namespace that ends with the command. Raises HostError."""
+        """Check in a temporary network namespace that a daemon accepts the mode's connections. Raises HostError."""
         asked = configuration(LinkTunnel.all_of(testbed, self.suite), self.suite, self.is_)
         script = f'{_TRY}cat >"$d/asked" && swanctl --load-conns --file "$d/asked"'
         done = await host.run(["unshare", "--net", "sh", "-c", script], stdin=asked.encode(), timeout_s=_STARTS_S, check=False)
@@ -106,7 +106,7 @@ class IkeEnd:
             )
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed with what strongSwan said, HostError."""
+        """Start the daemon; the source also initiates. Raises CommandFailed with strongSwan's message, HostError."""
         await host.run(["sh", "-c", f"{_OURS}{_STOP}{_AWAY}{_START}"], timeout_s=_STARTS_S)
         text = configuration(tunnels, self.suite, self.is_)
         await host.run([*_DAEMON, "sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
@@ -114,15 +114,15 @@ class IkeEnd:
             await initiate(host, tunnels, daemon=_DAEMON)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as the kernel lists it."""
+        """Return the associations and policies that the kernel lists."""
         return await held(host)
 
     async def agreed(self, host: Host, testbed: Testbed) -> Check:
-        """The cipher of every link's tunnel, as the daemon lists it."""
+        """Check the negotiated cipher of every link, as the daemon lists it."""
         ciphers = _AGREED.findall((await host.run([*_DAEMON, "swanctl", "--list-sas"])).text)
         right = ciphers == [self.suite.agreed] * len(testbed.links)
         return Check(f"{host.name}: both ends agreed on {self.suite.agreed}", right, ", ".join(ciphers) or "nothing")
 
     def policies(self, testbed: Testbed) -> int:
-        """One each way a pair of networks, and one for what goes on; between hosts nothing goes on."""
+        """Return the number of policies: three per pair of networks (in, out, forwarded), or two per link between hosts."""
         return 3 * len(list(network_pairs(testbed))) if self.suite.between == "networks" else 2 * len(testbed.links)

@@ -1,7 +1,7 @@
-"""Linux as the end of ESP tunnels, keyed by hand through ip-xfrm(8): as the source, which ends what it sends itself, and as the DUT.
+"""Linux as the end of ESP tunnels, keyed by hand through ip-xfrm(8): as source, which encrypts its own packets, and as DUT.
 
-Whether a kernel has ESP and the ciphers is found out by asking for an association in a network namespace that is gone with the command
-(unshare(1)): the kernel loads what it has as a module, and nothing of the host changes.
+To find out whether a kernel has ESP and the ciphers, it is asked for an association in a network namespace that ends with the command
+(unshare(1)). The kernel then loads its modules, and nothing else on the host changes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dutlab.hosts.programs import IP, UNSHARE, Program
 from dutlab.spec.testbed import Testbed
 
 _NONE = ("xfrm policy flush", "xfrm state flush")
-# xfrm_state_info_print() and xfrm_policy_info_print() of iproute2. IKE daemons have policies of sockets (`socket in`) and such as let
-# the local network be, which have no template (strongSwan's plugin bypass-lan).
+# xfrm_state_info_print() and xfrm_policy_info_print() of iproute2. Not counted are policies of IKE daemons: those of sockets (`socket in`),
+# and those without a template, which exempt the local network (strongSwan's plugin bypass-lan).
 _SPI = re.compile(r"^\s+proto \S+ spi (0x[0-9a-f]+)", re.MULTILINE)
 _BYTES = re.compile(r"lifetime current:\s+(\d+)\(bytes\)")
 _POLICY = re.compile(r"^\s+dir (?:in|out|fwd) (?:action block .*$|.*\n\s+tmpl )", re.MULTILINE)
@@ -34,42 +34,46 @@ _ANYWHERE = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:db8::1", "2001:db8::2")}
 
 @dataclass(frozen=True)
 class XfrmEnd:
-    """End of dut/ipsec.py: the one that sends what is encrypted, or the router that passes it on."""
+    """Tunnel end (dut/ipsec.py) by ip-xfrm(8): the source that encrypts its own packets, or the router that forwards them."""
 
     programs: ClassVar[tuple[Program, ...]] = (IP, UNSHARE)
     suite: Suite
     is_: Literal["source", "router"] = "source"
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there are tunnels, or the kernel cannot encrypt; ToolMissing without unshare(1)."""
+        """Return the step that removes the tunnels.
+
+        Raises HostError when there are tunnels or the kernel cannot encrypt; ToolMissing without unshare(1).
+        """
         refuse_own(host, await self.held(host), "`ip xfrm policy flush; ip xfrm state flush`")
         await self.insist(host, testbed)
         return [away(host)]
 
     async def insist(self, host: Host, testbed: Testbed) -> None:
-        """Raises HostError with the kernel's words when it cannot encrypt so, ToolMissing without unshare(1)."""
+        """Check that the kernel can encrypt so. Raises HostError with its message, ToolMissing without unshare(1)."""
         await need_esp(host, testbed, self.suite)
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set associations and policies. Raises CommandFailed, HostError."""
         text = lines(_NONE, *(tuple(self.words(t)) for t in tunnels))
         await host.run(["ip", "-batch", "-"], stdin=text.encode(), timeout_s=SET_S)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as the kernel lists it."""
+        """Return the associations and policies that the kernel lists."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
-        """One each direction a pair of networks, and in a router one more for what goes on."""
+        """Return the number of policies: one per direction of each pair of networks, and in a router one more for forwarded packets."""
         return (3 if self.is_ == "router" else 2) * len(list(network_pairs(testbed)))
 
     def words(self, t: LinkTunnel) -> Iterator[str]:
-        """Its associations and policies, as `ip -batch` reads them."""
+        """Yield the associations and policies of a tunnel as lines for `ip -batch`."""
         to_dut, to_source = t.associations
         for start, end, spi, keys in (to_dut, to_source):
             protected = f"mode tunnel {self.suite.xfrm.format(*keys)}"
             yield f"xfrm state add src {start} dst {end} proto esp spi {spi:#x} reqid {t.spi_in} {protected}"
-        # What comes out of a tunnel and goes on is asked for as `fwd`, what is for the router itself as `in` (xfrm_policy_check()).
+        # Packets out of a tunnel need a policy `fwd` if they are forwarded, and `in` if they are for the router itself
+        # (xfrm_policy_check()).
         directions = {"out": to_source, "in": to_dut, "fwd": to_dut} if self.is_ == "router" else {"out": to_dut, "in": to_source}
         for far in t.far:
             for direction, (start, end, _, _) in directions.items():
@@ -79,20 +83,20 @@ class XfrmEnd:
 
 
 _LAST = 1000
-"""Priority of a policy that is asked after those of the tunnels, whose priority is 0."""
+"""Priority of policies that apply after those of the tunnels (priority 0)."""
 
 
 @dataclass(frozen=True)
 class RequiringEnd(XfrmEnd):
-    """A router that takes from the networks of its tunnels, for itself too, nothing but what came out of one."""
+    """Router that drops all unprotected packets from the networks of its tunnels, even packets to itself."""
 
     is_: Literal["source", "router"] = "router"
 
     async def insist(self, host: Host, testbed: Testbed) -> None:
-        """Raises HostError also where the policy would drop our own login, or packets by which neighbours of IPv6 find one another."""
+        """Check the kernel. Raises HostError also where the policy would drop our own login or IPv6 neighbour discovery."""
         if any(link.source_address.version != 4 for link in testbed.links.values()):  # noqa: PLR2004 -- the version of the protocol itself
             raise HostError(f"mode {self.suite.mode.name} is for links of IPv4", host=host.name, remedy="leave the mode out")
-        client = (await host.run(["sh", "-c", "echo ${SSH_CONNECTION%% *}"])).text.strip()  # of sshd(8): where the login comes from
+        client = (await host.run(["sh", "-c", "echo ${SSH_CONNECTION%% *}"])).text.strip()  # set by sshd(8): the client's address
         if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
             raise HostError(
                 f"its login comes from {client}, and mode {self.suite.mode.name} drops what comes from there unprotected", host=host.name,
@@ -101,17 +105,17 @@ class RequiringEnd(XfrmEnd):
         await super().insist(host, testbed)
 
     def policies(self, testbed: Testbed) -> int:
-        """Two more a link."""
+        """Return the number of policies: two more per link."""
         return super().policies(testbed) + 2 * len(testbed.links)
 
     def words(self, t: LinkTunnel) -> Iterator[str]:
-        """Those of the tunnels, then what drops all else. ESP itself is let in: Linux asks about what has come out of it (`no_policy`)."""
+        """Yield the tunnel's lines, then policies that drop the rest. ESP passes: Linux checks the decrypted packet (`no_policy`)."""
         yield from super().words(t)
         for direction in ("in", "fwd"):
             yield f"xfrm policy add src {t.near} dst 0.0.0.0/0 dir {direction} action block priority {_LAST}"
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
-        """Check that the DUT answers no unprotected ping: its own address is behind no tunnel."""
+        """Check that the DUT answers no unprotected ping to its own address, which no tunnel covers."""
         checks = []
         for name, link in testbed.links.items():
             check = await pinged(source, name, str(link.dut_in_address.ip))
@@ -120,18 +124,18 @@ class RequiringEnd(XfrmEnd):
 
 
 def away(host: Host) -> UndoStep:
-    """No association and no policy."""
+    """Return the step that deletes all associations and policies."""
     return UndoStep(host.name, ("ip", "-batch", "-"), lines(_NONE), "no tunnel, as it was found")
 
 
 async def held(runs: Runs) -> TunnelEndState:
-    """Return the state of a Linux kernel; keys are not asked for."""
+    """Return the associations and policies of a Linux kernel, without the keys."""
     associations = (await runs.run(["ip", "-s", "xfrm", "state", "list", "nokeys"])).text
     return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall((await runs.run(["ip", "xfrm", "policy"])).text)))
 
 
 async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
-    """Raises HostError with the kernel's words when it cannot encrypt as `suite` says; ToolMissing without unshare(1)."""
+    """Check that the kernel can encrypt with `suite`. Raises HostError with its message; ToolMissing without unshare(1)."""
     nothing = suite.xfrm.format(*("00" * n for n in suite.key_bytes))
     for version in sorted({link.source_address.version for link in testbed.links.values()}):
         start, end = _ANYWHERE[version]

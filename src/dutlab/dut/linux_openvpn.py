@@ -1,7 +1,7 @@
-"""Mode `openvpn` of Linux: a router that ends an OpenVPN tunnel from the source of each link, by a process at each end that has a TUN.
+"""Mode `openvpn` of Linux: a router that ends an OpenVPN tunnel from the source of each link, by a process with a TUN at each end.
 
-Each end makes its private key and a certificate itself; the other knows its fingerprint. The key stays in a folder that only root can read,
-and goes with the mode. The kernel's own data channel (DCO) is off. Words: openvpn(8) of 2.5 and later, which has fingerprints.
+Each end makes its own private key and certificate; the other end knows the fingerprint. The key is in a folder that only root can read, and
+is deleted with the mode. The kernel's data channel (DCO) is off. Words: openvpn(8) of 2.5 and later, which has fingerprints.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems import modes
 
 _FAR_NAME = "openvpn-far"
-"""Of the source's processes, by which accounts of processor time tell them from the DUT's."""
+"""Name of the source's processes, which separates their processor time from that of the DUT's."""
 _PORT = 1194
-"""UDP port of the first link's tunnel (IANA); those of further links count up."""
+"""UDP port of the first link's tunnel (IANA); each further link has the next port."""
 _AROUND_BYTES = 52
-"""IPv4 20, UDP 8, opcode and peer 4, packet number 4, tag 16: what OpenVPN puts around a packet (physics/ceilings/tunnel.py)."""
+"""Bytes that OpenVPN adds to a packet: IPv4 20, UDP 8, opcode and peer 4, packet number 4, tag 16 (physics/ceilings/tunnel.py)."""
 _FOLDER = tunnel_processes.folder(OPENVPN.name)
 _CERTIFY = """openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name} -days 2 \
 -keyout "$d/{name}.key" -out "$d/{name}.crt" 2>"$d/{name}.said" || {{ cat "$d/{name}.said" >&2; exit 1; }}
 openssl x509 -in "$d/{name}.crt" -noout -fingerprint -sha256 | cut -d= -f2
 """
-# What the sink answers has the address inside that the tunnel's other end has outside, which OpenVPN would take for a loop.
+# Answers of the sink have the same destination inside as the tunnel's packets outside, which OpenVPN would take for a loop.
 _OPTIONS = (
     "--dev {name} --dev-type tun --proto udp --local {own} --remote {other} --lport {port} --rport {port} {role} --disable-dco "
     '--cert "$d/{name}.crt" --key "$d/{name}.key" --peer-fingerprint {fingerprint} --data-ciphers AES-256-GCM '
@@ -41,19 +41,19 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class OpenVpnMode(OnePortMode):
-    """A process for each link at each end."""
+    """Mode with an OpenVPN process for each link at each end."""
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Of the DUT, as `ps -o comm` prints them."""
+        """Names of the DUT's programs, as `ps -o comm` prints them."""
         return (OPENVPN.name,)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On both ends."""
+        """Return the programs that both ends need."""
         return {host: (*programs, OPENVPN, OPENSSL) for host, programs in super().needs().items()}
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError with what a process said that does not reach the other."""
+        """Set the router and start the processes. Raises CommandFailed, HostError with the output of a process without a connection."""
         await self.router.apply(dut, testbed)
         ends = {dut: self._source(), self._source(): dut}
         keys = {host: await self._certified(host, testbed, is_dut=host is dut) for host in ends}
@@ -74,7 +74,7 @@ class OpenVpnMode(OnePortMode):
             await host.run(["sh", "-e"], stdin=script.encode(), timeout_s=60.0)
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Also the version of each end."""
+        """Check router and tunnels, and add the OpenVPN version of each end."""
         checks = await super().checks_of_state(dut, testbed)
         for host in (dut, self._source()):
             version = (await host.run(["openvpn", "--version"], check=False)).text.strip().splitlines()
@@ -82,15 +82,15 @@ class OpenVpnMode(OnePortMode):
         return checks
 
     async def _insist_on_kind(self, host: Host, *, is_dut: bool) -> None:
-        """The programs are needed, and nothing of the kernel but a TUN."""
+        """Check nothing: OpenVPN needs only a TUN from the kernel."""
 
     @property
     def delete(self) -> str:
-        """Ends the processes first."""
+        """Script that ends the processes and deletes the tunnels of a host."""
         return tunnel_processes.end(OPENVPN.name) + super().delete
 
     async def _certified(self, host: Host, testbed: Testbed, *, is_dut: bool) -> list[str]:
-        """The fingerprint of each tunnel's new certificate."""
+        """Make key and certificate of each tunnel, and return the fingerprints."""
         ports = self._ports(testbed, is_dut=is_dut)
         script = f'{_FOLDER}mkdir -p -m 700 "$d"\n' + "".join(_CERTIFY.format(name=t.name) for t in ports)
         fingerprints = (await host.run(["sh", "-e"], stdin=script.encode())).text.split()
@@ -109,5 +109,5 @@ def _options(t: Tunnel, fingerprint: str, *, is_dut: bool) -> str:
 
 
 def openvpn_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The mode, which needs the source beside the DUT."""
+    """Return mode `openvpn`, which needs the source as well as the DUT."""
     return {modes.OPENVPN.name: OpenVpnMode(modes.OPENVPN, router, hosts.get(SOURCE), "CONFIG_TUN (module tun)", hosts=hosts)}

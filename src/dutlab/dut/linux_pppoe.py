@@ -1,8 +1,8 @@
-"""Factor `pppoe` of Linux: a mode whose DUT reaches what is beyond it by a PPPoE session (RFC 2516), as a home router does.
+"""Factor `pppoe` of Linux: a mode whose DUT reaches the networks behind it by a PPPoE session (RFC 2516), as a home router does.
 
-pppd(8) on the DUT dials, pppoe-server(8) on the next router of the path answers, in the kernels of both. The session has the addresses
-of the cable below, so rules and masquerade need only another name of the port. Routes to the networks of the link's ends, in two halves
-each, go before those that are there, and go with the session.
+pppd(8) on the DUT connects to pppoe-server(8) on the next router of the path; both use the kernel's PPPoE. The session has the addresses of
+the cable below it, so rules and masquerade need only another port name. Routes to the networks at the link's ends are split into two halves
+each, so that they precede existing routes; they disappear with the session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dutlab.spec.testbed import Testbed
 _DIALS_S = 120.0
 _NEEDED = "CONFIG_PPPOE (modules ppp_generic, pppoe), and the packages ppp and pppoe"
 _QUIET = f"noauth noccp noipv6 lcp-echo-interval 0 mtu {PPPOE_MTU} mru {PPPOE_MTU}"
-# The kernel's own way to its modules, which in a guest of a lab is another than modprobe's.
+# The program with which the kernel loads modules; in the guest of a lab this is not modprobe.
 _LOADED = """m=$(cat /proc/sys/kernel/modprobe 2>/dev/null || true)
 "${m:-modprobe}" -a pppoe >/dev/null 2>&1 || true
 [ -e /dev/ppp ] && [ -e /proc/net/pppoe ] || { echo its kernel has no PPPoE >&2; exit 1; }
@@ -43,47 +43,47 @@ rm -f $p /run/{port}-options
 
 @dataclass(frozen=True)
 class PppoeSession:
-    """That of one link."""
+    """PPPoE session of one link."""
 
     name: str
-    """Of the DUT's new port."""
+    """Name of the DUT's new port."""
     link: Link
     below: Port
-    """The DUT's outer port."""
+    """Outer port of the DUT."""
     far: Port
-    """The port at the other end of its cable."""
+    """Port at the other end of its cable."""
 
     @property
     def far_name(self) -> str:
-        """Of the new port there."""
+        """Name of the new port at the other end."""
         return f"{self.name}s"
 
     @property
     def addresses(self) -> tuple[str, str]:
-        """The DUT's, and the other."""
+        """Address of the DUT, and of the other end."""
         return str(self.link.dut_out_address.ip), str(self.link.dut_out_peer.ip)
 
     def make(self) -> tuple[str, str]:
-        """For `sh -e`: a server for one session there, and the session."""
+        """Return scripts for `sh -e`: one that starts a server for one session at the other end, and one that starts the session."""
         own, other = self.addresses
         serve = _SERVE.format(quiet=_QUIET, name=self.far_name, port=self.far.interface, own=other, other=own)
         dial = _DIAL.format(quiet=_QUIET, name=self.name, port=self.below.interface, own=own, other=other)
         return _LOADED + serve, _LOADED + dial
 
     def end(self) -> tuple[str, str]:
-        """For `sh` on the DUT, and there: hangs up, and waits until the port is gone; both may be gone already."""
+        """Return scripts for `sh` on the DUT and at the other end that hang up and wait until the port is gone, if it exists."""
         hang_up = _END.format(port=self.name, pid=f"ppp-{self.name}.pid")
         return hang_up, _END.format(port=self.far_name, pid=f"{self.far_name}-server.pid")
 
 
 @dataclass(frozen=True)
 class Pppoe:
-    """The level, whatever the mode."""
+    """Level of the factor, for any mode."""
 
     hosts: Mapping[str, Host] = field(compare=False)
 
     async def faults(self, dut: Host, testbed: Testbed) -> Sequence[str]:
-        """Whether both ends can have it."""
+        """Return why an end cannot have a session; empty if both can."""
         try:
             others = {session.far.host for session in self.sessions(testbed)}
         except InputError as error:
@@ -97,11 +97,11 @@ class Pppoe:
         return faults
 
     def of(self, mode: Mode) -> Mode:
-        """Any."""
+        """Return the mode with PPPoE sessions; any mode can have them."""
         return PppoeMode(mode, self)
 
     def sessions(self, testbed: Testbed) -> Iterator[PppoeSession]:
-        """Raises InputError for a path without a router behind the DUT."""
+        """Yield the session of each link. Raises InputError for a path without a router behind the DUT."""
         for number, link in enumerate(testbed.links.values()):
             far = link.path[link.path.index(link.dut_out) + 1]
             if far.host not in link.forwarders:
@@ -110,7 +110,7 @@ class Pppoe:
             yield PppoeSession(f"dutlab-p{number}", link, link.dut_out, far)
 
     def through(self, testbed: Testbed) -> Testbed:
-        """The testbed as the mode sees it: the new ports in place of those below."""
+        """Return the testbed as the mode sees it: with the new ports in place of those below them."""
         links = {}
         for session in self.sessions(testbed):
             at = session.link.path.index(session.below)
@@ -123,18 +123,18 @@ class Pppoe:
 
 @dataclass(frozen=True)
 class PppoeMode:
-    """A mode with it."""
+    """Mode with PPPoE sessions."""
 
     mode: Mode
     by: Pppoe
 
     @property
     def name(self) -> str:
-        """The mode's own."""
+        """Name of the mode."""
         return self.mode.name
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError."""
+        """Return the steps of the mode, and those that end the sessions. Raises HostError."""
         steps = list(await self.mode.undo(dut, self.by.through(testbed)))
         for session in self.by.sessions(testbed):
             hosts, why = (dut.name, session.far.host), "no PPPoE session, as it was found"
@@ -142,7 +142,7 @@ class PppoeMode:
         return steps
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Start the sessions and apply the mode. Raises CommandFailed, HostError."""
         for session in self.by.sessions(testbed):
             (end, end_far), (make_far, make) = session.end(), session.make()
             other, (own_address, other_address) = self.by.hosts[session.far.host], session.addresses
@@ -153,7 +153,7 @@ class PppoeMode:
         await self.mode.apply(dut, self.by.through(testbed))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The mode, whose frames the new ports must have sent."""
+        """Check the mode, and that the new ports sent its frames."""
         before = await _sent(dut)
         checks = list(await self.mode.verify(dut, self.by.through(testbed), prober))
         now = await _sent(dut)
@@ -164,7 +164,7 @@ class PppoeMode:
         return [*await self._there(dut, testbed), *checks]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Those of the mode, and that every port is there."""
+        """Check the sessions and the mode."""
         of_mode = await self.mode.checks_of_state(dut, self.by.through(testbed)) if isinstance(self.mode, TellsState) else ()
         return [*await self._there(dut, testbed), *of_mode]
 
@@ -177,12 +177,12 @@ class PppoeMode:
 
 
 def _routes(network: IPv4Network | IPv6Network, via: str, port: str) -> str:
-    """For `sh -e`: to both halves of a network, which go before a route to all of it. The port has its address a moment after it is up."""
+    """Return lines for `sh -e` with routes to both halves of a network. They repeat for some seconds: the port gets its address late."""
     words = " && ".join(f"ip route replace {half} via {via} dev {port}" for half in network.subnets())
     return f"i=0\nuntil {{ {words}; }} 2>/dev/null || [ $i -ge 50 ]; do i=$((i+1)); sleep 0.2; done\n{words}\n"
 
 
 async def _sent(dut: Host) -> dict[str, int]:
-    """Port that is up → packets that it has sent. Raises HostError."""
+    """Return the ports that are up → packets that each has sent. Raises HostError."""
     ports = json.loads((await dut.run(["ip", "-j", "-s", "link"])).text)
     return {port["ifname"]: int(port["stats64"]["tx"]["packets"]) for port in ports if "UP" in port["flags"]}

@@ -1,6 +1,6 @@
-"""Reset of a Linux DUT by command (RFC 6201 section 4.2 and 4.3): its forwarding alone, or its whole network configuration.
+"""Reset of a Linux DUT by command (RFC 6201 section 4.2 and 4.3): of its forwarding, or of its whole network configuration.
 
-The second half of a reset is a script that carries all it needs, so that a later process can put back what a reset left that was cut.
+The second half of a reset is a self-contained script, so that a later process can restore the DUT after an interrupted reset.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from dutlab.spec.testbed import Testbed
 _SHELL = ("sh", "-e")
 _END = "END_OF_DUTLAB_INPUT"
 _FOREVER = 2**32 - 1
-"""A lifetime without end, as `ip -j address` writes it."""
+"""Infinite lifetime in `ip -j address`."""
 _STATES = frozenset({"linkdown", "dead", "offload", "trap", "rt_offload", "rt_trap"})
-"""Words of `ip route show` that say how a route fares and cannot be written."""
+"""Words of `ip route show` for the state of a route, which `ip route replace` does not accept."""
 _STOP = f"echo 0 > /proc/sys/{state.IP_FORWARD}"
 
 
 class ProcessReset:
-    """Forwarding off and on: the kernel drops what it knows of routes in use, and informs every port."""
+    """Reset of forwarding: off and on. The kernel drops cached routes and notifies every port."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
-        """Forwarding as it is."""
+        """Return the step that sets forwarding as it is now."""
         del testbed
         return UndoStep(dut.name, _SHELL, _forwarding(await state.read_forwarding(dut)), "forwarding as it was before the reset")
 
     async def carry_out(self, dut: Host, testbed: Testbed, back: UndoStep) -> None:
-        """Raises CommandFailed."""
+        """Switch forwarding off and on. Raises CommandFailed."""
         del testbed
         await dut.run(_SHELL, stdin=f"{_STOP}\n{back.stdin}".encode())
 
 
 class SoftwareReset:
-    """Rules, forwarding, addresses, routes and neighbours of the test ports away, then all of it back.
+    """Reset of rules, forwarding, and the addresses, routes and neighbours of the test ports: all removed, then restored.
 
-    The ports stay up: going down, a port takes its cable's other end with it, and the tester would be reset too.
+    The ports stay up: a port that goes down takes the other end of its cable down, and the tester would be reset too.
     """
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
-        """Raises HostError when the ruleset is one that nft would not take back."""
+        """Return the step that restores everything. Raises HostError when nft would not accept the present ruleset again."""
         ports = _ports(testbed)
         rules, keys = await state.read_ruleset(dut), await state.read_forwarding(dut)
         addresses = json.loads((await dut.run(["ip", "-j", "address", "show"])).text)
@@ -56,7 +56,7 @@ class SoftwareReset:
         return UndoStep(dut.name, _SHELL, script, "rules, addresses, routes and forwarding as they were before the reset")
 
     async def carry_out(self, dut: Host, testbed: Testbed, back: UndoStep) -> None:
-        """Raises CommandFailed."""
+        """Remove the configuration and restore it. Raises CommandFailed."""
         away = [_STOP, "nft flush ruleset", *(f"ip address flush dev {port}" for port in _ports(testbed))]
         await dut.run(_SHELL, stdin=("\n".join(away) + "\n" + back.stdin).encode())
 
@@ -65,7 +65,7 @@ RESETS: dict[str, Reset] = {"process": ProcessReset(), "software": SoftwareReset
 
 
 def _ports(testbed: Testbed) -> list[str]:
-    """The DUT's ports, each once."""
+    """Return the DUT's test ports without duplicates."""
     return list(dict.fromkeys(p.interface for link in testbed.links.values() for p in (link.dut_in, link.dut_out)))
 
 
@@ -74,17 +74,17 @@ def _forwarding(keys: Sequence[str]) -> str:
 
 
 def fed(command: str, lines: Sequence[str]) -> str:
-    """Lines of a script that give `lines` to a command as its input."""
+    """Return script lines that pass `lines` to the standard input of a command."""
     return "\n".join([f"{command} <<'{_END}'", *lines, _END, ""])
 
 
 def route_words(line: str) -> list[str]:
-    """Return a line of `ip -o route show` without the state of the route, as `ip route replace` takes it."""
+    """Return the words of a line of `ip -o route show` that `ip route replace` accepts."""
     return [word for word in line.replace("\\", " ").split() if word not in _STATES]
 
 
 def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
-    """Lines for the output of `ip -j address`."""
+    """Yield lines for `ip -batch` that set the addresses in the output of `ip -j address`."""
     for port in found:
         for a in port["addr_info"] if port["ifname"] in ports else ():
             line = f"address replace {a['local']}"
@@ -98,7 +98,7 @@ def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iter
 
 
 def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Return the lines of `ip -o route show` except those that come with an address."""
+    """Yield lines for `ip -batch` that set the routes of `ip -o route show`, except those that come with an address."""
     for line in found:
         words = route_words(line)
         pairs = set(pairwise(words))
@@ -107,7 +107,7 @@ def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
 
 
 def neighbour_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of `ip neigh show nud permanent`: neighbours that were entered by hand go with the address."""
+    """Yield lines that set the neighbours of `ip neigh show nud permanent`: they disappear with the address."""
     for line in found:
         address, _, port, *rest = line.split()
         if port in ports and rest[:1] == ["lladdr"]:

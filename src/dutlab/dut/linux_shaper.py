@@ -1,7 +1,7 @@
-"""Factor `shaper` of Linux: a mode whose DUT sends at a set rate, with a queue of its own before each test port (SQM).
+"""Factor `shaper` of Linux: a mode whose DUT sends at a set rate, with a queue before each test port (SQM).
 
-`cake` and `fq_codel` are as the scripts of OpenWrt set them (sqm-scripts: layer_cake.qos, simplest.qos); `fifo` is what a router without
-them does to a slower line: one queue that holds 100 ms.
+`cake` and `fq_codel` are set as by the scripts of OpenWrt (sqm-scripts: layer_cake.qos, simplest.qos). `fifo` is a router without them
+before a slower line: one queue of 100 ms.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _LINES: Mapping[str, Sequence[str]] = {
 _RATE = re.compile(r"^class htb .* rate ([0-9]+)([KMGT]?)bit ", re.MULTILINE)
 _SCALES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _DIGITS = 1e-3
-"""Of a rate, what tc(8) does not print."""
+"""Relative error of a rate as tc(8) prints it."""
 _KINDS = {"cake": ["cake"], "fq_codel": ["htb", "fq_codel"], "fifo": ["tbf"]}
 _OPTIONS = {"cake": "CONFIG_NET_SCH_CAKE", "fq_codel": "CONFIG_NET_SCH_HTB, CONFIG_NET_SCH_FQ_CODEL", "fifo": "CONFIG_NET_SCH_TBF"}
 
 
 @dataclass(frozen=True)
 class Shaper:
-    """The level, whatever the mode."""
+    """Level of the factor, for any mode."""
 
     kind: str
     rate_bps: int
 
     @classmethod
     def from_level(cls, level: str) -> Self:
-        """Of `cake 50Mbit/s`. Raises UnitError."""
+        """Parse a level such as `cake 50Mbit/s`. Raises UnitError."""
         kind, _, rate = level.partition(" ")
         return cls(kind, round(parse_bit_rate(rate)))
 
     async def faults(self, dut: Host, testbed: Testbed) -> Sequence[str]:
-        """Whether the kernel has the queue, and the ports none that could not be put back."""
+        """Return why the DUT cannot have the queues: the kernel lacks them, or a port's present queue could not be put back."""
         if why := await unknown(dut, [self.script("lo", 1500)]):
             return [f"{dut.name}: no shaper {self.kind}: {why}; its kernel needs {_OPTIONS[self.kind]}"]
         distant = [link for link in testbed.links.values() if link.is_distant and link.distance_ports[0].host == dut.name]
@@ -58,16 +58,16 @@ class Shaper:
         return await taken(dut, testbed.ports_of(dut.name))
 
     def of(self, mode: Mode) -> Mode:
-        """Any."""
+        """Return the mode with shapers; any mode can have them."""
         return ShapedMode(mode, self)
 
     def script(self, port: str, mtu: int) -> str:
-        """For `sh -e`."""
+        """Return a script for `sh -e` that sets the port's queues."""
         bucket = str(bucket_bytes(self.rate_bps, mtu))
         return script_of(port, [line.replace("RATE", str(self.rate_bps)).replace("BUCKET", bucket) for line in _LINES[self.kind]])
 
     async def holds(self, dut: Host, port: str, queues: Sequence[Mapping[str, object]]) -> bool:
-        """Whether the queues of a port are these, at this rate. Raises CommandFailed, HostError."""
+        """Return whether a port has these queues at this rate. Raises CommandFailed, HostError."""
         if [of["kind"] for of in queues] != _KINDS[self.kind]:
             return False
         if self.kind == "fq_codel":  # tc(8) of iproute2 6.1 has no JSON of classes
@@ -82,29 +82,29 @@ class Shaper:
 
 @dataclass(frozen=True)
 class ShapedMode:
-    """A mode with it."""
+    """Mode with a shaper on each test port."""
 
     mode: Mode
     shaper: Shaper
 
     @property
     def name(self) -> str:
-        """The mode's own."""
+        """Name of the mode."""
         return self.mode.name
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError."""
+        """Return the steps that remove the queues and undo the mode. Raises HostError."""
         queues = undo_of(dut, testbed.ports_of(dut.name), "the kernel's own queues, as they were found")
         return [queues, *await self.mode.undo(dut, testbed)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Apply the mode and set the queues. Raises CommandFailed, HostError."""
         await self.mode.apply(dut, testbed)
         mtus = {port.interface: link.mtu for link in testbed.links.values() for port in link.ports if port.host == dut.name}
         await dut.run(["sh", "-e"], stdin="".join(self.shaper.script(port, mtu) for port, mtu in mtus.items()).encode())
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The mode, whose frames the queues of the outer ports must have counted."""
+        """Check the queues and the mode, and that the queues of the outer ports counted its frames."""
         outer = list(dict.fromkeys(link.dut_out.interface for link in testbed.links.values()))
         before = [await _packets(dut, port) for port in outer]
         checks = list(await self.mode.verify(dut, testbed, prober))
@@ -117,7 +117,7 @@ class ShapedMode:
         ]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Those of the mode, and the queues."""
+        """Check the queues and the mode."""
         of_mode = await self.mode.checks_of_state(dut, testbed) if isinstance(self.mode, TellsState) else ()
         return [*await self._checks(dut, testbed), *of_mode]
 
@@ -132,6 +132,6 @@ class ShapedMode:
 
 
 async def _packets(dut: Host, port: str) -> int:
-    """That left the first queue of a port."""
+    """Return the number of packets that have left the first queue of a port."""
     queues = await queues_of(dut, port)
     return int(queues[0].get("packets", 0)) if queues else 0

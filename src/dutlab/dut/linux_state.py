@@ -1,6 +1,6 @@
-"""The part of a Linux kernel's state that the `linux` modes change: what forwards, what filters.
+"""State of a Linux kernel that the `linux` modes change: forwarding and filters.
 
-Read here so that it can be put back exactly; `net/…` keys are sysctl(8) names with `/`, which survive dots in interface names.
+It is read so that it can be put back exactly. `net/…` keys are sysctl(8) names with `/`, which are safe with dots in interface names.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ IP6_FORWARD = "net/ipv6/conf/all/forwarding"
 EMPTY = "flush ruleset\n"
 
 # A change of ip_forward also rewrites `forwarding` of every interface and of `default`, and conf/all/accept_redirects
-# (inet_forward_change() in net/ipv4/devinet.c); IPv6's `all` does the same to its interfaces. The switch itself comes first, so that
-# written back in this order each value is the last one that was set.
+# (inet_forward_change() in net/ipv4/devinet.c); IPv6's `all` does the same to its interfaces. The main switch is first, so that writing the
+# values in this order leaves each of them as it was read.
 _READ_FORWARDING = """
 cd /proc/sys && for f in net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/ipv4/conf/*/forwarding net/ipv4/conf/all/accept_redirects \
 net/ipv6/conf/*/forwarding; do [ -r "$f" ] && printf '%s=%s\\n' "$f" "$(cat "$f")"; done; true
 """
 _READ_LEGACY = "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null; true"
 COUNT_FORWARDED = """awk '$1 == "Ip:" && !n { for (n = NF; $n != "ForwDatagrams"; n--); next } $1 == "Ip:" { print $n }' /proc/net/snmp"""
-"""Prints how many packets of IPv4 were forwarded."""
+"""Script that prints the number of forwarded IPv4 packets."""
 _COUNT_FORWARDED_6 = """[ ! -r /proc/net/snmp6 ] || awk '$1 == "Ip6OutForwDatagrams" { print $2 }' /proc/net/snmp6"""
-# A kernel without IPv6 has no such key, and nothing to forward.
+# A kernel without IPv6 lacks the key and forwards no IPv6.
 _FORWARD = f"sysctl -q -w {IP_FORWARD}=1 && {{ [ ! -e /proc/sys/{IP6_FORWARD} ] || sysctl -q -w {IP6_FORWARD}=1; }}"
 
 
@@ -36,13 +36,13 @@ class Runs(Protocol):
     """Runner of commands on the DUT: the host itself, or root on it (dut/privilege.py)."""
 
     async def run(self, argv: Sequence[str], *, check: bool = True) -> Done:
-        """Raises CommandFailed on a status other than 0 if `check`, HostError."""
+        """Run a command. Raises CommandFailed on a status other than 0 if `check`, HostError."""
 
 
 async def read_undo(dut: Host) -> list[UndoStep]:
-    """Steps that put forwarding and ruleset back as they are now. Changes nothing.
+    """Return the steps that put forwarding and ruleset back as they are now. Changes nothing.
 
-    Raises HostError when the present ruleset is one that nft itself would not take back.
+    Raises HostError when nft would not accept the present ruleset again.
     """
     back, keys = await read_ruleset(dut), await read_forwarding(dut)
     return [
@@ -52,10 +52,10 @@ async def read_undo(dut: Host) -> list[UndoStep]:
 
 
 async def read_ruleset(dut: Host) -> str:
-    """The ruleset in force, as text for `nft -f`.
+    """Return the present ruleset, as text for `nft -f`.
 
-    Raises HostError when it is one that nft itself would not take back (rules of iptables extensions, for instance): what cannot be
-    restored must not be flushed.
+    Raises HostError when nft would not accept it again (rules of iptables extensions, for example): a ruleset that cannot be restored must
+    not be flushed.
     """
     ruleset = (await dut.run(["nft", "list", "ruleset"])).text
     back = EMPTY + ruleset if ruleset.strip() else EMPTY
@@ -71,12 +71,12 @@ async def read_ruleset(dut: Host) -> str:
 
 
 async def read_forwarding(dut: Host) -> list[str]:
-    """Return the settings that forward, as arguments of `sysctl -w` in the order in which they have to be written."""
+    """Return the forwarding settings as arguments of `sysctl -w`, in the order in which they must be written."""
     return [line for line in (await dut.run(["sh", "-c", _READ_FORWARDING])).text.split("\n") if "=" in line]
 
 
 async def forward_and_filter(dut: Host, ruleset: str) -> None:
-    """Forwarding on, `ruleset` in force. Raises CommandFailed."""
+    """Load `ruleset` and switch forwarding on. Raises CommandFailed."""
     await dut.run(["nft", "-f", "-"], stdin=ruleset.encode())
     await dut.run(["sh", "-c", _FORWARD])
 
@@ -87,10 +87,10 @@ async def forwards(dut: Runs) -> bool:
 
 
 async def legacy_tables(dut: Host) -> list[str]:
-    """Tables of iptables-legacy, which nft does not see but packets pass."""
+    """Return the tables of iptables-legacy, which packets pass although nft does not list them."""
     return (await dut.run(["sh", "-c", _READ_LEGACY])).text.split()
 
 
 async def forwarded(dut: Runs) -> int:
-    """Packets that the IP stack has forwarded so far, of both versions. Raises CommandFailed, HostError."""
+    """Return the number of packets that the IP stack has forwarded, IPv4 and IPv6. Raises CommandFailed, HostError."""
     return sum(int(word) for word in (await dut.run(["sh", "-c", f"{COUNT_FORWARDED}\n{_COUNT_FORWARDED_6}"])).text.split())

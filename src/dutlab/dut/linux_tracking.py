@@ -17,7 +17,7 @@ from dutlab.errors import HostError
 from dutlab.hosts.programs import Program
 
 ASKS_KERNEL = Program("conntrack", "conntrack", others=("perl", "python3"))
-"""Any of these programs can make the kernel forget its flows."""
+"""Programs that can delete tracked flows; one of them is enough."""
 
 _NFNL_SUBSYS_CTNETLINK, _GET, _DELETE = 1, 1, 2
 _REQUEST, _ACK = 1, 4
@@ -28,8 +28,8 @@ _TUPLE_ORIG, _TUPLE_IP, _TUPLE_PROTO = 1, 1, 2
 _IP_ATTRIBUTES = {4: (1, 2), 6: (3, 4)}
 _PROTO_NUM, _PROTO_SRC_PORT, _PROTO_DST_PORT = 1, 2, 3
 
-# Sends the message `$1` (hexadecimal), and prints the errno of the answer. 0 is an acknowledgement, or the requested entry.
-# AF_NETLINK is 16, SOCK_RAW 3, NETLINK_NETFILTER 12; an error is message type 2 (NLMSG_ERROR).
+# Sends the message `$1` (hexadecimal) and prints the errno of the answer; 0 is an acknowledgement or the requested entry. AF_NETLINK is 16,
+# SOCK_RAW 3, NETLINK_NETFILTER 12; an error is message type 2 (NLMSG_ERROR).
 _PERL = (
     'socket(my $s,16,3,12)or die"$!";send($s,pack("H*",$ARGV[0]),0)or die"$!";defined recv($s,my $m,65536,0)or die"$!";'
     'print unpack("x4S",$m)==2?-unpack("x16l",$m):0'
@@ -43,7 +43,7 @@ _ASK = f"""if command -v perl >/dev/null; then perl -e '{_PERL}' "$1"
 elif command -v python3 >/dev/null; then python3 -c '{_PYTHON}' "$1"
 else echo {_UNREADABLE}; fi"""
 _LIST = ("cat", "/proc/net/nf_conntrack")
-# No counter: connection tracking is not loaded. `conntrack -L` ends with 0 whether it finds anything or not.
+# Without the counter, connection tracking is not loaded. `conntrack -L` ends with 0 even if it lists nothing.
 _ANY = 'n=/proc/sys/net/netfilter/nf_conntrack_count; [ -e $n ] && [ "$(cat $n)" != 0 ] || exit 0'
 _LISTED = "cat /proc/net/nf_conntrack 2>/dev/null || conntrack -L -p udp -f {family} 2>/dev/null"
 _READ = f"""{_ANY}
@@ -55,7 +55,7 @@ command -v conntrack >/dev/null && exec conntrack -F
 
 
 async def listed(dut: Runs, flow: UdpFlow) -> str | None:
-    """Return the kernel's line of this flow; empty if it does not track the flow, None if flows cannot be listed. Raises HostError."""
+    """Return the kernel's line of a flow; empty if it is not tracked, None if flows cannot be listed. Raises HostError."""
     done = await dut.run(["sh", "-c", _LISTED.format(family=f"ipv{flow.source.version}")], check=False)
     return None if done.status else next((line for line in done.text.splitlines() if _is_of(line, flow)), "")
 
@@ -83,7 +83,7 @@ async def forget_flows(dut: Runs) -> None:
 
 
 async def most_flows(dut: Runs) -> int | None:
-    """Return the limit of tracked flows; None while tracking is not loaded. It is machine-wide: a namespace can only read it."""
+    """Return the machine-wide limit of tracked flows, read-only in a namespace; None while tracking is not loaded."""
     output = (await dut.run(["cat", "/proc/sys/net/netfilter/nf_conntrack_max"], check=False)).text.strip()
     return int(output) if output.isdigit() else None
 
@@ -109,7 +109,7 @@ def _is_of(line: str, flow: UdpFlow) -> bool:
 
 
 def _first_direction(line: str) -> tuple[str, ...]:
-    """Return addresses and ports of the first direction. Addresses are shortened: the kernel prints all IPv6 groups, conntrack(8) not."""
+    """Return addresses and ports of the first direction, with short addresses: the kernel prints all groups of IPv6."""
     values = dict(reversed([word.split("=", 1) for word in line.split() if "=" in word]))
     fields = [values.get(key, "") for key in ("src", "dst", "sport", "dport")]
     return (*(str(ip_address(address)) if address else "" for address in fields[:2]), *fields[2:])

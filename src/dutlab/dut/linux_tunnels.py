@@ -1,14 +1,14 @@
-"""Modes `gre`, `ipip` and `vxlan` of Linux: a router that ends a tunnel in the clear from the source of each link, by ip-link(8).
+"""Modes `gre`, `ipip` and `vxlan` of Linux: a router that ends an unencrypted tunnel from the source of each link, by ip-link(8).
 
-The tunnel is bound to the port below it. So its own packets leave by that port, and a route to the source through the tunnel does not
-catch them. The engine's frames do not pass the source's kernel, so nothing wraps them: the modes are for iperf3, ping and the like.
+The tunnel is bound to the port below it. So its outer packets leave by that port, and a route to the source through the tunnel does not
+affect them. The engine's frames do not pass the source's kernel, so nothing wraps them: the modes are for iperf3, ping and similar tools.
 
-VXLAN carries Ethernet: its ports have addresses (MAC) of ours, and each end knows that of the other, so there is no ARP inside. An end
-that learned addresses from what arrives would keep them without the port below (vxlan_snoop() in drivers/net/vxlan/vxlan_core.c), and its
-packets would take the route of those inside.
+VXLAN carries Ethernet. Its ports get fixed MAC addresses, and each end is given that of the other, so the tunnel carries no ARP. An end
+that learned addresses from frames would store them without the port below (vxlan_snoop() in drivers/net/vxlan/vxlan_core.c), and its outer
+packets would take the route of the inner ones.
 
-Of several tunnels a link (`vxlan`) the DUT has every one. The source has those that carry traffic, and a rule by source address leads into
-each after the first. All ports of tunnels are in one group (ip-link(8)), so that they are deleted together, however many they are.
+With several tunnels per link (`vxlan`) the DUT has all of them. The source has those that carry traffic; a rule by source address selects
+each after the first. All tunnel ports are in one group (ip-link(8)), so that one command deletes any number of them.
 """
 
 from __future__ import annotations
@@ -31,32 +31,35 @@ _PROGRAMS = (IP, UNSHARE)
 _MODULES = {
     GRE: "CONFIG_NET_IPGRE (module ip_gre)", IPIP: "CONFIG_NET_IPIP (module ipip)", VXLAN: "CONFIG_VXLAN (module vxlan)",
 }  # fmt: skip
-"""Mode, whose name is ip-link(8)'s of the kind of tunnel → what a kernel needs for it."""
+"""Mode → kernel option that it needs. The mode's name is the tunnel type of ip-link(8)."""
 _VXLAN_PORT = 4789
-"""RFC 7348 section 8; ip-link(8) would take 8472."""
+"""UDP port of RFC 7348 section 8; the default of ip-link(8) is 8472."""
 GROUP = 51820
-"""Of all ports of tunnels."""
+"""Group of all tunnel ports."""
 _PRIORITY = 1000
-"""Of the rules that lead into tunnels: before the main table (32766, ip-rule(8))."""
+"""Priority of rules that select tunnels: before the main table (32766, ip-rule(8))."""
 _BACK_TABLE = 51820
-"""Routing table on the DUT of the first link's port, where a rule leads into it; those of further links count up."""
+"""Routing table on the DUT for the first link's port, in modes that select it by a rule; each further link has the next table."""
 _TABLE = 60000
-"""Routing table at the source of the first tunnel that has one; those of further tunnels count up."""
+"""Routing table at the source for the first tunnel that needs one; each further tunnel has the next table."""
 
 
 @dataclass(frozen=True)
 class TunnelMode(TunnelledMode):
-    """One kind of tunnel, on both ends of every link."""
+    """Mode with one type of tunnel, at both ends of every link."""
 
     kernel_option: str
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On both ends."""
+        """Return the programs that source and DUT need."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
         return {SOURCE: (PING, *_PROGRAMS), "dut": (*_PROGRAMS, *of_router.get("dut", ()))}
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
-        """Changes nothing. Raises HostError when a kernel has no such tunnel or a link is IPv6, ToolMissing without unshare(1)."""
+        """Check that both kernels have the tunnel type. Changes nothing.
+
+        Raises HostError when one lacks it or a link is IPv6, ToolMissing without unshare(1).
+        """
         if any(link.source_address.version != 4 for link in testbed.links.values()):  # noqa: PLR2004 -- the version of the protocol itself
             raise HostError(f"mode {self.name} is for links of IPv4", host=dut.name, remedy="leave the mode out")
         for host in (dut, self._source()):
@@ -72,7 +75,10 @@ class TunnelMode(TunnelledMode):
             )
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when a kernel has no such tunnel, or a port has the name of one of ours."""
+        """Return the steps that delete the tunnels.
+
+        Raises HostError when a kernel lacks the tunnel type, or a port has the name or group of our ports.
+        """
         await self.insist(dut, testbed)
         steps = self.undo_extras(testbed)
         for host in (dut, self._source()):
@@ -85,11 +91,11 @@ class TunnelMode(TunnelledMode):
 
     @property
     def delete(self) -> str:
-        """A script that takes the tunnels of a host away, if there are any."""
+        """Script that deletes the tunnels of a host, if there are any."""
         return f"ip link del group {GROUP} 2>/dev/null || true\n"
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set the router and the tunnels. Raises CommandFailed, HostError."""
         await self.router.apply(dut, testbed)
         await self.apply_extras(testbed)
         for host, is_dut in ((dut, True), (self._source(), False)):
@@ -97,8 +103,8 @@ class TunnelMode(TunnelledMode):
             await host.run(["ip", "-batch", "-"], stdin=text.encode(), timeout_s=SET_S)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """The router; that pings pass, and that both ends of their tunnels counted them in both directions."""
-        del prober  # its frames would go past the tunnel
+        """Check the router, that pings pass, and that both ends of their tunnels counted them in both directions."""
+        del prober  # its frames would bypass the tunnel
         ends = (dut, self._source())
         checks = await self.checks_of_state(dut, testbed)
         before = [await _counted(host) for host in ends]
@@ -112,7 +118,7 @@ class TunnelMode(TunnelledMode):
         return checks
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """The router, and the tunnels of both ends."""
+        """Check the router, and the tunnels at both ends."""
         checks = await self.router.checks_of_state(dut, testbed)
         for host in (dut, self._source()):
             ours = {t.name for t in self._ports(testbed, is_dut=host is dut)}
@@ -122,13 +128,13 @@ class TunnelMode(TunnelledMode):
         return checks
 
     def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
-        """Also the rules of the source."""
+        """Yield the base class's lines, and the rules of the source."""
         yield from super()._extras(testbed)
         for t in tunnels_of(testbed, self.loaded[1:]):
             yield t.link.source.host, f"rule add from {t.inside}/32 lookup {table(t)} priority {_PRIORITY}"
 
     def _ports(self, testbed: Testbed, *, is_dut: bool) -> list[Tunnel]:
-        """The tunnels that have a port on this end."""
+        """Return the tunnels that have a port at this end."""
         return tunnels_of(testbed, range(self.count) if is_dut else self.loaded)
 
     def _words(self, t: Tunnel, *, is_dut: bool) -> Iterator[str]:
@@ -139,7 +145,7 @@ class TunnelMode(TunnelledMode):
         yield f"link add name {t.name} group {GROUP} {' '.join(self._kind(own, other, number))} dev {port}"
         target = str(t.inside) if is_dut else str(t.link.sink_address.ip)
         if self.declared == VXLAN:
-            yield f"link set dev {t.name} address {_mac(t, is_dut=is_dut)} addrgenmode none"  # no IPv6 of the port's own
+            yield f"link set dev {t.name} address {_mac(t, is_dut=is_dut)} addrgenmode none"  # no IPv6 packets from the port itself
             yield f"neighbour add {target} lladdr {_mac(t, is_dut=not is_dut)} dev {t.name} nud permanent"
         yield f"link set dev {t.name} up"
         if is_dut:
@@ -154,10 +160,13 @@ class TunnelMode(TunnelledMode):
 
 @dataclass(frozen=True)
 class OnePortMode(TunnelMode):
-    """One kind of tunnel with one port a link at the DUT. A rule leads what comes from the sink into it, and not its own packets."""
+    """Mode of one tunnel type with one port per link at the DUT. A rule selects it for packets from the sink, not for its outer packets."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when an end cannot have the tunnel, or a port has the name of one of ours."""
+        """Return the steps that delete tunnels and rules.
+
+        Raises HostError when an end cannot have the tunnel, or a port has the name or group of our ports.
+        """
         script = "".join(f"ip rule del {_rule(t)} 2>/dev/null || true\n" for t in self._ports(testbed, is_dut=True))
         return [*await super().undo(dut, testbed), UndoStep(dut.name, ("sh",), script, "no rule for a tunnel, as it was found")]
 
@@ -166,7 +175,7 @@ class OnePortMode(TunnelMode):
 
 
 def lead_back(t: Tunnel) -> str:
-    """Commands that have the DUT send what the sink answers into the tunnel, and the tunnel's own packets past it."""
+    """Return commands that route packets from the sink into the tunnel, and the tunnel's outer packets outside it."""
     return f"ip route add {t.inside}/32 dev {t.name} table {_BACK_TABLE + t.place}\nip rule add {_rule(t)}\n"
 
 
@@ -175,9 +184,9 @@ def _rule(t: Tunnel) -> str:
 
 
 def lead_into(t: Tunnel) -> Iterator[str]:
-    """Has the source send what is for the sink into the tunnel, as `ip -batch` reads it.
+    """Yield lines for `ip -batch` that route the source's packets for the sink into the tunnel.
 
-    Routes to one address each, of the link's own ends: nothing that was there is replaced, and all of them go with the tunnel.
+    Each route is to a single address, that of the link's sink. So no existing route is replaced, and all of them disappear with the tunnel.
     """
     if not t.number:
         yield f"route add {t.link.sink_address.ip}/32 dev {t.name} src {t.inside}"
@@ -187,12 +196,12 @@ def lead_into(t: Tunnel) -> Iterator[str]:
 
 
 def table(t: Tunnel) -> int:
-    """Routing table at the source of a tunnel after the first of its link."""
+    """Return the routing table at the source for a tunnel after the first of its link."""
     return _TABLE + t.place * (MOST_TUNNELS + 1) + t.number
 
 
 async def kernel_refuses(host: Host, kind: Sequence[str]) -> str | None:
-    """Why it makes no port of this kind, in its words; None where it does. Changes nothing. Raises ToolMissing without unshare(1)."""
+    """Return the kernel's error for a port of this type; None if it can make one. Raises ToolMissing without unshare(1)."""
     done = await host.run(["unshare", "--net", "ip", "link", "add", "name", "t", *kind], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing(
@@ -206,17 +215,17 @@ async def kernel_refuses(host: Host, kind: Sequence[str]) -> str | None:
 
 
 def _mac(t: Tunnel, *, is_dut: bool) -> str:
-    """Return the MAC of one end of a tunnel, administered locally (IEEE 802, bit 1 of the first octet)."""
+    """Return the locally administered MAC (IEEE 802, bit 1 of the first octet) of one end of a tunnel."""
     return f"02:00:{t.place:02x}:{t.number >> 8:02x}:{t.number & 0xFF:02x}:{1 + is_dut:02x}"
 
 
 async def _counted(host: Host) -> dict[tuple[str, str], int]:
-    """Name of a port that is up, and `rx` or `tx` → packets."""
+    """Return (name of a port that is up, `rx` or `tx`) → packets."""
     ports = json.loads((await host.run(["ip", "-j", "-s", "link"])).text)
     up = [port for port in ports if "UP" in port["flags"]]
     return {(port["ifname"], way): int(port["stats64"][way]["packets"]) for port in up for way in ("rx", "tx")}
 
 
 def tunnel_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The modes of a family, which need the source as well as the DUT."""
+    """Return the tunnel modes, which need the source as well as the DUT."""
     return {mode.name: TunnelMode(mode, router, hosts.get(SOURCE), option, hosts=hosts) for mode, option in _MODULES.items()}

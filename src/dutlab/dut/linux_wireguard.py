@@ -1,12 +1,12 @@
 """Modes `wireguard` and `wireguard-go` of Linux: a router that ends WireGuard tunnels from the source of each link, by ip-link(8), wg(8).
 
-Each end makes its private key itself, and hands it to its kernel; only the public one leaves the host. What comes from the sink is
-routed into the tunnel by a rule on the port that it comes in by, so that the tunnel's own packets to the same source stay outside.
+Each end makes its own private key and passes it to its kernel; only the public key leaves the host. A rule on the sink's port routes
+packets from the sink into the tunnel, so that the tunnel's outer packets to the same source stay outside.
 
-Of several tunnels a link each is a peer of the DUT's one port, as at a concentrator. The source has a port, and a key, for each that
-carries traffic. The keys of the other peers are numbers that nobody has the private half of.
+With several tunnels per link, each is a peer of the DUT's one port, as at a concentrator. The source has a port and a key for each that
+carries traffic. The keys of the other peers are random numbers without a private key.
 
-In mode `wireguard-go` a process is the DUT's end (dut/wireguard_by.py), and the source's where its kernel has no WireGuard.
+In mode `wireguard-go` a process is the DUT's end (dut/wireguard_by.py), and the source's end where its kernel lacks WireGuard.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from dutlab.systems import modes
 
 _KERNEL_OPTION = f"CONFIG_WIREGUARD (module wireguard), take mode {modes.WIREGUARD_GO.name}"
 _PORT = 51820
-"""UDP port of the first link's tunnels, as wg-quick's examples have it; those of further links count up."""
+"""UDP port of the first link's tunnels, as in the examples of wg-quick; each further link has the next port."""
 _AROUND_BYTES = 60
-"""IPv4 20, UDP 8, type 4, index 4, counter 8, tag 16: what WireGuard puts around a packet (physics/ceilings/tunnel.py)."""
+"""Bytes that WireGuard adds to a packet: IPv4 20, UDP 8, type 4, index 4, counter 8, tag 16 (physics/ceilings/tunnel.py)."""
 _KEY_BYTES = 32
-# The shell's own input is its script, so a key cannot come that way.
+# The shell reads its script from standard input, so the key cannot be passed there.
 _MAKE = """wg genkey | wg set {name} listen-port {port} private-key /proc/self/fd/0
 ip link set dev {name} mtu {mtu} group {group}
 wg show {name} public-key
@@ -45,19 +45,19 @@ wg show {name} public-key
 
 @dataclass(frozen=True)
 class WireGuardMode(OnePortMode):
-    """Peers of the DUT at the source of every link."""
+    """Mode of WireGuard: peers of the DUT at the source of every link."""
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On both ends."""
+        """Return the programs that both ends need."""
         return {host: (*programs, WG) for host, programs in super().needs().items()}
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set the router and the tunnels. Raises CommandFailed, HostError."""
         await self.router.apply(dut, testbed)
         await self.apply_extras(testbed)
         source = self._source()
         of_dut, of_source = await self._made(dut, testbed, is_dut=True), await self._made(source, testbed, is_dut=False)
-        # Those whose UDP port is set are up before others take any that is free.
+        # Ports with a fixed UDP port come up first: the others take any free one.
         first_tunnels_first = sorted(self._ports(testbed, is_dut=False), key=lambda t: t.number)
         scripts = {
             dut: "".join(self._peers_of_dut(t, of_source) for t in self._ports(testbed, is_dut=True)),
@@ -68,7 +68,7 @@ class WireGuardMode(OnePortMode):
             await host.run(by.shell, stdin=script.encode(), timeout_s=SET_S)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Also that so many peers received and sent, by what wg(8) counts."""
+        """Check as for other tunnels, and that as many peers received and sent as have an end at the source (wg(8))."""
         checks = list(await super().verify(dut, testbed, prober))
         by = await self._by(dut, is_dut=True)
         for t in self._ports(testbed, is_dut=True):
@@ -79,7 +79,7 @@ class WireGuardMode(OnePortMode):
         return checks
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Also the peers of the DUT."""
+        """Check router and tunnels, and the number of the DUT's peers."""
         checks = await super().checks_of_state(dut, testbed)
         by = await self._by(dut, is_dut=True)
         for t in self._ports(testbed, is_dut=True):
@@ -88,18 +88,18 @@ class WireGuardMode(OnePortMode):
         return checks
 
     async def _by(self, host: Host, *, is_dut: bool) -> WireGuardBy:
-        """What WireGuard is on a host. Raises HostError, ToolMissing."""
+        """Return the implementation of WireGuard on a host. Raises HostError, ToolMissing."""
         del host, is_dut
         return BY_KERNEL
 
     async def _made(self, host: Host, testbed: Testbed, *, is_dut: bool) -> dict[tuple[int, int], str]:
-        """Place of a link and number of a tunnel → public key of its port, which is not up yet."""
+        """Make the ports, not yet up, and return (place of the link, number of the tunnel) → public key."""
         by, ports = await self._by(host, is_dut=is_dut), self._ports(testbed, is_dut=is_dut)
         mtus = {port["ifname"]: int(port["mtu"]) for port in json.loads((await host.run(["ip", "-j", "link"])).text)}
         script = by.begin([t.name for t in ports])
         for t in ports:
             below = t.link.dut_in if is_dut else t.link.source
-            port = 0 if t.number else _PORT + t.place  # 0: any that is free
+            port = 0 if t.number else _PORT + t.place  # 0: any free port
             script += _MAKE.format(name=t.name, port=port, mtu=mtus[below.interface] - _AROUND_BYTES, group=GROUP)
         keys = (await host.run(by.shell, stdin=script.encode(), timeout_s=SET_S)).text.split()
         if len(keys) != len(ports):
@@ -123,20 +123,20 @@ class WireGuardMode(OnePortMode):
 
 @dataclass(frozen=True)
 class WireGuardGoMode(WireGuardMode):
-    """The same by a process on the DUT, and on a source whose kernel has no WireGuard."""
+    """Mode of WireGuard by a process on the DUT, and on a source whose kernel lacks WireGuard."""
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Of the DUT, as `ps -o comm` prints them."""
+        """Names of the DUT's programs, as `ps -o comm` prints them."""
         return (WIREGUARD_GO.name,)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On the DUT the process too; on the source it depends on the kernel."""
+        """Return the programs that both ends need, with wireguard-go on the DUT; on the source the kernel decides."""
         of = super().needs()
         return {**of, "dut": (*of["dut"], WIREGUARD_GO)}
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Also what WireGuard is at each end."""
+        """Check router, tunnels and peers, and add the implementation of WireGuard at each end."""
         checks = await super().checks_of_state(dut, testbed)
         for host in (dut, self._source()):
             by = await self._by(host, is_dut=host is dut)
@@ -150,7 +150,7 @@ class WireGuardGoMode(WireGuardMode):
 
     @property
     def delete(self) -> str:
-        """Ends the processes first."""
+        """Script that ends the processes and deletes the tunnels of a host."""
         return tunnel_processes.end(WIREGUARD_GO.name) + super().delete
 
     async def _by(self, host: Host, *, is_dut: bool) -> WireGuardBy:
@@ -166,6 +166,6 @@ def _peer_of_source(t: Tunnel, key: str) -> str:
 
 
 def wireguard_modes(router: Router, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-    """The modes, which need the source as well as the DUT."""
+    """Return the WireGuard modes, which need the source as well as the DUT."""
     kinds = {modes.WIREGUARD: WireGuardMode, modes.WIREGUARD_GO: WireGuardGoMode}
     return {mode.name: kind(mode, router, hosts.get(SOURCE), _KERNEL_OPTION, hosts=hosts) for mode, kind in kinds.items()}

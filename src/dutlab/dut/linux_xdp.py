@@ -1,7 +1,7 @@
-"""Mode `xdp-forward` of Linux: a router whose test ports have a program of ours in XDP, attached by ip-link(8).
+"""Mode `xdp-forward` of Linux: a router with an XDP program of dutlab on its test ports, attached by ip-link(8).
 
-The program (xdp_forward.c) asks the kernel for route and neighbour, and sends the frame on before a packet is made of it. clang on this
-machine compiles it when the mode is first applied. That frames go through it is shown by what the IP stack does not count.
+The program (xdp_forward.c) asks the kernel for route and neighbour, and forwards the frame before the kernel allocates a packet. clang on
+this machine compiles it when the mode is first applied. The proof that frames pass it: the IP stack does not count them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _SECTION, _NAME = "xdp", "dutlab_forward"
 
 
 def attach_words(port: str, path: str, section: str = _SECTION) -> str:
-    """Command that puts the program in an object file on a port: in the driver where that can, else behind it."""
+    """Return the command that attaches the program in an object file to a port, in the driver if it supports XDP."""
     return f"ip link set dev {port} xdp obj {path} sec {section}"
 
 
 @cache
 def compiled() -> bytes:
-    """The object file of the program. Raises ToolMissing without clang, HostError when it refuses the source."""
+    """Return the object file of the program. Raises ToolMissing without clang, HostError when it refuses the source."""
     try:
         done = run(_COMPILE, input=_SOURCE.read_bytes(), capture_output=True, check=False)
     except FileNotFoundError as e:
@@ -49,17 +49,20 @@ def compiled() -> bytes:
 
 @dataclass(frozen=True)
 class XdpMode(OfRecord):
-    """The program on both test ports of every link."""
+    """Mode with the XDP program on both test ports of every link."""
 
     router: Router
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On the DUT."""
+        """Return the programs that the DUT needs."""
         of_router = self.router.needs() if isinstance(self.router, NeedsPrograms) else {}
         return {"dut": (IP, *of_router.get("dut", ()))}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError where a port has a program of somebody else's, which could not be put back; ToolMissing."""
+        """Return the steps that detach the program.
+
+        Raises HostError where a port already has an XDP program, which could not be put back; ToolMissing.
+        """
         await asyncio.to_thread(compiled)
         ports = link_ports(testbed)
         if taken := [port for port, of in (await attached(dut, ports)).items() if of]:
@@ -68,14 +71,14 @@ class XdpMode(OfRecord):
         return [UndoStep(dut.name, ("sh",), script, "no XDP program, as it was found"), *await self.router.undo(dut, testbed)]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError, ToolMissing."""
+        """Set the router and attach the program. Raises CommandFailed, HostError, ToolMissing."""
         await self.router.apply(dut, testbed)
         words = "\n".join(attach_words(port, '"$f"') for port in link_ports(testbed))
         script = f'f=$(mktemp)\ntrap \'rm -f "$f"\' EXIT\ncat >"$f"\n{words}\n'
         await dut.run(["sh", "-ec", script], stdin=await asyncio.to_thread(compiled))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Those of a router, and that its IP stack forwarded none of these frames."""
+        """Check as for a router, and that the IP stack forwarded none of these frames."""
         before = await state.forwarded(dut)
         checks = await self.router.verify(dut, testbed, prober)
         packets = await state.forwarded(dut) - before
@@ -83,7 +86,7 @@ class XdpMode(OfRecord):
         return [*checks, *await self._programs(dut, testbed), past]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """The router, and the programs at its ports."""
+        """Check the router, and the programs on its ports."""
         return [*await self.router.checks_of_state(dut, testbed), *await self._programs(dut, testbed)]
 
     @staticmethod
@@ -93,18 +96,18 @@ class XdpMode(OfRecord):
 
 
 async def detach_ours(dut: Host, testbed: Testbed) -> None:
-    """Take our program off the ports, where a change from this mode to another left it. Raises CommandFailed."""
+    """Detach our program from the ports, where a change to another mode left it. Raises CommandFailed."""
     off = "ip -d link show dev {0} | grep -q {1} && ip link set dev {0} xdp off"
     await dut.run(["sh", "-c", "\n".join([*(off.format(port, _NAME) for port in link_ports(testbed)), "true"])])
 
 
 def link_ports(testbed: Testbed) -> list[str]:
-    """The DUT's ports of all links."""
+    """Return the DUT's ports of all links."""
     return list(dict.fromkeys(port.interface for link in testbed.links.values() for port in (link.dut_in, link.dut_out)))
 
 
 async def attached(dut: Host, ports: Sequence[str]) -> dict[str, str]:
-    """Port → where its XDP program is (driver, generic or card) and its number; empty where it has none. Raises CommandFailed."""
+    """Return port → place (driver, generic or card) and number of its XDP program; empty without one. Raises CommandFailed."""
     listed: list[dict[str, Any]] = json.loads((await dut.run(["ip", "-j", "-d", "link", "show"])).text)
     of = {str(port.get("ifname")): port.get("xdp") for port in listed}
     return {port: _words(of.get(port)) for port in ports}
@@ -119,5 +122,5 @@ def _words(xdp: object) -> str:
 
 
 def xdp_modes(router: Router) -> dict[str, Mode]:
-    """The mode, over the family's router."""
+    """Return the mode, with the family's router."""
     return {XDP_FORWARD.name: XdpMode(XDP_FORWARD, router)}

@@ -1,6 +1,6 @@
 """Arrays of LVM: a logical volume `dutlab/array` of type raid0, raid1, raid5 or raid6 (lvmraid(7)), read from lvs and dm-raid's table.
 
-A drive is lost by erasing its label while the volume is inactive: LVM has no command that fails one. It is then given back as a new
+A drive is lost by erasing its label while the volume is inactive, because LVM has no command that fails a drive. It then becomes a new
 physical volume, and `lvconvert --repair` puts it in the place of the missing one.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dutlab.dut.arrays import COMMON, ArrayEngine
 from dutlab.hosts.programs import Program
 
-# A machine without udev has LVM make the names of its devices itself. `raid` prints what dm-raid says of each drive (A in sync, a not yet,
-# D dead) and what it does about it, after the fields `start length raid level count` (Documentation/admin-guide/device-mapper/dm-raid.rst).
+# Without udev, LVM makes the device nodes itself. `raid` prints dm-raid's health character of each drive (A in sync, a not yet, D dead) and
+# its current action, after the fields `start length raid level count` (Documentation/admin-guide/device-mapper/dm-raid.rst).
 _FUNCTIONS = (
     COMMON
     + r"""
@@ -100,4 +100,4 @@ set -- $(raid)
 echo "set $(printf %s "$1" | tr -d A | wc -c) $2"
 """,
 )
-"""Args of `apply` that LVM has nothing for: bitmap, stripe cache and threads are md's."""
+"""LVM ignores some arguments of `apply`: only md has bitmap, stripe cache and threads."""

@@ -1,7 +1,7 @@
-"""Family `manual`: a DUT that a person sets, who is asked before each mode and whose answer the journal keeps.
+"""Family `manual`: a DUT that a person sets; the person is asked before each mode, and the journal keeps the answer.
 
-The runner asks, as for every factor without commands. What frames show is verified as on any other DUT; what the DUT itself would say of
-its rules and flows is not known.
+The runner asks, as for every factor without commands. Frames verify the mode as on any other DUT. The DUT's own view of its rules and flows
+is unknown.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dutlab.systems import modes
 
 @dataclass(frozen=True)
 class ManualMode(Unset, OfRecord):
-    """One mode, in words for the person at the DUT."""
+    """Mode with a description for the person at the DUT."""
 
     means: str
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Both directions of every link, and the address that the sink sees."""
+        """Check both directions of every link, and the address that the sink sees."""
         del dut
         return await frame_checks(testbed, prober, self.declared.behaviour, None)
 
@@ -53,6 +53,6 @@ FAMILY = Family(NAME, {mode.name: mode for mode in _MODES})
 
 
 def question(name: str, level: str) -> str:
-    """Return the question to a person about a factor and its level; a mode of this family says what it means."""
+    """Return the question to a person about a factor and its level, with the description of a mode of this family."""
     mode = FAMILY.modes.get(level) if name == "mode" else None
     return f"set {name} to {level}" + (f" ({mode.means})" if isinstance(mode, ManualMode) else "")

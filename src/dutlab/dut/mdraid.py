@@ -1,7 +1,7 @@
-"""Family `mdraid`: one array of all drives of a host; made and failed by mdadm, and read from /sys/block/md*/md.
+"""Family `mdraid`: one array of all drives of a host, made and failed by mdadm, and read from /sys/block/md*/md.
 
-The array is called `dutlab`, its sets `dutlab-1` and `dutlab-2`: what has another name is never stopped, and a drive whose superblock
-names another array is never erased.
+The array is called `dutlab`, and its sets `dutlab-1` and `dutlab-2`. Arrays with other names are never stopped, and a drive whose
+superblock names another array is never erased.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dutlab.spec.testbed import HostSpec
 from dutlab.systems.modes import ARRAYS, BTRFS, LVM, MD, ZFS, ModeArray
 
 MDADM = Program("mdadm", "mdadm")
-# `md` finds an array by its own name, whatever number it got.
+# `md` finds an array by its name, because its number may vary.
 _FUNCTIONS = (
     COMMON
     + r"""
@@ -127,11 +127,11 @@ again "$rate"
 [ "$state" != rebuilt ] || quiet "$at"
 """
 )
-# Each prints when it began and when it was done, in seconds since 1970. Arguments: level, KiB/s of a rebuild, members.
+# Each script prints its start and end, in seconds since 1970. Arguments: level, KiB/s of a rebuild, members.
 _LOSES = _FUNCTIONS + 'last "$@"; echo "$array"'
 _LOSE = _FUNCTIONS + 'began=$(date +%s.%N); level=$1; shift 2; last "$level" "$@"; lose; echo "$began $(date +%s.%N)"'
 _GIVE = _FUNCTIONS + 'began=$(date +%s.%N); level=$1 rate=$2; shift 2; last "$level" "$@"; again "$rate"; echo "$began $(date +%s.%N)"'
-# Whatever became of it, all members are in the array again, and rebuilds are as fast as the kernel lets them be.
+# Afterwards all members are in the array, and the kernel's default limits of rebuild speed apply.
 _HEAL = (
     _FUNCTIONS
     + r"""
@@ -173,36 +173,36 @@ ENGINES: Mapping[str, ArrayEngine] = {
     BTRFS: btrfs.ENGINE,
     ZFS: zfs.ENGINE,
 }
-"""Engines by name."""
+"""Engine by name."""
 
 
 async def array_of(host: Host, array: ModeArray) -> ArrayState:
-    """The array that a mode made on `host`. Raises CommandFailed when there is none, HostError."""
+    """Return the state of the array that a mode made on `host`. Raises CommandFailed when there is none, HostError."""
     return await told_by(ENGINES[array.engine], host)
 
 
 @dataclass(frozen=True)
 class Failing:
-    """The last drive of a host's array, which can be lost and given back."""
+    """Last drive of a host's array, which can be failed and added again."""
 
     dut: Host
     host: HostSpec
     array: ModeArray
 
     async def lose(self) -> tuple[float, float]:
-        """Fails and removes it; when that began and ended by the host's clock. Raises HostError."""
+        """Fail and remove the drive; return start and end by the host's clock. Raises HostError."""
         return await self._told(_LOSE, "fails")
 
     async def give_back(self, bytes_per_s: float | None) -> tuple[float, float]:
-        """Erased and added, so that it is rebuilt, no faster than that; when that began and ended. Raises HostError."""
+        """Erase and add the drive, with at most `bytes_per_s` of rebuild; return start and end by the host's clock. Raises HostError."""
         return await self._told(_GIVE, "comes back", bytes_per_s or self.host.array.rebuild_bytes_per_s)
 
     async def heal(self) -> None:
-        """Back in the array, if it is not, and rebuilt. Raises HostError."""
+        """Add the drive if it is missing, and wait until it is rebuilt. Raises HostError."""
         await self._told(_HEAL, "is rebuilt")
 
     async def path(self) -> str:
-        """The device that loses it: the array, or the set of it. Raises HostError."""
+        """Return the device that loses the drive: the array, or one of its sets. Raises HostError."""
         return (await self.dut.run(["sh", "-c", _LOSES, "dutlab", self.array.level, *members_of(self.host)])).text.strip()
 
     async def _told(self, script: str, what: str, bytes_per_s: float | None = None) -> tuple[float, float]:

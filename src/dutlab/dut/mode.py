@@ -1,4 +1,4 @@
-"""A DUT family: a set of modes, each of which can be undone, applied and verified."""
+"""DUT family: a set of modes, each of which can be undone, applied and verified."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UndoStep:
-    """A command that puts something back. Carries all it needs, so that a later process can carry it out from the journal."""
+    """Command that restores something on a host. It is self-contained, so that a later process can run it from the journal."""
 
     host: str
     argv: tuple[str, ...]
     stdin: str = ""
     why: str = ""
     back_within_s: float = 0.0
-    """If not 0, the host is rebooted in place of a command, and is back within so long."""
+    """Seconds for a reboot; if not 0, the host is rebooted in place of a command."""
     switch: str = ""
-    """If not empty, the switch that turns the host on in place of a command, as JSON of a testbed's `power:`."""
+    """Switch that turns the host on in place of a command, as JSON of a testbed's `power:`; empty for a command."""
 
 
 Announce = Callable[[str, Sequence[UndoStep]], None]
-"""Takes down what is about to be changed and how to undo it, for the end of the trial or after a crash."""
+"""Function that records an imminent change and its undo steps, for the end of the trial or after a crash."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that verify found, in words for the report."""
+    """One result of a verification, in words for the report."""
 
     what: str
     passed: bool
     found: str
     by_ping: bool = False
-    """True if pings showed it: a lower level of proof than frames of ours."""
+    """True if pings showed it: a lower level of proof than the engine's frames."""
 
 
 @dataclass(frozen=True)
 class UdpFlow:
-    """A flow as its sender sends it, before any translation."""
+    """UDP flow as its sender sends it, before any translation."""
 
     source: IPv4Address | IPv6Address
     destination: IPv4Address | IPv6Address
@@ -60,56 +60,56 @@ class UdpFlow:
 
 @dataclass(frozen=True)
 class SeenProbe:
-    """Result of a few probe frames: how many were sent and arrived, and the source address that the receiver saw."""
+    """Result of a few probe frames: the numbers sent and received, and the source address that the receiver saw."""
 
     sent: int
     received: int
     source_seen: str | None
     flow: UdpFlow | None
-    """The flow that the frames were; no earlier probe of this process had its ports. None of pings: a lower level of proof."""
+    """Flow of the frames, with ports that no earlier probe of this process had; None for pings, a lower level of proof."""
 
 
 class Prober(Protocol):
-    """Sends a few real frames through the DUT and looks at what comes out. The engine is one."""
+    """Sender of a few real frames through the DUT that reports what arrives. The engine is one."""
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
-        """Ten UDP frames of a new flow on each link at once, from source to sink or back (`reverse`). Raises ToolFailed, HostError."""
+        """Send ten UDP frames of a new flow on each link at once, from source to sink or back (`reverse`). Raises ToolFailed, HostError."""
 
 
 class Mode(Protocol):
-    """A state of the DUT."""
+    """State that the DUT can be put into."""
 
     @property
     def name(self) -> str: ...
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Return how to put back what apply() will change, read from the DUT as it is now. Changes nothing."""
+        """Return the steps that undo apply(), read from the DUT as it is now. Changes nothing."""
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Puts the DUT into the mode, from any other. Raises CommandFailed."""
+        """Put the DUT into the mode, from any other. Raises CommandFailed."""
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Return what real frames show. A mode with a check that did not pass measures nothing."""
+        """Check the mode with real frames. Nothing is measured in a mode with a failed check."""
 
 
 @runtime_checkable
 class NeedsPrograms(Protocol):
-    """A mode that takes programs which a system may lack."""
+    """Mode that needs programs which a system may lack."""
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """Role → programs."""
+        """Return role → programs."""
 
 
 @runtime_checkable
 class AsksKernels(Protocol):
-    """A mode that the kernels of its hosts may be unable to have."""
+    """Mode that a host's kernel may not support."""
 
     async def insist(self, dut: Host, testbed: Testbed) -> None:
-        """Asks them; changes nothing. Raises HostError with what they say, ToolMissing."""
+        """Check that the kernels support the mode. Changes nothing. Raises HostError with their message, ToolMissing."""
 
 
 @runtime_checkable
 class TellsState(Protocol):
-    """A mode of a DUT that can be asked what it is in, without a frame: quick enough to do after each trial."""
+    """Mode of a DUT that can report its state without frames: fast enough after each trial."""
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
         """Return checks of the DUT's own state. Raises CommandFailed, HostError."""
@@ -117,61 +117,61 @@ class TellsState(Protocol):
 
 @runtime_checkable
 class ForwardsInPrograms(Protocol):
-    """A mode in which processes of the DUT forward, in whose time frames are counted too."""
+    """Mode in which processes of the DUT forward; their processor time counts."""
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Names of the programs that run, as `ps -o comm` prints them; none before apply()."""
+        """Names of the running programs, as `ps -o comm` prints them; none before apply()."""
 
 
 @runtime_checkable
 class StartsPrograms(ForwardsInPrograms, Protocol):
-    """A mode whose device is programs that dutlab starts with it and ends with it."""
+    """Mode whose device consists of programs that dutlab starts and ends with it."""
 
     async def program_ended(self) -> str:
-        """Waits until one of them ends; returns how it did, with its last lines."""
+        """Wait until a program ends; return its status and last lines."""
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
-        """Return what the device itself has counted since its start; nothing where no words for it are known. Raises HostError."""
+        """Return the device's own counters since its start; empty for an unknown device. Raises HostError."""
 
 
 @runtime_checkable
 class TunnelsByNumber(Protocol):
-    """A mode of tunnels, of which a link may have several."""
+    """Mode of tunnels that can have several per link."""
 
     def with_tunnels(self, count: int) -> Mode:
-        """The same with so many a link."""
+        """Return the mode with `count` tunnels per link."""
 
 
 class Reset(Protocol):
-    """A restart of the DUT, or of a part of it, in two halves: everything away, everything back as it was."""
+    """Restart of the DUT or a part of it, in two halves: removal of everything, and restoration."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
-        """The second half, read from the DUT as it is now. Changes nothing. Raises HostError when something could not be put back."""
+        """Return the second half, read from the DUT as it is now. Changes nothing. Raises HostError if something could not be restored."""
 
     async def carry_out(self, dut: Host, testbed: Testbed, back: UndoStep) -> None:
-        """Both halves, in one command. Raises CommandFailed."""
+        """Carry out both halves in one command. Raises CommandFailed."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of DUT, and the modes that it brings along by name."""
+    """Kind of DUT, and its modes by name."""
 
     name: str
     modes: Mapping[str, Mode]
     resets: Mapping[str, Reset] = field(default_factory=dict)
-    """Resets, by the words of methods.ports.ResetKind; empty if it cannot be reset by command."""
+    """Resets by the names of methods.ports.ResetKind; empty if no command can reset it."""
     beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
-    """The modes that need other hosts than the DUT, as a tunnel's other end; without these hosts they can be named, not applied."""
+    """Modes that need hosts other than the DUT, such as the other end of a tunnel; without them they can be named, not applied."""
 
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
-        """All of them."""
+        """Return all modes, with those that need these hosts."""
         return {**self.modes, **self.beside(hosts)}
 
 
 @dataclass(frozen=True)
 class OfRecord:
-    """A mode that a family has declared."""
+    """Mode that a family has declared."""
 
     declared: DeclaredMode
 
@@ -183,36 +183,36 @@ class OfRecord:
 
 @dataclass(frozen=True)
 class OfFlows(OfRecord):
-    """A mode whose table of states is made for a number of flows."""
+    """Mode whose state table has room for a number of flows."""
 
     flows: int = field(default=1, kw_only=True)
-    """The most that an experiment has at once."""
+    """Most concurrent flows of the experiment."""
 
     def sized_for(self, flows: int) -> Self:
-        """Return the family for another experiment."""
+        """Return the mode for an experiment with so many flows."""
         return replace(self, flows=flows)
 
 
 class Unset:
-    """The half of a mode that no command sets, of a black box or of a DUT that a person sets; the other half verifies."""
+    """Half of a mode that no command sets: of a black box, or of a DUT that a person sets. The other half verifies."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """There is nothing that a command could bring back. The runner asks the person of a `manual` DUT at the end."""
+        """Return no steps: no command can undo it. At the end, the runner asks the person of a `manual` DUT."""
         del dut, testbed
         return []
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """It is in the mode already: it was found so, or a person set it."""
+        """Do nothing: the DUT was found in the mode, or a person set it."""
 
 
 ELSEWHERE: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address("203.0.113.0"), 6: IPv6Address("2001:db8:ffff:ffff::")}
-"""Version of IP → an address for documentation (RFC 5737, RFC 3849), so never on a test link."""
+"""IP version → an address for documentation (RFC 5737, RFC 3849), never on a test link."""
 Network = IPv4Network | IPv6Network
 
 
 def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
-    """Every link on whose inner network a flow may start, with every link on whose outer network it may end; IP versions do not mix."""
-    known = set[tuple[Network, Network]]()  # links that share an end have a network in common
+    """Yield links whose inner and outer networks may be the ends of a flow, of the same IP version."""
+    known = set[tuple[Network, Network]]()  # links with a common end have a common network
     for inner in testbed.links.values():
         for outer in testbed.links.values():
             pair = inner.source_address.network, outer.sink_address.network
@@ -222,6 +222,6 @@ def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
 
 
 def permitted_networks(testbed: Testbed) -> list[tuple[Network, Network]]:
-    """Source and destination of every flow that may pass, each pair in both directions, for rules that keep no state."""
+    """Return source and destination network of all permitted flows, in both directions, for stateless rules."""
     pairs = ((inner.source_address.network, outer.sink_address.network) for inner, outer in network_pairs(testbed))
     return list(dict.fromkeys(pair for near, far in pairs for pair in ((near, far), (far, near))))

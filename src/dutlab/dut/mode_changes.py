@@ -1,6 +1,6 @@
-"""Levels that change the mode of a Linux DUT instead of the host: they are applied after it, verified with it and undone with it.
+"""Levels that change the mode of a Linux DUT instead of a host: they are applied after it, verified with it and undone with it.
 
-So they cross with every mode that can have them. The factors are those of spec/factors.py that are `of_mode`.
+So they can be combined with every mode that supports them. The factors are those of spec/factors.py with `of_mode`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dutlab.spec.testbed import Testbed
 
 
 class ModeChange(Protocol):
-    """What a level does to a mode."""
+    """Change that a level makes to a mode."""
 
     async def faults(self, dut: Host, testbed: Testbed) -> Sequence[str]:
-        """What the DUT's kernel lacks for it, before anything is changed. Raises HostError."""
+        """Return what the DUT's kernel lacks for it; called before any change. Raises HostError."""
 
     def of(self, mode: Mode) -> Mode:
-        """The mode with it. Raises InputError for a mode that cannot have it."""
+        """Return the changed mode. Raises InputError for a mode that does not support the change."""
 
 
 ORDER = ("flowtable", "shaper", "pppoe")
-"""In which they are put around a mode: a flowtable is part of its ruleset, and a shaper is of the ports that a PPPoE session gives it."""
+"""Order in which the changes wrap a mode: a flowtable is part of its ruleset, and a shaper needs the ports of a PPPoE session."""
 
 
 def changes_of(levels: Mapping[str, str], hosts: Mapping[str, Host]) -> list[ModeChange]:
-    """Of the levels of such factors, those that are not off; `hosts` are those of the testbed."""
+    """Return the changes of the levels that are not off; `hosts` are those of the testbed."""
     return [_made(name, levels[name], hosts) for name in ORDER if levels.get(name, OFF) != OFF]
 
 

@@ -1,7 +1,7 @@
-"""The nftables rulesets of the `linux` family's modes, as text for `nft -f`. Pure functions of the testbed; nothing is run here.
+"""Rulesets of the `linux` family's modes for nftables, as text for `nft -f`. Pure functions of the testbed.
 
-Words of the language: nft(8). Every text starts with `flush ruleset`, and nft carries a file out as one transaction:
-the change from any other ruleset is atomic, and there is no moment with half of the rules.
+Syntax: nft(8). Every text starts with `flush ruleset`, and nft loads a file as one transaction. So the change from any other ruleset is
+atomic: no packet meets half of the rules.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from dutlab.spec.testbed import Testbed
 
 TABLE = "dutlab"
 OWN = "/etc/nftables.conf"
-"""File that nftables.service loads (Debian and its like)."""
+"""File that nftables.service loads (Debian and similar systems)."""
 FAST_PATH = "counter flow add @fast"
-"""Statement of the rule that hands flows to the flowtable."""
+"""Statement of the rule that adds flows to the flowtable."""
 _FAMILY = {4: "ip", 6: "ip6"}
-"""Version of IP → nft's word for it."""
+"""IP version → family name in nft."""
 _STATE = "ct state vmap { established : accept, related : accept, invalid : drop }"
 
 
 def no_ruleset() -> str:
-    """Nothing hooks into the path of a packet, so the kernel unhooks connection tracking as well."""
+    """Return a ruleset without hooks, so that the kernel removes connection tracking from the packet path as well."""
     return "flush ruleset\n"
 
 
 def filter_empty() -> str:
-    """Connection tracking is loaded and looked at, and everything passes.
+    """Return a ruleset that loads and reads connection tracking and accepts everything.
 
-    The rule that asks for `ct state` is what makes the kernel hook connection tracking into the path; a chain without one would cost
-    a hook and track nothing.
+    The rule with `ct state` makes the kernel add connection tracking to the packet path. A chain without such a rule would cost a hook and
+    track nothing.
     """
     return _ruleset(_LOOKED_AT)
 
 
 def filters(testbed: Testbed, count: int) -> str:
-    """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25).
+    """Return `count` stateless address filters before each packet that passes (RFC 2544 section 11.4: 1 and 25).
 
-    All but the last are about an address that no test frame has; the last one of each pair of networks permits it in both directions. The
-    section wants what is not permitted dropped, so that is the policy. Filters are of the links' version of IP (RFC 5180 section 6.2).
+    All but the last match an address that no test frame has. The last one of each pair of networks permits it in both directions. The
+    section requires that other packets are dropped, so that is the policy. Filters have the IP version of the links (RFC 5180 section 6.2).
     """
     return _ruleset(_forward("drop", _address_filters(testbed, count)))
 
 
 def bridge_filters(testbed: Testbed, count: int) -> str:
-    """The same in the bridge, for every frame that passes it; behind them neighbours may ask for one another."""
+    """Return the filters of `filters` for all frames of a bridge, with rules after them that accept ARP and neighbour discovery."""
     asks = ["ether type arp accept", "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"]
     return f"flush ruleset\n{_table(_forward('drop', [*_address_filters(testbed, count), *asks]), family='bridge')}"
 
@@ -63,22 +63,22 @@ def _address_filters(testbed: Testbed, count: int) -> list[str]:
 
 
 def filter_default(testbed: Testbed) -> str:
-    """Default drop, and one stateful pass rule for each pair of an inner and an outer network: a new flow starts inside.
+    """Return a ruleset that drops by default, with one stateful rule per pair of an inner and an outer network: flows start inside.
 
-    Inner networks are those of the links' sources, outer ones those of their sinks, however many routers are between. Rules name the port
-    that the flow must come in by, as an appliance's anti-spoofing does. There is no input chain: whoever administers the DUT stays able to
-    reach it.
+    Inner networks are those of the links' sources, and outer networks those of their sinks, however many routers are between them. A rule
+    names the port where the flow must arrive, as the anti-spoofing of an appliance does. There is no input chain, so the administrator of
+    the DUT can always reach it.
     """
     return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]))
 
 
 def own() -> str:
-    """The ruleset that the system loads by itself."""
+    """Return a file that loads the system's own ruleset."""
     return f'flush ruleset\ninclude "{OWN}"\n'
 
 
 def forward_chains(listing: str) -> list[tuple[str, str, str]]:
-    """Family, table and name of each filter chain that forwarded IP packets pass, of `nft list chains`."""
+    """Return family, table and name of the filter chains for forwarded IP packets in `nft list chains`."""
     chains, family, table, chain = [], "", "", ""
     for words in (line.split() for line in listing.splitlines()):
         match words:
@@ -92,9 +92,9 @@ def forward_chains(listing: str) -> list[tuple[str, str, str]]:
 
 
 def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:
-    """Return what existing chains lack for test traffic: at the end of each a stateful pass for each pair of networks in each direction.
+    """Return rules for test traffic: at the end of each chain a stateful rule per pair of networks and direction.
 
-    A ruleset without such a chain gets one of ours, which accepts.
+    A ruleset without such a chain gets a chain of dutlab that accepts.
     """
     rules = [(_FAMILY[version], f"{rule} ct state new,established,related accept") for version, rule in _permitted_networks(testbed)]
     added = [f"add rule {family} {table} {chain} {rule}" for family, table, chain in chains for of, rule in rules if family in {"inet", of}]
@@ -104,23 +104,23 @@ def passes(testbed: Testbed, chains: Iterable[tuple[str, str, str]]) -> str:
 
 
 def nat(testbed: Testbed) -> str:
-    """`filter_default` and, on every outer port, masquerade: what a flow leaves with is that port's own address.
+    """Return `filter_default` with masquerade on every outer port: flows leave with the address of that port.
 
-    The filter is the same rule for rule, so that nat minus filter-default is the price of translation alone. Unsolicited flows from
-    outside are dropped, as a border appliance with masquerade does.
+    The filter rules are identical, so the difference between nat and filter-default is the cost of translation alone. Unsolicited flows
+    from outside are dropped, as on a border appliance with masquerade.
     """
     return _ruleset(_forward("drop", [_STATE, *_pass_rules(testbed)]), _masquerade(testbed))
 
 
 def nat_open(testbed: Testbed) -> str:
-    """`filter_empty`, and the masquerade of `nat`: everything passes, also a new flow from outside."""
+    """Return `filter_empty` with the masquerade of `nat`: everything passes, even a new flow from outside."""
     return _ruleset(_LOOKED_AT, _masquerade(testbed))
 
 
 def fast_path(ports: Iterable[str], ruleset: str, *, hardware: bool) -> str:
-    """A flowtable of these ports beside `ruleset`, and a rule before all others that hands each flow to it once it is known.
+    """Return a flowtable of these ports for `ruleset`, with a first rule that adds each known flow to it.
 
-    A flow that it has passes no chain any more, so the rule's counter has what still goes the slow way.
+    A flow in the table passes no chain, so the rule's counter has only the packets of the slow path.
     """
     body = ["flowtable fast {", "\thook ingress priority filter", f"\tdevices = {{ {', '.join(map(_quoted, ports))} }}"]
     body += ["\tflags offload", "}"] if hardware else ["}"]
@@ -164,7 +164,7 @@ def _pass_rules(testbed: Testbed) -> list[str]:
 
 
 def _permitted_networks(testbed: Testbed) -> list[tuple[int, str]]:
-    """Return matches of sets of pairs, one a version of IP, so that every packet meets the same number of rules."""
+    """Return matches of sets of pairs, one per IP version, so that every packet meets the same number of rules."""
     pairs = permitted_networks(testbed)
     rules = []
     for version, family in _FAMILY.items():
@@ -178,7 +178,7 @@ def _family(network: IPv4Network | IPv6Network) -> str:
 
 
 def _quoted(interface: str) -> str:
-    """In quotes for nft. Raises InputError for a name that nft would read as something else (a trailing `*` is a wildcard)."""
+    """Return the name in quotes for nft. Raises InputError for a name that nft would misread (a trailing `*` is a wildcard)."""
     if not interface or any(c in '"\\*{};' or c.isspace() for c in interface):
         raise InputError(f"interface name {interface!r} cannot be used in an nftables rule", remedy="rename the port")
     return f'"{interface}"'

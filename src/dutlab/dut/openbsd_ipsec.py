@@ -1,9 +1,9 @@
-"""OpenBSD as the end of ESP tunnels, keyed by hand through ipsecctl(8), in the words of ipsec.conf(5).
+"""OpenBSD as the end of ESP tunnels, keyed by hand through ipsecctl(8), with the syntax of ipsec.conf(5).
 
-It has mode `ipsec-cbc` only: ipsecctl refuses AES-GCM, as every cipher with a counter, for keys that are set by hand, since the counter
-begins again with each use of the key (parse.y, validate_sa(): `… is disallowed with static keys`; RFC 4106 section 2).
+It has only mode `ipsec-cbc`. ipsecctl refuses AES-GCM and all other counter-mode ciphers with static keys, because the counter restarts
+with each use of the key (parse.y, validate_sa(): `… is disallowed with static keys`; RFC 4106 section 2).
 
-Read in the sources of OpenBSD 7.6 (ipsecctl), tried against transcripts that follow them; never run on a machine.
+Written from the sources of OpenBSD 7.6 (ipsecctl) and tested against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _FLOW = re.compile(r"^flow ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class IpsecctlEnd:
-    """End of dut/ipsec.py."""
+    """Tunnel end (dut/ipsec.py) of OpenBSD, by ipsecctl(8)."""
 
     programs: ClassVar[tuple[Program, ...]] = ()
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there are tunnels."""
+        """Return the step that removes the tunnels. Raises HostError when there are tunnels already."""
         del testbed
         refuse_own(host, await self.held(host), "`ipsecctl -F`")
         return [(await Root.on(host)).step("ipsecctl", "-F", why="no tunnel, as it was found")]
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set associations and flows. Raises CommandFailed, HostError."""
         root = await Root.on(host)
         await root.run(["ipsecctl", "-F"])
         await root.run(["ipsecctl", "-f", "-"], stdin=lines(*(tuple(_words(t)) for t in tunnels)))
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as ipsecctl lists it, which shows keys only when it is asked for them (`-k`)."""
+        """Return the associations and flows that ipsecctl lists; it shows keys only with `-k`."""
         root = await Root.on(host)
         associations, flows = (await root.run(["ipsecctl", "-v", "-s", "sa"])).text, (await root.run(["ipsecctl", "-s", "flow"])).text
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_FLOW.findall(flows)))
 
     def policies(self, testbed: Testbed) -> int:
-        """One each way a pair of networks."""
+        """Return the number of flows: one per direction of each pair of networks."""
         return 2 * len(list(network_pairs(testbed)))
 
 
@@ -64,6 +64,7 @@ def _words(t: LinkTunnel) -> Iterator[str]:
         transforms = f"auth hmac-sha2-256 enc aes-128 authkey 0x{hash_} enckey 0x{cipher}"
         yield f"esp tunnel from {start} to {end} spi {spi:#010x} {transforms}"
     for far in t.far:
-        # Both directions in words: a flow that is written once gets `type use` on its way in, by which unencrypted packets pass too.
+        # Both directions are explicit: a flow that is written once gets `type use` for incoming packets, which also admits unencrypted
+        # ones.
         yield f"flow esp in from {t.near} to {far} local {dut} peer {source} type require"
         yield f"flow esp out from {far} to {t.near} local {dut} peer {source} type require"

@@ -1,7 +1,7 @@
-"""Family `openbsd-pf`: OpenBSD as router and firewall, by pf(4), and as the end of ESP tunnels.
+"""Family `openbsd-pf`: OpenBSD as router, as firewall by pf(4), and as the end of ESP tunnels.
 
-Its modes run the processor at full speed (hw.setperf=100, sysctl(2)), where there is that setting, so that the clock's own decisions are
-not what is measured; the policy found before comes back with the rest.
+Its modes run the processor at full speed (hw.setperf=100, sysctl(2)) where this setting exists, so that changes of the clock do not affect
+the results. Undo restores the earlier policy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ OPENBSD = PfSystem(
     sections=("rules",),
     nat=pf_rules.nat_to,
     nat_open=pf_rules.nat_to_open,
-    # hw.setperf can be written only under the manual policy, so the policy comes first, and is put back last.
+    # hw.setperf is writable only with the manual policy, so the policy is set first and restored last.
     settings=((FORWARDING, "1"), (FORWARDING6, "1"), ("hw.perfpolicy", "manual"), ("hw.setperf", "100")),
 )
 

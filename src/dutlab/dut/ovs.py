@@ -1,6 +1,6 @@
-"""Open vSwitch with its userspace datapath (datapath_type=netdev): its own database and switch daemon, one bridge a link, OpenFlow rules.
+"""Open vSwitch with its userspace datapath (datapath_type=netdev): separate database and daemon, one bridge per link, OpenFlow rules.
 
-Words: ovs-vswitchd(8), ovs-vsctl(8), ovs-ofctl(8), ovs-actions(7). Tried with 3.1.0, the version of Debian 12.
+Words: ovs-vswitchd(8), ovs-vsctl(8), ovs-ofctl(8), ovs-actions(7). Tested with 3.1.0, the version of Debian 12.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from dutlab.hosts.programs import OVS_VSWITCHD, OVSDB_SERVER, TASKSET, Program
 from dutlab.systems.polled import OVS_ASKS, parse_ovs
 
 _PLACE = "export OVS_RUNDIR=$PWD OVS_DBDIR=$PWD OVS_LOGDIR=$PWD OVS_SYSCONFDIR=$PWD\n"
-"""All that Open vSwitch keeps is in the folder, so another one on the same machine is left alone."""
+"""Variables that keep all files of Open vSwitch in the folder, so that other instances on the machine are not affected."""
 _QUIET = "-vsyslog:off -vfile:off -vconsole:warn"
 _ASK = 'ovs-appctl -t "$PWD/vswitchd.ctl"'
 _SET = "ovs-vsctl --db=unix:db.sock --timeout=20"
 _DATABASE = f"{_PLACE}ovsdb-tool create conf.db || exit\nexec ovsdb-server conf.db --remote=punix:db.sock --unixctl=ovsdb.ctl {_QUIET}"
 IN, OUT = 1, 2
-"""Numbers of a bridge's ports in OpenFlow."""
+"""OpenFlow numbers of a bridge's two ports."""
 
 
 @dataclass(frozen=True)
 class OpenVswitch:
-    """What it does with frames: hands them on as they are, routes them, or routes what its connection tracking lets pass."""
+    """Open vSwitch that forwards frames unchanged, routes them, or routes what its connection tracking permits."""
 
     does: Literal["switch", "route", "filter"]
     polls: bool = False
-    """Ports of type afxdp, each polled by a thread; otherwise the daemon sleeps until a packet socket has frames."""
+    """True for ports of type afxdp, each polled by a thread; otherwise the daemon sleeps until a packet socket has frames."""
 
     @property
     def needs(self) -> Sequence[Program]:
@@ -42,15 +42,15 @@ class OpenVswitch:
 
     @property
     def stop(self) -> Sequence[str]:
-        """The switch takes its bridges away first."""
+        """Commands that end the switch, which removes its bridges, and then the database."""
         return (f"{_ASK} exit --cleanup", 'ovs-appctl -t "$PWD/ovsdb.ctl" exit')
 
     def made_ports(self, links: int) -> Sequence[str]:
-        """The datapath's own port, and that of each bridge."""
+        """Return the datapath's own port, and that of each bridge."""
         return ("ovs-netdev", *(f"dutlab{n}" for n in range(links)))
 
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
-        """The database, then the switch on the DUT's cores."""
+        """Return the commands that start the database, then the switch on the DUT's cores."""
         del ways
         mask = f" -- set Open_vSwitch . other_config:pmd-cpu-mask={sum(1 << core for core in cores):#x}" if self.polls else ""
         switch = (
@@ -61,16 +61,16 @@ class OpenVswitch:
         return ProgramText((_DATABASE, switch), (f"{_ASK} version",), self.stop)
 
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
-        """Returns when the switch has taken its ports. Raises CommandFailed with what Open vSwitch said."""
+        """Make the bridges, and return when the switch has their ports. Raises CommandFailed with the message of Open vSwitch."""
         for n, way in enumerate(ways):
             await programs.run(dut, f"{_PLACE}{_SET} {' '.join(self._bridge(n, way))}")
-            # The bridge's own port would get a copy of whatever is flooded.
+            # The bridge's own port would receive all flooded frames.
             await programs.run(dut, f"{_PLACE}ovs-ofctl mod-port dutlab{n} dutlab{n} no-flood && ovs-ofctl add-flows dutlab{n} -",
                                stdin="\n".join(self._flows(n, way)))  # fmt: skip
 
     def _bridge(self, n: int, way: Crossing) -> Iterator[str]:
         bridge = f"dutlab{n}"
-        # Its address is none of its ports', or a switch would take frames for them for its own.
+        # The bridge has a separate address: otherwise a switch would treat frames for its ports as its own.
         yield f"-- add-br {bridge} -- set Bridge {bridge} datapath_type=netdev fail_mode=secure other_config:hwaddr=02:00:00:ff:00:{n:02x}"
         for number, port in zip((IN, OUT), way.ports, strict=True):
             kind = " type=afxdp options:n_rxq=1" if self.polls else ""
@@ -94,11 +94,11 @@ class OpenVswitch:
             yield f"table=1,priority=10,in_port={IN},{ip},ct_state=+trk+new,actions=ct(commit,{zone}),{out}"
 
     async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
-        """Return those of its threads: frames, passes of its tables, cycles and looks at its ports."""
+        """Return the counters of its threads: frames, passes of its tables, cycles and polls."""
         return parse_ovs((await programs.run(dut, f'{_PLACE}ask() {{ {_ASK} "$@"; }}\n{OVS_ASKS}')).text)
 
     async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
-        """In its own table of connections."""
+        """Return whether its connection table has the flow."""
         listing = (await programs.run(dut, f"{_PLACE}{_ASK} dpctl/dump-conntrack")).text
         wanted = f"orig=(src={flow.source},dst={flow.destination},sport={flow.source_port},dport={flow.destination_port})"
         return re.search(re.escape(wanted), listing) is not None

@@ -1,4 +1,4 @@
-"""A failure of a path as commands, and how it is taken back: a port of a Linux host that is set down, or commands of the user's own."""
+"""Failure of a path by commands, and its recovery: a port of a Linux host that is set down, or commands of the experiment."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dutlab.spec.workloads.convergence import ConvergenceEvent
 
 _SHELL = ("sh", "-e")
 _BY_HAND = ("boot", "static")
-"""Protocols of routes that no daemon manages (rt_protos of iproute2): `ip route add` writes the first."""
+"""Protocols of routes that no daemon manages (rt_protos of iproute2); `ip route add` sets the first."""
 
 
 @dataclass(frozen=True)
 class PathFailure:
-    """The commands of one event on one host."""
+    """Commands of one event on one host."""
 
     fail: Sequence[tuple[str, ...]]
     recover: Sequence[UndoStep]
 
 
 async def failure_of(event: ConvergenceEvent, host: Host) -> PathFailure:
-    """Reads what a port loses when it goes down; changes nothing. Raises HostError."""
+    """Return the commands of an event, with everything that its port loses when it goes down. Changes nothing. Raises HostError."""
     if event.port is not None:
         port = event.port.interface
         back = UndoStep(host.name, _SHELL, await _port_script(host, port), f"{event.port} up, with what it had")
@@ -38,9 +38,9 @@ async def failure_of(event: ConvergenceEvent, host: Host) -> PathFailure:
 
 
 async def _port_script(host: Host, port: str) -> str:
-    """A script for `sh -e`: the port up, with the addresses, neighbours and routes that the kernel takes away with its link.
+    """Return a script for `sh -e` that sets the port up, with the addresses, neighbours and routes that the kernel removed.
 
-    A route with several next hops stays, and its dead one comes back with the port (fib_sync_up(), net/ipv4/fib_semantics.c).
+    A route with several next hops remains, and its dead next hop recovers with the port (fib_sync_up(), net/ipv4/fib_semantics.c).
     """
     addresses = json.loads((await host.run(["ip", "-j", "address", "show", "dev", port])).text)
     neighbours = (await host.run(["ip", "neigh", "show", "nud", "permanent"])).text.splitlines()

@@ -1,7 +1,7 @@
-"""Common part of systems with pf(4): a router is pf switched off, every other mode a ruleset loaded with `pfctl -F all -f -`.
+"""Common part of systems with pf(4): a router has pf off; every other mode is a ruleset loaded with `pfctl -F all -f -`.
 
-Read in the sources of FreeBSD 14 (pfctl, sysctl), OpenBSD 7.6 and pfSense 2.7.2, tried against transcripts that follow them; never run on a
-machine.
+Written from the sources of FreeBSD 14 (pfctl, sysctl), OpenBSD 7.6 and pfSense 2.7.2, and tested against transcripts that follow them;
+never run on a machine.
 """
 
 from __future__ import annotations
@@ -34,67 +34,67 @@ _UNLOAD = "if kldstat -q -m pf; then kldunload pf; fi"
 
 
 async def as_listed(root: Root, system: PfSystem) -> str:
-    """The ruleset to put back, put together from what pfctl lists."""
+    """Return the ruleset to restore, composed of the output of pfctl."""
     return await saved(root, system.sections, system.head, system.own)
 
 
 async def nothing_more(root: Root) -> list[UndoStep]:
-    """The ruleset is all that there is to put back."""
+    """Return no further steps: there is only the ruleset to restore."""
     del root
     return []
 
 
 @dataclass(frozen=True)
 class PfSystem:
-    """In what the systems differ."""
+    """Differences between the systems."""
 
     sections: tuple[str, ...]
-    """Names of the parts of the ruleset for `pfctl -s`, in the order in which they are written."""
+    """Parts of the ruleset for `pfctl -s`, in the order in which they are written."""
     nat: Callable[[Testbed], str]
     nat_open: Callable[[Testbed], str]
     head: tuple[str, ...] = ()
-    """Lines before a ruleset that is put back."""
+    """Lines before a restored ruleset."""
     is_module: bool = False
-    """pf is a kernel module that may not be there yet (kldload(8))."""
+    """True if pf is a kernel module that may not be loaded yet (kldload(8))."""
     settings: tuple[tuple[str, str], ...] = ((FORWARDING, "1"), (FORWARDING6, "1"))
-    """sysctl(8) names and their values while a mode holds, in order; one that the kernel lacks is left out."""
+    """Names of sysctl(8) and their values in every mode, in order; those that the kernel lacks are skipped."""
     rivals: tuple[str, ...] = ()
-    """sysctl(8) names that are 1 while another firewall filters as well."""
+    """Names of sysctl(8) that are 1 while another firewall filters too."""
     ruleset_to_restore: Callable[[Root, PfSystem], Awaitable[str]] = as_listed
     own: str = OWN
-    """The file with the ruleset that the system loads by itself."""
+    """File with the ruleset that the system loads automatically."""
     afterwards: Callable[[Root], Awaitable[list[UndoStep]]] = nothing_more
-    """Returns what is put back after the ruleset, read now."""
+    """Function that returns the steps after the ruleset, read from the present state."""
 
     async def present(self, root: Root) -> bool:
         """Return whether the kernel has pf."""
         return not self.is_module or (await root.run(["kldstat", "-q", "-m", "pf"], check=False)).status == 0
 
     async def values(self, root: Root) -> dict[str, str]:
-        """The settings as they are now."""
+        """Return the present values of the settings."""
         value_by_name = {name: await root.value(["sysctl", "-n", name]) for name, _ in self.settings}
         return {name: value for name, value in value_by_name.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class PfMode(OfRecord):
-    """One mode: its ruleset (None switches pf off), and what frames must show when it is in force."""
+    """Mode of pf: its ruleset (None switches pf off), and the behaviour that frames must show."""
 
     system: PfSystem
     ruleset: Callable[[Testbed], str] | None
     keeps_own: bool = False
-    """The ruleset is the system's own, its options too, and what this mode brings comes behind it."""
+    """True if the mode adds its rules after the system's own ruleset and options."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when the present ruleset could not be restored."""
-        del testbed  # what the modes change does not depend on it
+        """Return the steps that restore pf and settings. Raises HostError when the present ruleset could not be restored."""
+        del testbed  # the modes change the same settings on every testbed
         root = await Root.on(dut)
         steps = await self._undo_pf(root)
         values = [f"{name}={value}" for name, value in reversed((await self.system.values(root)).items())]
         return [*steps, root.step("sysctl", *values, why="forwarding and the like as they were found")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Set forwarding and load the ruleset. Raises CommandFailed, HostError."""
         root = await Root.on(dut)
         now = await self.system.values(root)
         for name, value in self.system.settings:
@@ -111,7 +111,7 @@ class PfMode(OfRecord):
             await root.run(["pfctl", "-e"])
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """checks_of_state(), and what frames show."""
+        """Check as checks_of_state() does, and with frames."""
         root = await Root.on(dut)
 
         async def tracked(flow: UdpFlow) -> bool:
@@ -121,7 +121,7 @@ class PfMode(OfRecord):
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Settings, pf on or off, how many rules it holds, and no other firewall."""
+        """Check settings, pf on or off, the number of its rules, and that no other firewall filters."""
         root = await Root.on(dut)
         now = await self.system.values(root)
         checks = [Check(f"{name} is {value}", now[name] == value, now[name]) for name, value in self.system.settings if name in now]
@@ -141,7 +141,7 @@ class PfMode(OfRecord):
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
-        """Raises HostError when the system has no ruleset."""
+        """Return the text of the ruleset. Raises HostError when the system has no ruleset of its own to keep."""
         text = "" if self.ruleset is None else self.ruleset(testbed)
         if not self.keeps_own:
             return text
@@ -153,7 +153,7 @@ class PfMode(OfRecord):
         return f"{own.rstrip()}\n{text}"
 
     async def _expected(self, root: Root, testbed: Testbed) -> RuleCounts:
-        """Return the number of rules that pfctl makes of an existing ruleset, with its lists and macros."""
+        """Return the numbers of rules; for a kept ruleset pfctl counts them, because it expands lists and macros."""
         text = await self._text(root, testbed)
         return RuleCounts.of((await root.run(["pfctl", "-n", "-v", "-f", "-"], stdin=text)).text if self.keeps_own else text)
 
@@ -184,7 +184,7 @@ class PfMode(OfRecord):
 
 
 def pf_family(name: str, system: PfSystem, end: MakeEnd, suites: Sequence[Suite] = SUITES) -> Family:
-    """The modes of a system with pf; `end` is how it ends tunnels."""
+    """Return the family of a system with pf; `end` makes its end of tunnels."""
     router = PfMode(modes.ROUTER, system, None)
     family = (
         router,

@@ -1,10 +1,10 @@
-"""The pf(4) rulesets of the modes, as text for `pfctl -f -`. Pure functions of the testbed; nothing is run here.
+"""Rulesets of the modes for pf(4), as text for `pfctl -f -`. Pure functions of the testbed.
 
 They are those of the published review of the E302-9D: a stateful `pass in quick` for each pair of an inner and an outer network, and one
-translation for each outer port. Words of the language: pf.conf(5) of FreeBSD and OpenBSD, which differ in translation only.
+translation for each outer port. Syntax: pf.conf(5) of FreeBSD and OpenBSD, which differ only in translation.
 
-A rule is about test ports alone, so whoever administers the DUT through another port stays able to reach it, and a ping to the DUT's own
-address on a port is answered. pfctl(8) loads the rules as they are: by default it would merge six and more into a table.
+Rules match only test ports, so the administrator of the DUT can reach it through another port, and the DUT answers pings to the address of
+a test port. pfctl(8) loads the rules unchanged: by default it would merge six or more into a table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dutlab.spec.testbed import Testbed
 
 AS_WRITTEN = "set ruleset-optimization none"
 STATES = 100_000_000
-"""More than any test has flows, two states each, so that the limit is never what is measured; 100,000 where nothing is said (pf.h)."""
+"""Limit of states: more than two per flow of any test, so that it is never reached; the default is 100,000 (pf.h)."""
 MOST_STATES = f"set limit states {STATES}"
 _ANOTHER = 100
 _KEEP = "flags S/SA keep state"
@@ -29,14 +29,14 @@ _FILTERS = ("pass ", "block ", "match ", "anchor ", "scrub ", "no scrub ")
 
 @dataclass(frozen=True)
 class RuleCounts:
-    """Number of rules of each kind: `pfctl -s rules` and `pfctl -s nat` list one a line."""
+    """Number of rules of each kind: `pfctl -s rules` and `pfctl -s nat` list one per line."""
 
     filters: int
     translations: int
 
     @classmethod
     def of(cls, text: str) -> RuleCounts:
-        """Count a ruleset, as written or as pfctl lists it."""
+        """Count the rules of a ruleset, as written or as pfctl lists it."""
         lines = [line.strip() + " " for line in text.splitlines()]
         return cls(sum(line.startswith(_FILTERS) for line in lines), sum(line.startswith(_TRANSLATIONS) for line in lines))
 
@@ -45,21 +45,21 @@ class RuleCounts:
 
 
 def filter_empty(testbed: Testbed) -> str:
-    """The filter looks at every packet, has no rule and keeps no state."""
+    """Return a filter without rules that inspects every packet and keeps no state."""
     del testbed
     return f"{AS_WRITTEN}\n"
 
 
 def filter_default(testbed: Testbed) -> str:
-    """New flows start inside: from each inner network to each outer one, stateful; what else is forwarded is dropped."""
+    """Return stateful rules from each inner network to each outer one; other forwarded packets are dropped."""
     return _text([AS_WRITTEN, MOST_STATES, *_filters(testbed)])
 
 
 def filters(testbed: Testbed, count: int) -> str:
-    """`count` address filters before each packet that comes in, stateless (RFC 2544 section 11.4: 1 and 25).
+    """Return `count` stateless address filters before each incoming packet (RFC 2544 section 11.4: 1 and 25).
 
-    All but the last are about addresses that no test frame has, and no two have an address in common: pf passes over neighbouring rules
-    with the same address in one step (pf.c, PF_SKIP_DST_ADDR). The last ones permit the pairs of networks, one rule a direction.
+    All but the last match addresses that no test frame has, and no two have a common address: pf skips neighbouring rules with the same
+    address in one step (pf.c, PF_SKIP_DST_ADDR). The last ones permit the pairs of networks, one rule per direction.
     """
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
     unmatched = [
@@ -73,7 +73,7 @@ def filters(testbed: Testbed, count: int) -> str:
 
 
 def passes(testbed: Testbed) -> str:
-    """Return what an existing ruleset lacks for test traffic: a stateful pass for each pair of networks in each direction."""
+    """Return rules that an existing ruleset needs for test traffic: a stateful rule per pair of networks and direction."""
     nets = {link.source_address.network: link.dut_in.interface for link in testbed.links.values()}
     nets |= {link.sink_address.network: link.dut_out.interface for link in testbed.links.values()}
     rules = [f"pass out quick on {port} all {_KEEP}" for port, _ in _ports(testbed)]
@@ -83,7 +83,7 @@ def passes(testbed: Testbed) -> str:
 
 
 def nat(testbed: Testbed) -> str:
-    """FreeBSD: as `filter_default`, and translation to the outer port's address, in a separate section before the filter."""
+    """Return the rules for FreeBSD: `filter_default`, with translation to the outer port's address in a section before the filter."""
     rules = [
         f"nat on {_port(outer.dut_out.interface)} {_translated(inner)} -> {outer.dut_out_address.ip}"
         for inner, outer in network_pairs(testbed)
@@ -92,7 +92,7 @@ def nat(testbed: Testbed) -> str:
 
 
 def nat_to(testbed: Testbed) -> str:
-    """OpenBSD: as `filter_default`, and translation by `match … nat-to`."""
+    """Return the rules for OpenBSD: `filter_default`, with translation by `match … nat-to`."""
     rules = [
         f"match out on {_port(outer.dut_out.interface)} {_translated(inner)} nat-to {outer.dut_out_address.ip}"
         for inner, outer in network_pairs(testbed)
@@ -101,19 +101,20 @@ def nat_to(testbed: Testbed) -> str:
 
 
 def nat_open(testbed: Testbed) -> str:
-    """FreeBSD: translation, and a filter of two stateful rules that passes everything in both directions."""
+    """Return the rules for FreeBSD: translation, and two stateful rules that pass everything in both directions."""
     return _open(testbed, nat(testbed))
 
 
 def nat_to_open(testbed: Testbed) -> str:
-    """OpenBSD: as `filter_default`, and translation to the outer port's address."""
+    """Return the rules for OpenBSD: translation by `match … nat-to`, and two stateful rules that pass everything."""
     return _open(testbed, nat_to(testbed))
 
 
 def keeps_login(port: str) -> str:
-    """Gives every connection to the ssh server on `port` a state, also those that began before pf was on.
+    """Return rules that give every connection to the ssh server on `port` a state, even those from before pf was on.
 
-    pf passes a packet of a state whatever the rules say, so the login that loads them survives rules that admit only new connections.
+    pf passes the packets of a state whatever the rules are. So the login that loads the rules survives rules that admit only new
+    connections.
     """
     rule = "pass quick proto tcp from any{} to any{} flags any keep state (sloppy)"
     return _text([rule.format("", f" port {port}"), rule.format(f" port {port}", "")])
@@ -129,7 +130,8 @@ def _filters(testbed: Testbed) -> list[str]:
 
 
 def _blocks(testbed: Testbed) -> list[str]:
-    # `block` is not quick: it holds for what no rule below it passes. Neighbours of IPv6 ask a multicast address (RFC 4861).
+    # `block` is not quick, so it applies to packets that no later rule passes. IPv6 neighbour discovery uses a multicast address (RFC
+    # 4861).
     ports = _ports(testbed)
     rules = [f"block drop in on {port} {_version(address)} from any to ! {address.ip}" for port, address in ports]
     return rules + [f"pass in quick on {port} inet6 proto icmp6 from any to ff02::/16 no state" for port, a in ports if a.version == 6]  # noqa: PLR2004
@@ -144,7 +146,7 @@ def _ports(testbed: Testbed) -> list[tuple[str, IPv4Interface | IPv6Interface]]:
 
 
 def _open(testbed: Testbed, translating: str) -> str:
-    """`translating` with another filter."""
+    """Return `translating` with a filter that passes everything."""
     filters_ = set(_filters(testbed))
     return _text(
         [*(line for line in translating.splitlines() if line not in filters_), f"pass in quick all {_KEEP}", f"pass out quick all {_KEEP}"]
@@ -164,7 +166,7 @@ def _words(version: int) -> str:
 
 
 def _port(interface: str) -> str:
-    """Raises InputError for a name that pf.conf(5) would read as something else: it has no quotes for interfaces."""
+    """Return the name. Raises InputError for a name that pf.conf(5) would misread, because it cannot quote interfaces."""
     if not interface[:1].isalpha() or not all(c.isalnum() or c in "._-" for c in interface):  # parse.y, yylex()
         raise InputError(f"interface name {interface!r} cannot be used in a pf rule", remedy="rename the port")
     return interface

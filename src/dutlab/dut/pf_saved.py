@@ -1,8 +1,9 @@
-"""State of pf(4), as text that `pfctl -f -` takes back: options, tables, translation and filter rules. Changes nothing.
+"""State of pf(4), as text that `pfctl -f -` accepts: options, tables, translation and filter rules. Changes nothing.
 
-Anchors keep their rules while the main ruleset is exchanged, so they need no saving. States are not saved: they belong to connections.
-What pfctl(8) prints but does not take back (queues, rules about Ethernet, adaptive syncookies) is refused before anything is flushed. What
-`-F all` resets although pfctl lists it nowhere is taken from the file that the system loads: `set reassemble`, `set keepcounters`.
+Anchors keep their rules while the main ruleset changes, so they need no saving. States are not saved: they belong to connections. If
+pfctl(8) prints something that it does not accept (queues, rules about Ethernet, adaptive syncookies), it is refused before anything is
+flushed. Two options, `set reassemble` and `set keepcounters`, are reset by `-F all` and not listed by pfctl; they are read from the file
+that the system loads.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ _LIMIT = re.compile(r"^(\S+)\s+hard limit\s+(\d+)$", re.MULTILINE)
 _TIMEOUT = re.compile(r"^(\S+)\s+(\d+)(?:s| states)$", re.MULTILINE)
 _SKIPPED = re.compile(r"^(\S+) \(skip\)", re.MULTILINE)
 _TABLE = re.compile(r"^([c-])([p-])[^\s]*\s+(\S+)", re.MULTILINE)
-"""`pfctl -v -s Tables`: const, persist, … and the name (pfctl_table.c, print_table())."""
+"""Line of `pfctl -v -s Tables`: const, persist, … and the name (pfctl_table.c, print_table())."""
 _SYNCOOKIES = re.compile(r"^Syncookies\n\s+mode\s+(\S+)", re.MULTILINE)
-"""`pfctl -v -s info` of FreeBSD 14 (pfctl_parser.c, print_status())."""
+"""Lines of `pfctl -v -s info` of FreeBSD 14 (pfctl_parser.c, print_status())."""
 _UNLISTED = re.compile(r"^\s*(set (?:reassemble|keepcounters)\b[^#\n]*)", re.MULTILINE)
 _HARD_LIMIT = re.compile(r"^states\s+hard limit\s+(\d+)$", re.MULTILINE)
 _LOGGED = re.compile(r"^Interface Stats for (\S+)", re.MULTILINE)
 
 
 async def enabled(root: Root) -> bool:
-    """Return whether pf filters. Raises CommandFailed where there is no pf at all."""
+    """Return whether pf filters. Raises CommandFailed without pf."""
     return "Status: Enabled" in (await root.run(["pfctl", "-s", "info"])).text
 
 
 async def state_limit(root: Root) -> int | None:
-    """Return how many states pf takes."""
+    """Return the limit of states."""
     match = _HARD_LIMIT.search((await root.run(["pfctl", "-s", "memory"])).text)
     return int(match[1]) if match else None
 
 
 async def loaded(root: Root, sections: tuple[str, ...]) -> str:
-    """The main ruleset as pfctl lists it, translation before filter."""
+    """Return the main ruleset as pfctl lists it, translation before filter."""
     return "".join([(await root.run(["pfctl", "-s", section])).text for section in sections])
 
 
 async def tables(root: Root) -> dict[str, tuple[str, str]]:
-    """Name → attributes in the words of pf.conf(5), and addresses, one a line."""
+    """Return name → attributes in the words of pf.conf(5), and addresses, one per line."""
     listed = _TABLE.findall((await root.run(["pfctl", "-v", "-s", "Tables"])).text)
     table_by_name = {}
     for const, persist, name in listed:
@@ -54,13 +55,13 @@ async def tables(root: Root) -> dict[str, tuple[str, str]]:
 
 
 async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...], own: str) -> str:
-    """The whole of it; `own` is the file that the system loads by itself.
+    """Return the state of pf as one text; `own` is the file that the system loads automatically.
 
-    Raises HostError when pf would not take it back: what cannot be restored must not be flushed.
+    Raises HostError when pf would not accept it: a state that cannot be restored must not be flushed.
     """
     if queues := (await root.value(["pfctl", "-s", "queue"])):
         raise _cannot(root, f"it has queues ({queues.splitlines()[0]})")
-    if ethernet := (await root.value(["pfctl", "-s", "ether"])):  # OpenBSD, and FreeBSD before 14, do not know `-s ether`
+    if ethernet := (await root.value(["pfctl", "-s", "ether"])):  # OpenBSD, and FreeBSD before 14, lack `-s ether`
         raise _cannot(root, f"it has rules about Ethernet ({ethernet.splitlines()[0]})")
     verbose = (await root.run(["pfctl", "-v", "-s", "info"])).text
     syncookies = _SYNCOOKIES.findall(verbose)

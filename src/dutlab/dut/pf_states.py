@@ -1,9 +1,9 @@
-"""Look for a flow in `pfctl -s states`. Pure.
+"""Search for a flow in `pfctl -s states`. Pure.
 
     all udp 172.16.10.2:7 <- 172.16.0.2:4321       NO_TRAFFIC:SINGLE              came in
     all udp 172.16.10.1:60123 (172.16.0.2:4321) -> 172.16.10.2:7       SINGLE:NO_TRAFFIC   went out, translated
 
-The arrow points to where the first packet went (pf_print_state.c of both systems). IPv6 writes the port in brackets.
+The arrow points to the destination of the first packet (pf_print_state.c of both systems). IPv6 has the port in brackets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _End = tuple[IPv4Address | IPv6Address, int]
 
 
 def has_state(states: str, flow: UdpFlow) -> bool:
-    """Return whether a state is of this flow, translated or not."""
+    """Return whether a state belongs to this flow, translated or not."""
     return any(_is_of(line, flow) for line in states.splitlines())
 
 
@@ -32,6 +32,6 @@ def _is_of(line: str, flow: UdpFlow) -> bool:
 
 
 def _ends(text: str) -> set[_End]:
-    """Each address with its port."""
+    """Return all addresses with their ports."""
     matches = (_END.fullmatch(word.strip("()")) for word in text.split())
     return {(ip_address(m["v4"] or m["v6"]), int(m["port4"] or m["port6"])) for m in matches if m}

@@ -1,11 +1,11 @@
-"""Family `pfsense`: pfSense, whose pf is FreeBSD's and whose ruleset its own software writes to /tmp/rules.debug.
+"""Family `pfsense`: pfSense, which uses FreeBSD's pf with a ruleset that its own software writes to /tmp/rules.debug.
 
-What is put back is that file as it was found: it names tables by the files that fill them, which the list of pfctl(8) does not tell. Other
-tables are filled while pfSense runs (aliases by name, addresses that sshguard blocks), so their addresses are read before and put back, and
-filterdns, which resolves names, has to look again, as pfSense does (filter.inc of 2.7.2, 1252).
+Undo restores that file as it was found: it names the files that fill tables, which the list of pfctl(8) does not. Other tables are filled
+while pfSense runs (aliases by name, addresses that sshguard blocks), so their addresses are read before and restored. filterdns, which
+resolves names, must resolve them again, as in pfSense (filter.inc of 2.7.2, 1252).
 
-pfSense loads the file again by itself when an interface, an address or a gateway changes (filter.inc, 955 and 1161), and enables pf: so the
-mode is looked at after each trial, and the trial is void when it was lost.
+pfSense loads the file again automatically when an interface, an address or a gateway changes (filter.inc, 955 and 1161), and enables pf. So
+the mode is checked after each trial, and the trial is void when the mode was lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_AGAIN = "if [ -r /var/run/filterdns.pid ]; then kill -HUP $(cat /var/run/f
 
 
 async def run_time_tables(root: Root) -> list[UndoStep]:
-    """The addresses of tables that no file fills, and filterdns woken."""
+    """Return the steps that restore tables without a file, and signal filterdns."""
     from_file = set(_FROM_FILE.findall((await root.run(["cat", RULES], check=False)).text))
     steps = [
         root.step("pfctl", "-q", "-t", name, "-T", "replace", "-f", "-", stdin=addresses, why=f"table {name} as it was found")
@@ -39,7 +39,7 @@ async def run_time_tables(root: Root) -> list[UndoStep]:
 
 
 async def as_generated(root: Root, system: PfSystem) -> str:
-    """The text of RULES. Raises HostError when pf would not take it back."""
+    """Return the text of RULES. Raises HostError when pf would not accept it."""
     del system
     try:
         text = (await root.run(["cat", RULES])).text

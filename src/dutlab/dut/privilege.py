@@ -1,4 +1,4 @@
-"""Commands of a DUT as root, for a login that is not root: by doas(1) or sudo(8) as its system has it, asked for no password."""
+"""Commands on a DUT as root, for a login that is not root: by doas(1) or sudo(8), whichever the system has, without a password."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, command_failed
 
 @dataclass(frozen=True)
 class Root:
-    """Runs commands as root; `prefix` is what is before each, nothing for a login as root."""
+    """Runner of commands as root; `prefix` precedes each command and is empty for a login as root."""
 
     dut: Host
     prefix: tuple[str, ...] = ()
 
     @classmethod
     async def on(cls, dut: Host) -> Self:
-        """Raises HostError when the login may not become root without a password, with what to do."""
+        """Return the runner for this DUT. Raises HostError with a remedy when the login cannot become root without a password."""
         if (await dut.run(["id", "-u"])).text.strip() == "0":
             return cls(dut)
         refused = None
@@ -35,11 +35,11 @@ class Root:
         raise HostError(f"its modes need root, and it has neither {absent}", host=dut.name, remedy="log in as root")
 
     async def run(self, argv: Sequence[str], *, stdin: str = "", check: bool = True) -> Done:
-        """Raises CommandFailed on a status other than 0 if `check`, HostError."""
+        """Run a command as root. Raises CommandFailed on a status other than 0 if `check`, HostError."""
         return await self.dut.run([*self.prefix, *argv], stdin=stdin.encode(), check=check)
 
     async def value(self, argv: Sequence[str]) -> str | None:
-        """Return a command's output, without blanks around it; None when it fails or prints nothing, as for a name that this kernel lacks.
+        """Return a command's stripped output; None when it fails or prints nothing, as for a name that this kernel lacks.
 
         OpenBSD's sysctl(8) warns of such a name and ends with 0 (sysctl.c 1.268, parse()).
         """
@@ -47,5 +47,5 @@ class Root:
         return done.text.strip() or None if done.status == 0 else None
 
     def step(self, *argv: str, stdin: str = "", why: str) -> UndoStep:
-        """An undo step that runs as root too."""
+        """Return an undo step that runs as root."""
         return UndoStep(self.dut.name, (*self.prefix, *argv), stdin, why)

@@ -1,7 +1,7 @@
-"""A Linux source whose tunnels agree on their keys by IKEv2, through strongSwan's swanctl(8): for a DUT that takes no fixed keys.
+"""Linux source with tunnels whose keys are negotiated by IKEv2, through strongSwan's swanctl(8): for a DUT without static keys.
 
-Both ends know each other by a secret that is new for each application. swanctl reads it from a file only (a pipe it takes for empty),
-which is gone with the command. Words: swanctl.conf(5).
+The ends authenticate with a secret that is new for each application. swanctl reads it only from a file (it treats a pipe as empty), which
+is deleted with the command. Words: swanctl.conf(5).
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from dutlab.hosts.programs import IP, SWANCTL, UNSHARE, Program
 from dutlab.spec.testbed import Testbed
 
 IKE_PROPOSAL = "aes128-sha256-ecp256"
-"""Protection of the exchange of keys itself; nothing of it is measured."""
+"""Protection of the key exchange itself, which is not measured."""
 _CONNECTION = re.compile(r"^\S+: IKEv", re.MULTILINE)
 _INITIATE_S = 20
 
 
 @dataclass(frozen=True)
 class StrongswanEnd:
-    """End of dut/ipsec.py."""
+    """Tunnel end (dut/ipsec.py) of a Linux source, by the system's strongSwan."""
 
     programs: ClassVar[tuple[Program, ...]] = (SWANCTL, IP, UNSHARE)
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there are connections or tunnels, or the kernel cannot encrypt; ToolMissing when no strongSwan answers."""
+        """Return the step that removes the tunnels.
+
+        Raises HostError when there are connections or tunnels, or the kernel cannot encrypt; ToolMissing when no strongSwan answers.
+        """
         listed = await host.run(["swanctl", "--list-conns"], check=False)
         if listed.status != 0:
             raise ToolMissing(
@@ -48,49 +51,49 @@ class StrongswanEnd:
         return [self.away(host, testbed)]
 
     async def insist(self, host: Host, testbed: Testbed) -> None:
-        """Raises HostError with the kernel's words when it cannot encrypt so, ToolMissing without unshare(1)."""
+        """Check that the kernel can encrypt so. Raises HostError with its message, ToolMissing without unshare(1)."""
         await need_esp(host, testbed, self.suite)
 
     def away(self, host: Host, testbed: Testbed) -> UndoStep:
-        """Remove the connection, and no other secret: those of its files are read again."""
-        # What is not up cannot be terminated, which is not a fault.
+        """Return the step that removes our connections and secrets; strongSwan then reads the secrets of its own files again."""
+        # A connection that is not up cannot be terminated, which is not a fault.
         ends = [f"swanctl --terminate --ike {called(name)} --force --timeout 5" for name in testbed.links]
         script = "; ".join([*ends, "swanctl --load-conns --file /dev/null && swanctl --load-creds --clear"])
         return UndoStep(host.name, ("sh", "-c", script), "", "no tunnel, as it was found")
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed with what strongSwan said, HostError."""
+        """Load the configuration and initiate. Raises CommandFailed with strongSwan's message, HostError."""
         text = configuration(tunnels, self.suite)
         await host.run(["sh", "-c", fed('swanctl --load-all --noprompt --file "$f"')], stdin=text.encode())
         await initiate(host, tunnels)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as the kernel lists it."""
+        """Return the associations and policies that the kernel lists."""
         return await held(host)
 
     def policies(self, testbed: Testbed) -> int:
-        """One each way a pair of networks, and one for what would go on."""
+        """Return the number of policies: one per direction of each pair of networks, and one for forwarded packets."""
         return 3 * len(list(network_pairs(testbed)))
 
 
 def called(link: str) -> str:
-    """Return the name of a link's connection, at both ends."""
+    """Return the name of a link's connection at both ends."""
     return f"dutlab-{link}"
 
 
 async def initiate(host: Host, tunnels: Sequence[LinkTunnel], *, daemon: Sequence[str] = ()) -> None:
-    """Has the daemon of the source call that of the DUT; `daemon` is what finds it. Raises CommandFailed with what strongSwan said."""
+    """Have the source's daemon initiate; `daemon` is the prefix for commands to it. Raises CommandFailed with strongSwan's message."""
     for t in tunnels:
         argv = [*daemon, "swanctl", "--initiate", "--child", called(t.name), "--timeout", str(_INITIATE_S)]
         done = await host.run(argv, timeout_s=_INITIATE_S + 10.0, check=False)
         if done.status != 0:
-            notified = [line for line in done.text.splitlines() if " notify" in line]  # what the other end answered (RFC 7296 section 3.10)
+            notified = [line for line in done.text.splitlines() if " notify" in line]  # answer of the other end (RFC 7296 section 3.10)
             message = notified[-1] if notified else done.errors + done.text
             raise CommandFailed(host=host.name, argv=argv, status=done.status, stderr_tail=message)
 
 
 def configuration(tunnels: Sequence[LinkTunnel], suite: Suite, side: Literal["source", "dut"] = "source") -> str:
-    """One side's half, for `swanctl --load-all`. Between networks packets are wrapped, between hosts only what they carry is protected."""
+    """Return the configuration of one side, for `swanctl --load-all`: tunnel mode between networks, transport mode between hosts."""
     connections = "".join(_connection(t, suite, side, "tunnel" if suite.between == "networks" else "transport") for t in tunnels)
     return f"connections {{\n{connections}}}\nsecrets {{\n{''.join(map(_secret, tunnels))}}}\n"
 

@@ -1,6 +1,6 @@
-"""dpdk-testpmd of DPDK on packet sockets of the DUT's ports (net_af_packet): no card is bound, no huge pages are set aside.
+"""dpdk-testpmd of DPDK on packet sockets of the DUT's ports (net_af_packet): no card is bound to DPDK, and no huge pages are reserved.
 
-Words: DPDK's "Testpmd Application User Guide". Tried with 22.11, the version of Debian 12.
+Words: DPDK's "Testpmd Application User Guide". Tested with 22.11, the version of Debian 12.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dutlab.systems.polled import parse_testpmd
 _PROMPT = "testpmd> "
 _NO_COMMAND = "Command not found"
 _ASKS = "show config fwd\nshow fwd stats all\nshow port stats all\ndutlab\n"
-"""testpmd does not know the last line, and says so: that ends its answers to the others."""
+"""Commands for the counters. testpmd refuses the last line with a message, which marks the end of its answers."""
 _MEMORY_MB, _BUFFERS = 256, 16384
 
 
 @dataclass(frozen=True)
 class Testpmd:
-    """`io` hands frames on as they are; `mac` writes the addresses of the next cable into them. Both leave the rest of a frame alone."""
+    """testpmd that forwards frames unchanged (`io`), or with the MAC addresses of the next cable (`mac`)."""
 
     forwards: Literal["io", "mac"]
 
@@ -37,16 +37,16 @@ class Testpmd:
 
     @property
     def stop(self) -> Sequence[str]:
-        """SIGTERM ends it in order."""
+        """No commands: SIGTERM ends it cleanly."""
         return ()
 
     def made_ports(self, links: int) -> Sequence[str]:
-        """It makes none."""
+        """Return no ports: it makes none."""
         del links
         return ()
 
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
-        """One thread polls all ports, or on several cores one those of each link; another, which sleeps, takes commands."""
+        """Return the command: one polling thread for all ports, or one per link with enough cores, and a sleeping thread for commands."""
         ports = [port for way in ways for port in way.ports]
         polling = list(cores)[: len(ways)]
         lcores = [f"0@{cores[0]}", *(f"{n}@{core}" for n, core in enumerate(polling, start=1))]
@@ -60,22 +60,22 @@ class Testpmd:
             f"--total-num-mbufs={_BUFFERS}",
             *peers,
         ]
-        # What it prints is to come line by line although no terminal reads it.
+        # Without a terminal, its output would not be line-buffered.
         return ProgramText((f"export RUNTIME_DIRECTORY=$PWD\nexec stdbuf -oL dpdk-testpmd {' '.join(words)}",))
 
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
-        """Until it takes commands: by then it forwards. Raises HostError."""
+        """Wait until it reads commands: it forwards by then. Raises HostError."""
         del dut, ways
         (program,) = programs.running
         await program.asked("", _PROMPT)
 
     async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
-        """Those of its ports, and the cycles of its threads. Raises HostError."""
+        """Return the counters of its ports, and the cycles of its threads. Raises HostError."""
         del dut
         (program,) = programs.running
         return parse_testpmd(await program.asked(_ASKS, _NO_COMMAND), time.monotonic())
 
     async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
-        """It tracks nothing."""
+        """Return False: it tracks no flows."""
         del programs, dut, flow
         return False

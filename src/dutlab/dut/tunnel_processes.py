@@ -1,21 +1,21 @@
-"""Processes that end tunnels in user space: their folder, and how they are ended.
+"""Processes that end tunnels in user space: their folder, start and end.
 
-A folder is named after the network namespace, so that a later process finds what an earlier one started. It holds a file NAME.pid of each
-process, and what it says in NAME.said.
+A folder is named after the network namespace, so that a later process of dutlab finds tunnel processes of an earlier one. For each process
+it has its PID in NAME.pid, and its output in NAME.said.
 """
 
 from __future__ import annotations
 
 
 def folder(program: str) -> str:
-    """A line for `sh` that sets `d` to the folder of this program's processes in this namespace."""
+    """Return a line for `sh` that sets `d` to the folder of this program's processes in this namespace."""
     return f"export d=/run/dutlab-{program}-$(stat -L -c %i /proc/self/ns/net)\n"
 
 
 def start(name: str, program: str, argv: str) -> str:
-    """Lines for `sh` that start a process which outlasts the command; `argv` are its arguments, in the words of the shell.
+    """Return lines for `sh` that start a process which outlives the command; `argv` are its arguments, quoted for the shell.
 
-    The command ends once the process is in a new session: what is in that of the command is killed with it.
+    The command waits until the process is in a new session: processes in the session of the command are killed with it.
     """
     return f"""rm -f "$d/{name}.pid"
 setsid -f sh -c 'echo $$ >"$d/$0.pid"; exec "$@"' {name} {program} {argv} </dev/null >"$d/{name}.said" 2>&1
@@ -24,12 +24,12 @@ until [ -s "$d/{name}.pid" ]; do sleep 0.01; done
 
 
 def link(program: str, name: str) -> str:
-    """A line for `sh` that makes `$d/NAME` the program, so that accounts of processor time tell its processes from others."""
+    """Return a line for `sh` that links `$d/NAME` to the program, so that its processor time is counted under NAME."""
     return f'ln -sf "$(command -v {program})" "$d/{name}"\n'
 
 
 def until(name: str, condition: str) -> str:
-    """Lines for `sh` that wait until it holds, or end with 1 and with what the process said last."""
+    """Return lines for `sh` that wait for a condition, or end with 1 and the last output of the process."""
     return f"""tries=300
 until {condition}; do
   tries=$((tries - 1))
@@ -40,7 +40,7 @@ done
 
 
 def end(program: str) -> str:
-    """A script that ends all of them, whoever started them, and removes the folder. A link to the program has its file too."""
+    """Return a script that ends all processes of the program, including those started by a link, and removes the folder."""
     return f"""{folder(program)}ours() {{
   for file in "$d"/*.pid; do
     p=$(cat "$file" 2>/dev/null) && case $(readlink "/proc/$p/exe") in */{program}) echo "$p" ;; esac

@@ -1,7 +1,7 @@
-"""A router that ends tunnels from the source of each link: what all such modes share, and several tunnels a link (factor `tunnels`).
+"""Common part of modes with tunnels from the source of each link, and several tunnels per link (factor `tunnels`).
 
-The first tunnel of a link carries the link's own addresses. Another has a separate source address inside (spec/tunnels.py), to which
-routes lead at the sink and the DUT.
+The first tunnel of a link uses the link's own addresses. Each further one has a separate inner source address (spec/tunnels.py), with
+routes to it at the sink and the DUT.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ from dutlab.spec.tunnels import inner_network, inner_source, loaded
 
 SOURCE = "source"
 SET_S = 300.0
-"""A thousand tunnels are set within so long, also by an emulated processor."""
-# All at once: a tunnel of WireGuard agrees on keys with the first packet.
+"""Time limit in seconds for setting a thousand tunnels, even on an emulated processor."""
+# All pings start at once, because a WireGuard tunnel negotiates keys with its first packet.
 _PING_EACH = 'for a; do ping -n -q -c 3 -i 0.2 -W 5 -I "$a" "$0" >/dev/null 2>&1 || echo "$a" & done; wait'
 
 
 @dataclass(frozen=True)
 class Tunnel:
-    """One of a link's tunnels."""
+    """One tunnel of a link."""
 
     place: int
-    """Of the link among those through the DUT."""
+    """Index of the link among those through the DUT."""
     number: int
     link: Link
 
     @property
     def name(self) -> str:
-        """Of its port."""
+        """Name of its port."""
         return f"dutlab-t{self.place}{f'.{self.number}' if self.number else ''}"
 
     @property
     def inside(self) -> IPv4Address | IPv6Address:
-        """Source address of what goes through it."""
+        """Source address of packets in the tunnel."""
         return inner_source(self.link, self.place, self.number)
 
 
 def tunnels_of(testbed: Testbed, numbers: Iterable[int]) -> list[Tunnel]:
-    """Those with these numbers, of every link."""
+    """Return the tunnels with these numbers, for every link."""
     number_list = list(numbers)
     return [Tunnel(place, number, link) for place, link in enumerate(testbed.links.values()) for number in number_list]
 
 
 class Router(Mode, Protocol):
-    """The mode that the DUT is in but for its tunnels."""
+    """Mode of the DUT without its tunnels."""
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """What the DUT says of itself, without a frame."""
+        """Check the DUT's own state, without frames."""
 
 
 @dataclass(frozen=True)
 class TunnelledMode(OfRecord):
-    """The router that a DUT is but for its tunnels, and the host at their other end."""
+    """Mode with tunnels between the DUT, as a router, and a source."""
 
     router: Router
     source: Host | None
     hosts: Mapping[str, Host] = field(default_factory=dict, kw_only=True)
-    """All of the testbed, by name."""
+    """All hosts of the testbed, by name."""
     count: int = field(default=1, kw_only=True)
-    """Tunnels of a link."""
+    """Tunnels per link."""
 
     def with_tunnels(self, count: int) -> Self:
-        """The same with so many a link."""
+        """Return the mode with `count` tunnels per link."""
         return replace(self, count=count)
 
     @property
@@ -84,19 +84,19 @@ class TunnelledMode(OfRecord):
         return self.source
 
     def _extras(self, testbed: Testbed) -> Iterator[tuple[str, str]]:
-        """Host → what `ip -batch` adds there for tunnels after the first, and does not go with their ports."""
+        """Yield host and a line for `ip -batch`: settings for tunnels after the first that do not disappear with their ports."""
         if self.count > 1:
             for place, link in enumerate(testbed.links.values()):
                 yield link.sink.host, f"route add {inner_network(place)} via {link.sink_gateway.ip} dev {link.sink.interface}"
 
     async def apply_extras(self, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError."""
+        """Add the settings for tunnels after the first. Raises CommandFailed, HostError."""
         for name, lines in self._extras_by_host(testbed).items():
             host = self._source() if name == self._source().name else self.hosts[name]
             await host.run(["ip", "-batch", "-"], stdin=lines.encode())
 
     def undo_extras(self, testbed: Testbed) -> list[UndoStep]:
-        """Takes it away."""
+        """Return the steps that remove these settings."""
         return [
             UndoStep(name, ("sh",), without_fail(lines.replace(" add ", " del ")), "nothing of several tunnels, as it was found")
             for name, lines in self._extras_by_host(testbed).items()
@@ -109,7 +109,7 @@ class TunnelledMode(OfRecord):
         return text_by_host
 
     async def pings(self, testbed: Testbed) -> list[Check]:
-        """That packets of the source's own kernel pass through each tunnel that it has an end of, and are answered."""
+        """Check that packets of the source's own kernel pass each tunnel with an end at the source, and are answered."""
         checks = []
         for place, (name, link) in enumerate(testbed.links.items()):
             checks.append(await pinged(self._source(), name, str(link.sink_address.ip)))
@@ -122,12 +122,12 @@ class TunnelledMode(OfRecord):
 
 
 def without_fail(batch: str) -> str:
-    """A script of `ip -batch` whose lines may fail."""
+    """Return a script of `ip -batch` that ignores failed lines."""
     return f"ip -force -batch - >/dev/null 2>&1 <<'end' || true\n{batch}end\n"
 
 
 async def pinged(source: Host, name: str, address: str) -> Check:
-    """That three packets of the source's own kernel reach the far end and are answered."""
+    """Check that three packets of the source's own kernel reach the far end and are answered."""
     done = await source.run(["ping", "-n", "-c", "3", "-W", "1", address], check=False)
     summary = next((line for line in done.text.splitlines() if "packets transmitted" in line), f"ping ended with {done.status}")
     return Check(f"link {name}: the source's own packets pass", done.status == 0, summary)

@@ -1,7 +1,7 @@
-"""Modes of Linux in which a program forwards in the kernel's place. What a program is, its file says: `dut/ovs.py`, `dut/testpmd.py`.
+"""Modes of Linux in which a program forwards in place of the kernel. Each program has its own module: `dut/ovs.py`, `dut/testpmd.py`.
 
-The kernel's forwarding is off meanwhile, for it sees each frame too: otherwise both would send it on. The ports keep their addresses, so
-the kernel goes on answering ARP and ND for them.
+The kernel's forwarding is off in these modes: it receives each frame too and would forward it a second time. The ports keep their
+addresses, so the kernel continues to answer ARP and ND for them.
 """
 
 from __future__ import annotations
@@ -31,62 +31,62 @@ _NOTHING_FORWARDS = (
 
 @dataclass(frozen=True)
 class Crossing:
-    """One link's way through the DUT: its two ports, and the MAC addresses that a router writes into frames."""
+    """Path of one link through the DUT: its two ports, and the MAC addresses that a router writes into frames."""
 
     link: str
     ports: tuple[str, str]
-    """Towards the source, towards the sink."""
+    """Ports towards the source and towards the sink."""
     macs: tuple[str, str]
-    """Addresses of these ports."""
+    """MAC addresses of these ports."""
     peers: tuple[str, str]
-    """Addresses at the other ends of their cables."""
+    """MAC addresses at the other ends of their cables."""
 
 
 class ForwardingProgram(Protocol):
-    """Words for one program: how it is started, set and asked. What it raises is HostError."""
+    """Commands and settings of one program. All errors are HostError."""
 
     @property
     def needs(self) -> Sequence[Program]: ...
     @property
     def stop(self) -> Sequence[str]:
-        """As ProgramCommands says, known before it runs."""
+        """Commands that end it, as in ProgramCommands, known before it runs."""
 
     def made_ports(self, links: int) -> Sequence[str]:
-        """Names of the ports that it makes for so many links: one that is killed leaves them."""
+        """Return the names of the ports that it makes for so many links; they remain if it is killed."""
 
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramCommands: ...
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
-        """Once it is ready: returns when it forwards."""
+        """Configure the program once it is ready, and return when it forwards."""
 
     async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
-        """Return what it counts, by our names; among them DEVICE_FRAMES."""
+        """Return its counters by dutlab's names, with DEVICE_FRAMES among them."""
 
     async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
-        """Whether it has this flow, asked in a mode that tracks."""
+        """Return whether it tracks this flow, in a mode that tracks."""
 
 
 @dataclass(frozen=True)
 class UserSpaceMode(OfRecord):
-    """One mode of one program."""
+    """Mode of one program that forwards."""
 
     program: ForwardingProgram
     programs: DevicePrograms
 
     def on_cores(self, cores: Sequence[int]) -> Self:
-        """Return this mode for a DUT whose cores these are."""
+        """Return the mode for a DUT with these cores."""
         return replace(self, programs=replace(self.programs, cpus=tuple(cores)))
 
     @property
     def program_names(self) -> Sequence[str]:
-        """Names of the programs that run."""
+        """Names of the running programs."""
         return self.programs.names
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On the DUT."""
+        """Return the programs that the DUT needs."""
         return {"dut": (IP, SYSCTL, *self.program.needs)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The programs' end, then ports and forwarding as they were found. Raises HostError where a port has the name of one of theirs."""
+        """Return the steps that end the programs and restore ports and forwarding. Raises HostError if a port has a program's port name."""
         keys = await state.read_forwarding(dut)
         listed = json.loads((await dut.run(["ip", "-j", "link"])).text)
         ours = testbed.ports_of(dut.name)
@@ -96,14 +96,17 @@ class UserSpaceMode(OfRecord):
         steps = [self.programs.undo(dut, self.program.stop)]
         script = "".join(f"ip link del dev {port} 2>/dev/null || :\n" for port in program_ports)
         steps += [UndoStep(dut.name, ("sh", "-c", script), "", "no port that its programs made")] if program_ports else []
-        for port in (port for port in listed if port["ifname"] in ours):  # what a program that was killed leaves of it
+        for port in (port for port in listed if port["ifname"] in ours):  # settings that a killed program leaves behind
             settings = [*(["promisc"] if "PROMISC" not in port["flags"] else []), *(["xdp", "xdpgeneric"] if "xdp" not in port else [])]
             script = "; ".join(f"ip link set dev {port['ifname']} {what} off" for what in settings)
             steps += [UndoStep(dut.name, ("sh", "-c", script), "", "the port as it was found")] if settings else []
         return [*steps, UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "forwarding as it was found")]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed, HostError with the last lines of a program that ended, ToolFailed where a neighbour does not answer."""
+        """Start the programs and configure them.
+
+        Raises CommandFailed, HostError with the last lines of a program that ended, ToolFailed where a neighbour does not answer.
+        """
         await dut.run(["sh", "-c", _NOTHING_FORWARDS])
         ways = [await _crossing(dut, testbed, name) for name in testbed.links]
         cores = self.programs.cpus or (await _allowed(dut))[-1:]
@@ -111,10 +114,10 @@ class UserSpaceMode(OfRecord):
         await self.program.configure(self.programs, dut, ways)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Frames in both directions, which the program itself must have counted."""
+        """Check frames in both directions, and that the program itself counted them."""
         try:
             return await self._verified(dut, testbed, prober)
-        except HostError:  # a program that has ended does not answer
+        except HostError:  # an ended program does not answer
             if all(check.passed for check in self.programs.checks()):
                 raise
             return self.programs.checks()
@@ -128,27 +131,27 @@ class UserSpaceMode(OfRecord):
         return [*await self.checks_of_state(dut, testbed), *frames, went]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Whether the programs run, and nothing else forwards."""
+        """Check that the programs run, and that the kernel does not forward."""
         del testbed
         on = await state.forwards(dut)
         return [*self.programs.checks(), Check("the kernel does not forward", not on, f"net.ipv4.ip_forward is {int(on)}")]
 
     async def program_ended(self) -> str:
-        """How the first of them ended."""
+        """Wait until a program ends, and return how it ended."""
         return await self.programs.ended()
 
     async def device_counters(self, dut: Host) -> Mapping[str, float]:
-        """Raises HostError."""
+        """Return the counters of the program. Raises HostError."""
         return await self.program.counters(self.programs, dut)
 
 
 def modes_of_programs(table: Mapping[DeclaredMode, ForwardingProgram]) -> dict[str, UserSpaceMode]:
-    """Mode by name, made anew at each call: each has programs that run."""
+    """Return mode by name, newly made at each call because each mode has its running programs."""
     return {of.name: UserSpaceMode(of, program, DevicePrograms(of.name)) for of, program in table.items()}
 
 
 async def _crossing(dut: Host, testbed: Testbed, name: str) -> Crossing:
-    """Raises ToolFailed where the other end of a cable does not answer, HostError."""
+    """Return the path of a link through the DUT. Raises ToolFailed where the other end of a cable does not answer, HostError."""
     link = testbed.links[name]
     ports = link.dut_in.interface, link.dut_out.interface
     macs = (await dut.run(["cat", *(f"/sys/class/net/{port}/address" for port in ports)])).text.split()
@@ -157,7 +160,7 @@ async def _crossing(dut: Host, testbed: Testbed, name: str) -> Crossing:
 
 
 async def _allowed(dut: Host) -> list[int]:
-    """The cores that programs may use there."""
+    """Return the cores that programs on the DUT may use."""
     output = (await dut.run(["sh", "-c", "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status"])).text.strip()
     spans = [part.partition("-") for part in output.split(",") if part]
     return [core for first, _, last in spans for core in range(int(first), int(last or first) + 1)]

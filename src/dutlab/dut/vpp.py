@@ -1,9 +1,9 @@
 """Family `vpp`: a VPP router with its addresses and routes set, filtering by acl-plugin and translating by nat44-ed, through vppctl(1).
 
-VPP forwards between ports that are up and have addresses, so `router` only takes away what looks at packets. Its access lists have no price
-until they are applied to a port, and are distinguished by their tag, so what is put back are the lists that were applied, in their order.
+VPP forwards between ports that are up and have addresses, so `router` only removes filters and translation. Access lists cost nothing until
+they are applied to a port, and their tag identifies them. So undo applies the earlier lists again, in their order.
 
-Read in the sources of VPP 23.02 to 26.06, tried against transcripts that follow them; never run on a machine.
+Written from the sources of VPP 23.02 to 26.06 and tested against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -29,30 +29,33 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems import modes
 
 LEAST_LISTED = 500_000
-"""acl-plugin's limit for all threads together in recent sources, 1,000,000 in older ones (fa_node.h). `set acl-plugin session table
-max-entries` would change it, but no answer shows what it was before, and the pools of sessions keep the size that they began with."""
+"""Limit of acl-plugin's sessions for all threads in recent sources; 1,000,000 in older ones (fa_node.h). `set acl-plugin session table
+max-entries` would change it, but VPP does not report the earlier value, and the pools of sessions keep their initial size."""
 LEAST_SESSIONS = 63 * 1024
-"""nat44's own limit a thread where nothing is said (nat44_ed.c)."""
+"""Default limit of nat44's sessions per thread (nat44_ed.c)."""
 _OURS = rf"vppctl show acl-plugin acl | sed -n 's/^acl-index \([0-9]*\) .*tag {{{TAG}.*/\1/p'"
 
 
 @dataclass(frozen=True)
 class VppMode(OfFlows):
-    """One mode: its access lists, whether it translates, and what frames must show when it is in force."""
+    """Mode of VPP: its access lists, translation, and the behaviour that frames must show."""
 
     lists: Callable[[Testbed], list[AccessList]]
 
     @property
     def sessions(self) -> int:
-        """Sessions of nat44 for a thread: all flows may be one thread's, and those of the trial before may be left."""
+        """Sessions of nat44 per thread: one thread may have all flows, and those of the previous trial may remain."""
         return max(LEAST_SESSIONS, 2 * self.flows)
 
     def needs(self) -> Mapping[str, Sequence[Program]]:
-        """On the DUT."""
+        """Return the programs that the DUT needs."""
         return {"dut": (VPPCTL,)}
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when VPP translates already: its addresses and mappings are more than could be put back."""
+        """Return the steps that remove translation and restore access lists.
+
+        Raises HostError when VPP translates already: its addresses and mappings could not all be put back.
+        """
         root = await Root.on(dut)
         state = await read(root)
         if state.translates:
@@ -65,7 +68,7 @@ class VppMode(OfFlows):
         lines = [f"for n in $({_OURS}); do"]
         lines += [f"{_apply(place, '$n')} del;" for place in places]
         lines += ["vppctl delete acl-plugin acl index $n; done;"]
-        lines += [f"{_apply(place, str(number))} del;" for place, number in theirs]  # they may still be where they were
+        lines += [f"{_apply(place, str(number))} del;" for place, number in theirs]  # they may still be applied
         lines += [f"{_apply(place, str(number))};" for place, number in theirs]
         return [
             root.step("vppctl", "nat44", "plugin", "disable", why="no translation, as it was found"),
@@ -73,7 +76,7 @@ class VppMode(OfFlows):
         ]
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed with what VPP said, HostError."""
+        """Apply the mode's access lists and translation. Raises CommandFailed with VPP's message, HostError."""
         root = await Root.on(dut)
         await _clear(root, await read(root), testbed)
         for access in self.lists(testbed):
@@ -88,7 +91,7 @@ class VppMode(OfFlows):
         await change(root, "clear", "acl-plugin", "sessions")
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """checks_of_state(), and what frames show."""
+        """Check as checks_of_state() does, and with frames."""
         root = await Root.on(dut)
         where = ("nat44", "summary") if self.declared.behaviour.translates else ("acl-plugin", "sessions")
 
@@ -96,7 +99,7 @@ class VppMode(OfFlows):
 
         async def tracked(flow: UdpFlow) -> bool | None:
             nonlocal before
-            del flow  # VPP counts sessions and does not list them in one line: a new flow shows by one session more than before
+            del flow  # VPP counts sessions but lists none on one line: a new flow adds one session
             earlier, before = before, await sessions(root, *where)
             return None if earlier is None or before is None else before > earlier
 
@@ -104,7 +107,7 @@ class VppMode(OfFlows):
         return [*await self.checks_of_state(dut, testbed), *frames]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Ports up, access lists and translation where they belong."""
+        """Check that ports are up, and that access lists and translation are those of the mode."""
         root = await Root.on(dut)
         state = await read(root)
         down = [interface for interface, direction in _places(testbed) if direction == INPUT and not state.up.get(interface)]
@@ -132,7 +135,7 @@ class VppMode(OfFlows):
 
 
 async def _clear(root: Root, state: VppState, testbed: Testbed) -> None:
-    """No list applied to a test port, none of ours left, no translation."""
+    """Remove all lists from the test ports, delete our lists, and disable translation."""
     if state.translates:
         await change(root, "nat44", "plugin", "disable")
     for interface, direction in _places(testbed):

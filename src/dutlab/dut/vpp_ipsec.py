@@ -1,12 +1,12 @@
-"""VPP as the end of ESP tunnels, keyed by hand: an association each way and a policy database a link, on the inner port.
+"""VPP as the end of ESP tunnels, keyed by hand: per link one association per direction and a policy database on the inner port.
 
-Words: ipsec_cli.c of VPP 21.01 and later. Keys go into a file that VPP executes and that is gone with the command, since vppctl(1) would
-show them to everybody as its arguments. What vppctl says when it refuses may repeat the line, so keys are taken out of that.
+Words: ipsec_cli.c of VPP 21.01 and later. Keys are in a file that VPP executes and that is deleted with the command, because arguments of
+vppctl(1) are visible to all users. An error of vppctl may repeat the line, so keys are removed from it.
 
-VPP asks its policies about ESP, AH and UDP only as packets come in (ipsec_input.c): unencrypted TCP and ICMP pass from the
-source's side, but nothing goes back unencrypted, and the counters of the associations tell what went through them.
+VPP applies its policies to incoming ESP, AH and UDP only (ipsec_input.c): unencrypted TCP and ICMP from the source pass, but VPP sends
+nothing unencrypted back, and the counters of the associations show which packets used them.
 
-Read in the sources of VPP 23.02 to 26.06, tried against transcripts that follow them; never run on a machine.
+Written from the sources of VPP 23.02 to 26.06 and tested against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from dutlab.systems.plain import plain
 _SPI = re.compile(r"^\[\d+\] sa \d+ \(\S+\) spi (\d+) ", re.MULTILINE)
 _BYTES = re.compile(r"packets[: ]\d+ bytes[: ](\d+)")
 _POLICY = re.compile(r"^\s+\[\d+\] priority ", re.MULTILINE)
-# `ipsec policy add` answers with the policy's place among the counters; nothing else answers when it was understood.
+# On success, `ipsec policy add` prints the policy's index among the counters; other commands print nothing.
 _TAKEN = re.compile(r"policy-index:\d+\s*")
 _PROTECT, _BYPASS, _DISCARD = 100, 50, 10
-"""Priorities; the highest that fits decides."""
+"""Priorities of policies; the highest that matches decides."""
 
 
 @dataclass(frozen=True)
 class VppEnd:
-    """End of dut/ipsec.py."""
+    """Tunnel end (dut/ipsec.py) of VPP."""
 
     programs: ClassVar[tuple[Program, ...]] = (VPPCTL,)
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there are associations or policies."""
+        """Return the step that removes the tunnels. Raises HostError when there are associations or policies already."""
         refuse_own(host, await self.held(host), "`vppctl ipsec policy del …`, `vppctl ipsec sa del …`")
-        # The words of what is deleted hold no key, so tunnels with other keys say them as well.
+        # The commands that delete contain no key, so tunnels with any keys give the same commands.
         away = [line for t in LinkTunnel.all_of(testbed, self.suite) for line in _away(t)]
         script = "; ".join(f"vppctl {line}" for line in away)
         return [(await Root.on(host)).step("sh", "-c", script, why="no tunnel, as it was found")]
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed with what VPP said, HostError."""
+        """Set the tunnels. Raises CommandFailed with VPP's message, HostError."""
         text = lines(*(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["sh", "-c", fed('vppctl exec "$f"')], stdin=text, check=False)
         output = hidden(_TAKEN.sub("", plain(done.text)).strip() or done.errors.strip(), tunnels)
@@ -62,13 +62,13 @@ class VppEnd:
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as VPP lists it; `detail` without a number shows no keys."""
+        """Return the associations and policies that VPP lists; `detail` without a number shows no keys."""
         root = await Root.on(host)
         associations, policies = await show(root, "ipsec", "sa", "detail"), await show(root, "ipsec", "spd")
         return TunnelEndState(carried(associations, _SPI, _BYTES), len(_POLICY.findall(policies)))
 
     def policies(self, testbed: Testbed) -> int:
-        """A pair of networks is protected each way and discarded otherwise; the DUT's own packets, which are encrypted already, pass."""
+        """Return the number of policies: protect per direction and discard for each pair of networks, and bypass for the DUT's ESP."""
         return 3 * len(list(network_pairs(testbed))) + len(testbed.links)
 
 
@@ -82,14 +82,15 @@ def _words(t: LinkTunnel, suite: Suite) -> Iterator[str]:
 
 
 def _away(t: LinkTunnel) -> Iterator[str]:
-    # `set interface ipsec spd … del` is in the help but `del` is never read (ipsec_cli.c); `ipsec spd del` takes it off its interface too.
+    # `set interface ipsec spd … del` is in the help, but VPP does not read `del` (ipsec_cli.c); `ipsec spd del` also removes it from its
+    # interface.
     yield from (f"ipsec policy del {policy}" for policy in _policies(t))
     yield f"ipsec spd del {t.spi_in}"
     yield from (f"ipsec sa del {spi}" for _, _, spi, _ in t.associations)
 
 
 def _policies(t: LinkTunnel) -> Iterator[str]:
-    """`local` is the DUT's side in both directions."""
+    """Yield the policies; `local` is the DUT's side in both directions."""
     _, dut = t.ends
     near = _range("remote", t.near)
     version = "ip6 " if t.link.source_address.version == 6 else ""  # noqa: PLR2004 - the version number of the protocol itself

@@ -1,7 +1,7 @@
-"""The access lists of the modes of family `vpp`, in the words of its acl-plugin. Pure functions of the testbed.
+"""Access lists of the modes of family `vpp`, in the words of its acl-plugin. Pure functions of the testbed.
 
-`permit+reflect` keeps a session, by which answers pass whatever the list of the other direction says. A list ends with an implicit
-deny (docs/aclplugin of VPP, ACL plugin design).
+`permit+reflect` keeps a session, so that answers pass whatever list the other direction has. A list ends with an implicit deny
+(docs/aclplugin of VPP, ACL plugin design).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 
 TAG = "dutlab"
-"""Beginning of our lists' tags."""
+"""Prefix of the tags of our lists."""
 INPUT, OUTPUT = "input", "output"
 Place = tuple[str, str]
-"""Interface and direction."""
+"""Interface and direction where a list is applied."""
 
 
 @dataclass(frozen=True)
 class AccessList:
-    """One list, and where it is applied."""
+    """Access list, and the places where it is applied."""
 
     tag: str
     rules: tuple[str, ...]
@@ -30,26 +30,27 @@ class AccessList:
 
     @property
     def words(self) -> str:
-        """For `set acl-plugin acl`."""
+        """Arguments of `set acl-plugin acl`."""
         return f"{' , '.join(self.rules)} tag {self.tag}"
 
 
 def no_lists(testbed: Testbed) -> list[AccessList]:
-    """Nothing is looked at."""
+    """Return no lists: nothing is filtered."""
     del testbed
     return []
 
 
 def filter_empty(testbed: Testbed) -> list[AccessList]:
-    """Every flow gets a session, and everything passes."""
+    """Return a list that gives every flow a session and permits everything."""
     ports = [port for link in testbed.links.values() for port in _ports(link)]
     return [_open("empty", tuple((port, INPUT) for port in ports))]
 
 
 def filters(testbed: Testbed, count: int) -> list[AccessList]:
-    """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25), on every test port's input.
+    """Return `count` stateless address filters before each packet that passes, on every test port's input.
 
-    All but the last are about an address that no test frame has; the last ones permit the pairs of networks, one rule a direction.
+    RFC 2544 section 11.4 asks for 1 and 25. All but the last match an address that no test frame has; the last ones permit the pairs of
+    networks, one rule per direction.
     """
     versions = sorted({address.version for link in testbed.links.values() for address in link.addresses})
     elsewhere = [(ip_network(ELSEWHERE[v] + i), ip_network(ELSEWHERE[v])) for v in versions for i in range(1, count)]
@@ -65,7 +66,7 @@ def filters(testbed: Testbed, count: int) -> list[AccessList]:
 
 
 def filter_default(testbed: Testbed) -> list[AccessList]:
-    """New flows start inside, from each inner network to each outer one; the session of their way out lets them back in."""
+    """Return lists that permit new flows from each inner network to each outer one; answers pass by the session of the flow."""
     lists = []
     for name, link in testbed.links.items():
         inner, outer = _ports(link)
@@ -87,7 +88,7 @@ def _open(name: str, places: tuple[Place, ...]) -> AccessList:
 
 
 def _to_itself(address: IPv4Interface | IPv6Interface) -> tuple[str, ...]:
-    """Return rules for packets to the DUT itself on a port; neighbours of IPv6 ask a multicast address (RFC 4861)."""
+    """Return rules for packets to the DUT itself on a port; IPv6 neighbour discovery uses a multicast address (RFC 4861)."""
     if address.version == 4:  # noqa: PLR2004 - the version number of the protocol itself
         return (f"permit src 0.0.0.0/0 dst {address.ip}/32",)
     return (f"permit src ::/0 dst {address.ip}/128", "permit src ::/0 dst ff02::/16")

@@ -24,7 +24,7 @@ _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MU
 
 @dataclass(frozen=True)
 class VppState:
-    """A reading. Lists are distinguished by their number."""
+    """State of interfaces, access lists and translation. Numbers identify lists."""
 
     up: Mapping[str, bool]
     tags: Mapping[int, str]
@@ -40,9 +40,9 @@ async def show(root: Root, *words: str) -> str:
 
 
 async def change(root: Root, *words: str) -> str:
-    """Carries a command out; vppctl ends with 0 whatever VPP says, so an answer that is not the number of a list is a failure.
+    """Run a command and return its output. Raises CommandFailed.
 
-    Raises CommandFailed.
+    vppctl ends with 0 whatever VPP answers, so an answer other than the number of a list is a failure.
     """
     done = await root.run(["vppctl", *words])
     output = plain(done.text).strip()
@@ -52,7 +52,7 @@ async def change(root: Root, *words: str) -> str:
 
 
 async def read(root: Root) -> VppState:
-    """Raises CommandFailed, HostError."""
+    """Return the present state. Raises CommandFailed, HostError."""
     interfaces = _INTERFACE.findall(await show(root, "interface"))
     names = {number: name for name, number, _ in interfaces}
     lists = _ACL.findall(await show(root, "acl-plugin", "acl"))
@@ -72,7 +72,7 @@ async def sessions(root: Root, *words: str) -> int | None:
 
 
 async def session_limit(root: Root) -> int | None:
-    """Return how many sessions nat44 takes for a thread."""
+    """Return the limit of nat44's sessions per thread."""
     match = _LIMIT.search(await show(root, "nat44", "summary"))
     return int(match[1]) if match else None
 

@@ -1,8 +1,8 @@
-"""Family `vyos`: VyOS 1.4 and later as router and firewall, by its own configuration mode.
+"""Family `vyos`: VyOS 1.4 and later as router and firewall, through its configuration mode.
 
-A mode replaces the trees `firewall`, `nat` and `nat66` in one commit; what puts the DUT back are the lines that were read before.
+A mode replaces the trees `firewall`, `nat` and `nat66` in one commit; undo restores the lines that were read before.
 
-Read in the sources of VyOS 1.4 and 1.5 (vyatta-cfg, vyos-1x), tried against transcripts that follow them; never run on a machine.
+Written from the sources of VyOS 1.4 and 1.5 (vyatta-cfg, vyos-1x) and tested against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems import modes
 
 _TREES = ("firewall", "nat", "nat66", "system ip disable-forwarding", "system ipv6 disable-forwarding")
-"""Parts that a mode replaces. The configuration holds secrets elsewhere, so nothing else is read."""
+"""Trees of the configuration that a mode replaces. Others may contain secrets, so they are not read."""
 
 
 @dataclass(frozen=True)
 class VyosMode(OfFlows):
-    """One mode: its configuration, and what frames must show when it is in force."""
+    """Mode of VyOS: its configuration, and the behaviour that frames must show."""
 
     lines: Callable[[Testbed], list[str]]
     keeps_own: bool = False
-    """The configuration is the one that was saved, and what this mode brings comes behind its rules."""
+    """True if the mode adds its rules after those of the saved configuration."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """The trees as they were found. Raises HostError when the DUT is not VyOS."""
+        """Return the steps that restore the trees as they were found. Raises HostError when the DUT is not VyOS."""
         del testbed
         return back(dut, _TREES, await configured(dut, _TREES), "firewall and NAT as they were found")
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed with what VyOS said, HostError when it then lists another configuration."""
+        """Replace the trees. Raises CommandFailed with the message of VyOS, HostError when it then lists another configuration."""
         await replace(dut, _TREES, await self._lines(dut, testbed))
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """checks_of_state(), what frames show, and what connection tracking holds."""
+        """Check as checks_of_state() does, with frames, and connection tracking."""
         root = await Root.on(dut)
 
         async def tracked(flow: UdpFlow) -> bool | None:
@@ -55,7 +55,7 @@ class VyosMode(OfFlows):
         return [*await self.checks_of_state(dut, testbed), *await frame_checks(testbed, prober, self.declared.behaviour, tracked)]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
-        """Forwarding, and the configuration line for line."""
+        """Check forwarding, and every line of the configuration."""
         on = await linux_state.forwards(dut)
         wanted, actual = words(await self._lines(dut, testbed)), words(await configured(dut, _TREES))
         missing, more = len(wanted - actual), len(actual - wanted)
@@ -66,7 +66,7 @@ class VyosMode(OfFlows):
         ]
 
     async def _lines(self, dut: Host, testbed: Testbed) -> list[str]:
-        """Raises HostError when the DUT has no firewall to keep."""
+        """Return the lines of the mode. Raises HostError when the DUT has no firewall to keep."""
         if not self.keeps_own:
             return self.lines(testbed)
         own = await saved(dut, _TREES)

@@ -1,13 +1,13 @@
-"""VyOS's configuration mode: trees of it read as `set` lines, and replaced in one commit, which is atomic and never saved.
+"""VyOS's configuration mode: trees are read as `set` lines and replaced in one commit, which is atomic and never saved.
 
-A DUT that lost its connection comes back with a reboot. `commit-confirm` asks a question on the standard input that the script itself comes
-by, so it is not used.
+A DUT that lost its connection recovers with a reboot. `commit-confirm` is not used, because it asks a question on the standard input from
+which the script itself is read.
 
-The commands `set`, `delete` and `commit` of VyOS are shell functions that end with 0 whatever happened (vyatta-cfg of VyOS 1.4,
-functions/interpreter/vyatta-cfg-run: vyatta_cfg_cmd_run prints what the program said and returns the status of printing, and
+The commands `set`, `delete` and `commit` of VyOS are shell functions that always end with 0 (vyatta-cfg of VyOS 1.4,
+functions/interpreter/vyatta-cfg-run: vyatta_cfg_cmd_run prints the program's output and returns the status of printing, and
 vyatta_config_commit ends with `unset`). So the script calls the programs below them, `my_set`, `my_delete` and `my_commit`, whose status
-prints how they ended, and asks whether anything is left uncommitted; then the configuration is read back. `my_commit` is not called when
-nothing changed.
+shows failures. It checks that nothing remains uncommitted, and the configuration is read back. `my_commit` is not called when nothing
+changed.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ _PROGRAM = "/opt/vyatta/sbin/my_"
 _CHANGED = "cli-shell-api sessionChanged"
 _READ_WHOLE = "dutlab: read"
 SAVED = "/config/config.boot"
-"""File that VyOS loads by itself."""
+"""File that VyOS loads automatically."""
 _COMMITTED = "dutlab: committed"
-# The later, experimental back end has other programs, which were not read for this; this file says that it is in use (same source).
+# The later, experimental back end has other programs, which are not supported; this file exists while it is in use (same source).
 _OTHER_BACK_END = "[ ! -f /var/run/vyconf_backend ] || { echo 'dutlab: VyOS with the vyconf back end is not known'; refused=1; }"
-# Configuration commands need the group vyattacfg (docs.vyos.io, Command Scripting). vbash ends with 0 whatever they said, so a script says
-# at its end that it came through.
+# Configuration commands need the group vyattacfg (docs.vyos.io, Command Scripting). vbash always ends with 0, so a script prints a line at
+# its end to show that it was completed.
 _SHELL = ("sg", "vyattacfg", "-c", "vbash -s")
 COMMIT = (
     "sh",
     "-c",
     f"""said=$(sg vyattacfg -c 'vbash -s' 2>&1); echo "$said" >&2; case $said in *'{_COMMITTED}'*) ;; *) exit 1 ;; esac""",
 )
-"""The command that takes a script()."""
+"""Command that runs a script() from its standard input."""
 COMMIT_S = 120.0
-"""Longest time of a commit."""
+"""Time limit of a commit, in seconds."""
 _SAME = (
     rf"""said=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
     rf"""case $said in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
     r"""esc=$(printf '\033'); found=$(printf '%s\n' "$said" | sed "s/$esc\[[0-9;]*m//g" | grep -E "^set ($1)( |$)" | sort); """
     """[ "$found" = "$(sort)" ] || { echo 'the configuration is not as it was found' >&2; exit 1; }"""
 )
-"""For `sh`, with trees as its argument and their lines as its standard input: fails unless these lines are what VyOS lists."""
+"""Script for `sh` with the trees as argument and their lines as standard input; it fails unless VyOS lists exactly these lines."""
 
 
 async def configured(dut: Host, trees: Sequence[str]) -> list[str]:
-    """The `set` lines of `trees`. Raises HostError when the DUT does not tell them all."""
+    """Return the `set` lines of `trees`. Raises HostError when the DUT does not list them completely."""
     any_of = "|".join(trees)
     return [line for line in await _told(dut, _listing(trees)) if re.match(rf"set (?:{any_of})(?: |$)", line)]
 
 
 async def saved(dut: Host, trees: Sequence[str]) -> list[str]:
-    """The `set` lines of `trees` that VyOS loads by itself. Raises HostError when the DUT does not tell them all."""
+    """Return the `set` lines of `trees` that VyOS loads automatically. Raises HostError when the DUT does not list them completely."""
     any_of = "|".join(trees)
     read = f"{_TEMPLATE}\nvyos-config-to-commands {SAVED} | grep -E '^set ({any_of})( |$)'\necho '{_READ_WHOLE}'\nexit\n"
     return [line for line in await _told(dut, read) if re.match(rf"set (?:{any_of})(?: |$)", line)]
 
 
 async def holds(dut: Host, tree: str) -> bool:
-    """Return whether there is anything of a tree whose secrets must not be read. Raises HostError."""
+    """Return whether a tree, whose secrets must not be read, has any line. Raises HostError."""
     count = _reading(f"grep -cE 'set {tree}( |$)'")
     return any(line.strip().isdigit() and int(line) > 0 for line in await _told(dut, count))
 
 
 async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None:
-    """`trees` away, `lines` in, in one commit that is read back. Raises CommandFailed with what VyOS said, HostError."""
+    """Replace `trees` by `lines` in one commit, and read it back. Raises CommandFailed with the message of VyOS, HostError."""
     await dut.run(COMMIT, stdin=script(trees, lines).encode(), timeout_s=COMMIT_S)
     wanted, actual = words(lines), words(await configured(dut, trees))
     if wanted != actual:
@@ -84,7 +84,7 @@ async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None
 
 
 def back(dut: Host, trees: Sequence[str], found: Sequence[str], why: str) -> list[UndoStep]:
-    """Steps that put `found`, the lines of `trees`, back, and fail unless VyOS then lists the same lines."""
+    """Return steps that restore `found`, the lines of `trees`, and fail unless VyOS then lists the same lines."""
     same = ("sh", "-c", _SAME, "same", "|".join(trees))
     return [
         UndoStep(dut.name, COMMIT, script(trees, found), why),
@@ -93,8 +93,8 @@ def back(dut: Host, trees: Sequence[str], found: Sequence[str], why: str) -> lis
 
 
 def script(trees: Sequence[str], lines: Sequence[str]) -> str:
-    """For vbash: `trees` away, `lines` in, all of it in one commit or none of it."""
-    # What is deleted may not be there, which is not a fault; a `set` that failed must not be committed without.
+    """Return a script for vbash that replaces `trees` by `lines` in one atomic commit."""
+    # A missing tree cannot be deleted, which is not a fault; after a failed `set` nothing must be committed.
     deletes = [f"{_PROGRAM}delete {tree}" for tree in trees]
     sets = [f"{_PROGRAM}{line} || refused=1" for line in lines]
     commit = [
@@ -105,7 +105,7 @@ def script(trees: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def words(lines: Sequence[str]) -> set[tuple[str, ...]]:
-    """Lines without the quotes that VyOS puts around values."""
+    """Return the words of each line, without the quotes that VyOS puts around values."""
     return {tuple(shlex.split(line)) for line in lines}
 
 

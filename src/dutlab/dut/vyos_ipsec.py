@@ -1,11 +1,11 @@
-"""VyOS as the end of ESP tunnels, by its own `vpn ipsec site-to-site`.
+"""VyOS as the end of ESP tunnels, by its `vpn ipsec site-to-site`.
 
-VyOS sets no keys by hand: its configuration knows IKE alone, by a pre-shared secret, RSA or certificates (docs.vyos.io, Site-to-Site
-VPN), and settings of `ip xfrm` would be no configuration of VyOS. So both ends agree on keys by IKEv2 before anything is
-measured, and again each hour, and the source needs strongSwan.
+VyOS sets no keys by hand: its configuration supports only IKE, with a pre-shared secret, RSA or certificates (docs.vyos.io, Site-to-Site
+VPN), and settings by `ip xfrm` would not be a configuration of VyOS. So both ends negotiate keys by IKEv2 before anything is measured, and
+again each hour, and the source needs strongSwan.
 
-Read in the sources of VyOS 1.4, tried against transcripts that follow them; never run on a machine with VyOS. What they make of strongSwan
-(peer.j2 of vyos-1x) was tried against a source, on a kernel with ESP.
+Written from the sources of VyOS 1.4 and tested against transcripts that follow them; never run on a machine with VyOS. The strongSwan
+configuration that they generate (peer.j2 of vyos-1x) was tested with a source, on a kernel with ESP.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from dutlab.spec.testbed import Testbed
 _TREES = ("vpn ipsec",)
 _GROUP = "dutlab"
 _IKE_LIFETIME_S = 86400
-"""The longest that VyOS takes."""
+"""Longest lifetime that VyOS accepts, in seconds."""
 _DH_GROUPS = {"ecp256": 19}
-"""RFC 5903: as VyOS counts them."""
+"""Name → number of a group in VyOS (RFC 5903)."""
 
 
 @dataclass(frozen=True)
 class VyosEnd:
-    """End of dut/ipsec.py."""
+    """Tunnel end (dut/ipsec.py) of VyOS."""
 
     programs: ClassVar[tuple[Program, ...]] = ()
     suite: Suite
 
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Raises HostError when there is a `vpn ipsec`: its secrets would have to be written down to be put back."""
+        """Return the steps that remove the tunnels.
+
+        Raises HostError when there is a `vpn ipsec`: its secrets would have to be written down to be put back.
+        """
         del testbed
         if await holds(host, _TREES[0]):
             raise own_ipsec(host, "`delete vpn ipsec`")
@@ -50,23 +53,26 @@ class VyosEnd:
         return back(host, _TREES, [], "no tunnel, as it was found")
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
-        """Raises CommandFailed with what VyOS said, HostError."""
+        """Commit the tunnels. Raises CommandFailed with the message of VyOS, HostError."""
         done = await host.run(COMMIT, stdin=script(_TREES, words(tunnels, self.suite)).encode(), timeout_s=COMMIT_S, check=False)
         if done.status != 0:
             output = hidden(done.errors, tunnels)
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:
-        """Return the state as its Linux kernel lists it."""
+        """Return the associations and policies that its Linux kernel lists."""
         return await held(await Root.on(host))
 
     def policies(self, testbed: Testbed) -> int:
-        """One each way a pair of networks, and one for what goes on: `connection-type respond` sets them before the peer has called."""
+        """Return the number of policies: one per direction of each pair of networks, and one for forwarded packets.
+
+        `connection-type respond` sets them before the peer has initiated.
+        """
         return 3 * len(list(network_pairs(testbed)))
 
 
 def words(tunnels: Sequence[LinkTunnel], suite: Suite) -> list[str]:
-    """The DUT's half, for its configuration mode."""
+    """Return the DUT's configuration of the tunnels."""
     return [*_groups(suite), *(line for t in tunnels for line in _peer(t))]
 
 
@@ -78,8 +84,8 @@ def _groups(suite: Suite) -> Iterator[str]:
     yield f"set vpn ipsec ike-group {_GROUP} proposal 1 encryption {encryption}"
     yield f"set vpn ipsec ike-group {_GROUP} proposal 1 hash {hash_}"
     encryption, hash_ = suite.ike
-    # Its lifetime stays the default of an hour. VyOS gives strongSwan a lifetime without a time to rekey, and one that is much longer than
-    # strongSwan's own hour has it rekey at once, again and again (peer.j2; swanctl.conf(5), rand_time).
+    # The lifetime remains the default of an hour. VyOS gives strongSwan a lifetime without a time to rekey. With a lifetime much longer
+    # than strongSwan's own hour, strongSwan rekeys at once, again and again (peer.j2; swanctl.conf(5), rand_time).
     yield f"set vpn ipsec esp-group {_GROUP} mode tunnel"
     yield f"set vpn ipsec esp-group {_GROUP} pfs disable"
     yield f"set vpn ipsec esp-group {_GROUP} proposal 1 encryption {encryption}"

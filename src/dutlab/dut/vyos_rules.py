@@ -1,6 +1,7 @@
-"""The configuration of the modes of family `vyos`, as lines for its configuration mode. Pure functions of the testbed.
+"""Configuration of the modes of family `vyos`, as lines for its configuration mode. Pure functions of the testbed.
 
-Words of VyOS 1.4 and later (docs.vyos.io, Configuration Guide: Firewall, NAT). They say what the nftables rulesets of family `linux` say.
+Syntax of VyOS 1.4 and later (docs.vyos.io, Configuration Guide: Firewall, NAT). The rules are equivalent to the nftables rulesets of family
+`linux`.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ _ESTABLISHED, _INVALID, _FIRST_PAIR = 10, 20, 100
 
 
 def nothing(testbed: Testbed) -> list[str]:
-    """No firewall and no translation: nothing is tracked, though VyOS keeps the chains of its raw table and marks every packet there."""
+    """Return no lines: nothing is tracked, although VyOS keeps the chains of its raw table and marks every packet there."""
     del testbed
     return []
 
 
 def filters(testbed: Testbed, count: int) -> list[str]:
-    """`count` address filters before each packet that passes, stateless (RFC 2544 section 11.4: 1 and 25).
+    """Return `count` stateless address filters before each packet that passes (RFC 2544 section 11.4: 1 and 25).
 
-    All but the last are about an address that no test frame has. The last ones permit the pairs of networks, one rule a direction, so with
+    All but the last match an address that no test frame has. The last ones permit the pairs of networks, one rule per direction, so with
     several links a packet may meet more than `count`.
     """
     lines = [_default(version, "drop") for version in _versions(testbed)]
@@ -39,12 +40,12 @@ def filters(testbed: Testbed, count: int) -> list[str]:
 
 
 def filter_empty(testbed: Testbed) -> list[str]:
-    """Connection tracking is looked at by one rule, and everything passes."""
+    """Return one rule that reads connection tracking, and a default that accepts everything."""
     return [line for version in _versions(testbed) for line in (_default(version, "accept"), *_established(version))]
 
 
 def filter_default(testbed: Testbed) -> list[str]:
-    """Default drop, and one stateful rule for each pair of an inner and an outer network."""
+    """Return a default drop, and one stateful rule for each pair of an inner and an outer network."""
     lines = []
     for version in _versions(testbed):
         lines += [_default(version, "drop"), *_established(version), *_rule(version, _INVALID, "action drop", "state invalid")]
@@ -58,9 +59,9 @@ def filter_default(testbed: Testbed) -> list[str]:
 
 
 def passes(testbed: Testbed, own: Sequence[str]) -> list[str]:
-    """Return what an existing configuration lacks: after its rules a stateful pass for each pair of networks in each direction.
+    """Return rules that an existing configuration needs: after its rules a stateful rule per pair of networks and direction.
 
-    `own` has its lines, by which the numbers of the new rules are higher than those of all that it has.
+    `own` are its lines: the new rules get higher numbers than all of its rules.
     """
     first = max((int(number) for line in own for number in _NUMBER.findall(line)), default=_FIRST_PAIR) + 1
     return [
@@ -74,18 +75,18 @@ def passes(testbed: Testbed, own: Sequence[str]) -> list[str]:
 
 
 def nat(testbed: Testbed) -> list[str]:
-    """`filter_default` and, on every outer port, masquerade of every inner network."""
+    """Return `filter_default` with masquerade of every inner network on every outer port."""
     return [*filter_default(testbed), *(line for rule in _masquerades(testbed) for line in rule)]
 
 
 def nat_open(testbed: Testbed) -> list[str]:
-    """`filter_empty`, and the same masquerade."""
+    """Return `filter_empty` with the masquerade of `nat`."""
     return [*filter_empty(testbed), *(line for rule in _masquerades(testbed) for line in rule)]
 
 
 def _masquerades(testbed: Testbed) -> Iterator[list[str]]:
     for number, (inner, outer) in enumerate(network_pairs(testbed), start=_FIRST_PAIR):
-        # nat66 calls the addresses that it looks at a prefix (docs.vyos.io, NAT66)
+        # nat66 matches a `prefix`, not an `address` (docs.vyos.io, NAT66)
         tree, source = ("nat", "address") if _is_4(outer.dut_out_address) else ("nat66", "prefix")
         yield [
             f"set {tree} source rule {number} outbound-interface name {outer.dut_out.interface}",

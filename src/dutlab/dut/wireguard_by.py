@@ -1,7 +1,7 @@
-"""What WireGuard is on a Linux host: its kernel, or wireguard-go, a process a port that takes its frames from a TUN.
+"""Implementation of WireGuard on a Linux host: its kernel, or wireguard-go, a process per port that reads and writes frames by a TUN.
 
-wireguard-go and wg(8) meet at a socket named after the port in /var/run/wireguard, whatever the network namespace. So each namespace has a
-separate folder for these, which its commands see in that place, and ends of the same name do not meet.
+wireguard-go and wg(8) use a socket named after the port in /var/run/wireguard, in every network namespace. So each namespace gets a
+separate folder, which its commands see at that path, and ports of the same name do not conflict.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ mkdir -p /var/run/wireguard
 exec unshare --mount sh -ec 'mount --bind "$d" /var/run/wireguard; exec "$@"' sh "$@"
 """
 FAR_NAME = "wireguard-far"
-"""Of the source's processes."""
+"""Name of the source's processes."""
 
 
 @dataclass(frozen=True)
 class WireGuardBy:
-    """How a host is told. A process has the name that `process` is."""
+    """Implementation of WireGuard, and the commands for it. `process` is the name of the process; empty for the kernel."""
 
     process: str = ""
 
     @property
     def title(self) -> str:
-        """For the record."""
+        """Name for the record."""
         return f"the process {WIREGUARD_GO.name}" if self.process else "its kernel"
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What a command that speaks with it has in front."""
+        """Prefix of commands that use the implementation."""
         return ("sh", "-ec", tunnel_processes.folder(WIREGUARD_GO.name) + _SEEN, "sh") if self.process else ()
 
     @property
     def shell(self) -> tuple[str, ...]:
-        """Takes a script that ends with its first command that fails."""
+        """Command that runs a script and stops at the first failed line."""
         return (*self.command, "sh", "-e")
 
     @property
     def version(self) -> tuple[str, ...]:
-        """Prints it."""
+        """Command that prints the version."""
         return (WIREGUARD_GO.name, "--version") if self.process else ("uname", "-r")
 
     def begin(self, ports: Sequence[str]) -> str:
-        """A script for `shell` that makes these ports."""
+        """Return a script for `shell` that makes these ports."""
         if not self.process:
             return "".join(f"ip link add name {port} type wireguard\n" for port in ports)
         begun = [tunnel_processes.start(port, f'"$d/{self.process}"', f"-f {port}") for port in ports]

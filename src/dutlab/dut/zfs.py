@@ -1,7 +1,7 @@
-"""ZFS arrays: a pool `dutlab` of all drives, with a volume `dutlab/array` on half of its space (zpool(8), zfs(8), zfsconcepts(7)).
+"""Arrays of ZFS: a pool `dutlab` of all drives, with a volume `dutlab/array` on half of its space (zpool(8), zfs(8), zfsconcepts(7)).
 
-Data stay out of ZFS's cache (`primarycache=metadata`), because direct I/O on a volume does not bypass it. The whole volume is written
-before a drive is removed, because a resilver copies only written data.
+The volume's data are not cached by ZFS (`primarycache=metadata`), because direct I/O on a volume does not bypass its cache. The whole
+volume is written before a drive is removed, because a resilver copies only written data.
 """
 
 from __future__ import annotations
