@@ -189,7 +189,7 @@ class OfFlows(OfRecord):
     """Most concurrent flows of the experiment."""
 
     def sized_for(self, flows: int) -> Self:
-        """Return the mode for an experiment with so many flows."""
+        """Return the mode for an experiment with this number of flows."""
         return replace(self, flows=flows)
 
 

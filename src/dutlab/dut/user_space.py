@@ -52,7 +52,7 @@ class ForwardingProgram(Protocol):
         """Commands that end it, as in ProgramCommands, known before it runs."""
 
     def made_ports(self, links: int) -> Sequence[str]:
-        """Return the names of the ports that it makes for so many links; they remain if it is killed."""
+        """Return the names of the ports that it makes for this number of links; they remain if it is killed."""
 
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramCommands: ...
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:

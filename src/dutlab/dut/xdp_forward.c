@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A router in XDP: looks up the route of each frame in the kernel's own table and sends it on from the port of the route. What has no route
-// or no known neighbour, may go no further, or is not plain IP goes on to the kernel, as if nothing were attached. It needs no header of
-// libbpf: the few words of the kernel's interface (include/uapi/linux/bpf.h) are written here.
+// Router in XDP: looks up the route of each frame in the kernel's table and forwards it from the port of the route. Frames without a route
+// or a known neighbour, with an expiring TTL, or not plain IP are passed to the kernel as without XDP. No header of libbpf is needed: the few
+// definitions of the kernel's interface (include/uapi/linux/bpf.h) are repeated here.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -28,7 +28,7 @@ static long (*bpf_fib_lookup)(void *ctx, struct bpf_fib_lookup *params, int len,
 #define AF_INET 2
 #define AF_INET6 10
 #define ETH_LEN 14
-#define IPV4 0x0008 /* 0x0800 and 0x86dd as a little-endian machine reads them */
+#define IPV4 0x0008 /* 0x0800 and 0x86dd on a little-endian machine */
 #define IPV6 0xdd86
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a machine that reads the other way");
@@ -55,7 +55,7 @@ __attribute__((section("xdp"), used)) int dutlab_forward(struct xdp_md *ctx)
 		if (ip + 40 > end || ip[7] <= 1)
 			return XDP_PASS;
 		to.family = AF_INET6;
-		to.tos = *(u32 *)ip & 0xffffff0f; /* traffic class and flow label, in the order of the network */
+		to.tos = *(u32 *)ip & 0xffffff0f; /* traffic class and flow label, in network byte order */
 		to.l4_protocol = ip[6];
 		to.tot_len = (ip[4] << 8 | ip[5]) + 40;
 		for (int i = 0; i < 4; i++) {
@@ -68,7 +68,7 @@ __attribute__((section("xdp"), used)) int dutlab_forward(struct xdp_md *ctx)
 	if (bpf_fib_lookup(ctx, &to, sizeof(to), 0) != 0)
 		return XDP_PASS;
 	if (type == IPV4) {
-		/* One less in the upper byte of a word is one more in its complement (RFC 1141). */
+		/* TTL less 1: the checksum, a complement, increases by 1 in the upper byte (RFC 1141). */
 		u32 sum = *(u16 *)(ip + 10) + 1u;
 
 		*(u16 *)(ip + 10) = (u16)(sum + (sum >> 16));

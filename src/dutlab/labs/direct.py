@@ -1,8 +1,8 @@
-"""The rig without the DUT, inside a lab that exists: for each link a second cable, from source straight to sink.
+"""The rig without the DUT, in a lab that exists: for each link a second cable, from source directly to sink.
 
-The addresses are of the networks that RFC 5737 keeps for examples, which no lab and no workload uses, so nothing of the lab itself is
-touched; those of RFC 2544's appendix C (198.18.0.0/15) belong to labs and traffic. What the sink does with a frame happens on the DUT's
-cores, as in the lab, where the DUT's NAPI threads carry each frame on into the sink.
+The addresses are of the networks that RFC 5737 reserves for documentation. No lab or workload uses these, so the lab itself is not changed;
+the networks of RFC 2544's appendix C (198.18.0.0/15) are for labs and traffic. The sink handles frames on the DUT's cores, as in the lab,
+where the DUT's NAPI threads deliver each frame to the sink.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 
 _HERE, _THERE = IPv4Network("192.0.2.0/24"), IPv4Network("203.0.113.0/24")
-"""TEST-NET-1 and TEST-NET-3: networks at the source and at the sink, of which each link takes a part."""
+"""Networks at the source and at the sink (TEST-NET-1 and TEST-NET-3); each link gets a subnet of both."""
 _PREFIX = 29
 
 
 @asynccontextmanager
 async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
-    """The lab's links without the DUT, under the same names, while the context lasts. Raises LabError.
+    """Yield a testbed with the lab's links without the DUT, under the same names. Raises LabError.
 
-    The ports of the DUT in the testbed's paths are those of the lab: nothing is sent there.
+    The paths name the lab's ports of the DUT, but nothing is sent there.
     """
     testbed = direct_testbed(lab.testbed)
     machine, hosts, cabled = LocalHost("lab"), lab.hosts(), _cabled(testbed)
@@ -54,7 +54,7 @@ async def direct_links(lab: Lab) -> AsyncIterator[Testbed]:
 
 
 def direct_testbed(testbed: Testbed) -> Testbed:
-    """Return the testbed with every link from source straight to sink, past the DUT, over other ports and networks."""
+    """Return the testbed with every link from source directly to sink, over separate ports and networks."""
     links = {name: _direct(link, number) for number, (name, link) in enumerate(testbed.through_dut().links.items())}
     return testbed.model_copy(update={"links": links})
 
@@ -70,19 +70,19 @@ def _direct(link: Link, number: int) -> Link:
 
 
 def cable_undo(lab: Lab) -> list[tuple[str, tuple[str, ...]]]:
-    """Host and command, each of which removes a cable of direct_links(), and can be carried out where there is none."""
+    """Return host and command for each cable of direct_links(); the command removes it if it exists."""
     ports = [link.source for link in direct_testbed(lab.testbed).links.values()]
     command = "! ip link show dev {0} >/dev/null 2>&1 || ip link del dev {0}"
     return [(port.host, ("sh", "-c", command.format(port.interface))) for port in ports]
 
 
 def _cabled(testbed: Testbed) -> list[str]:
-    """The hosts that cables go to."""
+    """Return the hosts with cables."""
     return list(dict.fromkeys(port.host for link in testbed.links.values() for port in (link.source, link.sink)))
 
 
 def mac(link: int, end: int) -> str:
-    """Address of an end of the `link`th cable: 1 at the source, 2 at the sink."""
+    """Return the MAC of an end of the `link`th cable: end 1 is at the source, 2 at the sink."""
     return f"02:00:00:01:{link:02x}:{end:02x}"
 
 
@@ -98,7 +98,7 @@ def _cables(testbed: Testbed, namespaces: Mapping[str, str]) -> str:
 
 
 def _setup(testbed: Testbed, host: str) -> str:
-    """Addressed and up, with a way to the other end's network: the other end answers for the gateway that a frame is sent to."""
+    """Return a script that sets addresses, ports and routes; packets for the gateway go to the other end."""
     lines = []
     for number, link in enumerate(testbed.links.values()):
         if host not in link.ends:
@@ -119,7 +119,7 @@ def _setup(testbed: Testbed, host: str) -> str:
 
 
 async def _threads(lab: Lab, testbed: Testbed, hosts: Mapping[str, Host]) -> None:
-    """The sinks' ports served as the DUT's are, on the DUT's cores."""
+    """Have NAPI threads serve the sinks' ports on the DUT's cores, as they serve the DUT's ports."""
     _, layout = description(lab.testbed.lab or "").layout(lab.layout)
     if (dut := lab.testbed.dut) is None or dut not in layout.napi_threads:
         return
@@ -132,6 +132,6 @@ async def _threads(lab: Lab, testbed: Testbed, hosts: Mapping[str, Host]) -> Non
 
 
 async def _remove(machine: Host, lab: Lab, testbed: Testbed) -> None:
-    """Remove what a killed process may have left; do nothing where nothing is."""
+    """Remove cables that a killed process may have left."""
     for link in testbed.links.values():
         await machine.run(["ip", "-n", lab.namespaces[link.source.host], "link", "del", "dev", link.source.interface], check=False)

@@ -1,8 +1,8 @@
-"""The drives of a lab: files behind loop devices, and a control group that holds them to their ratings.
+"""Drives of a lab: files behind loop devices, and a control group that limits them to their ratings.
 
-Everything can be found again from the lab's label alone: files lie in one folder, loop devices are known by their files (losetup -j), and
-the group has the lab's name. So down() works after a crash at any point of up(). A kernel keeps to a rating by throttling what the
-group's programs ask of a device (cgroup v2 io.max, or v1 blkio.throttle.*).
+All parts can be found by the lab's label: files are in one folder, loop devices are identified by their files (losetup -j), and the group
+has the lab's name. So down() works after a crash at any point of up(). The kernel enforces ratings by throttling the I/O of the group's
+programs (cgroup v2 io.max, or v1 blkio.throttle.*).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _LIMITS = {
     "read_bytes_per_s": ("rbps", "blkio.throttle.read_bps_device"),
     "write_bytes_per_s": ("wbps", "blkio.throttle.write_bps_device"),
 }
-"""Rating → its word in io.max, and its file in v1."""
+"""Rating → its key in io.max, and its file in v1."""
 _TRIES, _PAUSE_S = 600, 0.1
 _REMEDY = "drives of a lab need root of the machine itself, loop devices, and the controller io (v2) or blkio (v1)"
 
 
 def folder_of(label: str) -> Path:
-    """Folder of the files of a lab's drives, with a link for each drive, as udev makes them in /dev/disk/by-id."""
+    """Return the folder of a lab's drive files, with a link per drive, as udev makes them in /dev/disk/by-id."""
     return Path(PLACE) / f"dutlab-drives-{label}"
 
 
 def group_of(label: str) -> Path:
-    """The control group in which programs of the lab's hosts run."""
+    """Return the control group in which programs of the lab's hosts run."""
     return (_V1 if _V1.is_dir() else _V2) / f"dutlab-{label}"
 
 
 def placed(testbed: Testbed, label: str) -> Testbed:
-    """The testbed whose drives are found under the names that this lab gives them."""
+    """Return the testbed with the folder of this lab's drives."""
     if not testbed.drives:
         return testbed
     folder = str(folder_of(label))
@@ -55,7 +55,7 @@ def placed(testbed: Testbed, label: str) -> Testbed:
 
 
 async def up(label: str, drives: Mapping[str, DriveSpec]) -> None:
-    """Makes them; down() takes away what there is, whatever went wrong. Raises LabError."""
+    """Make the drives; down() removes all parts that exist, even after an error. Raises LabError."""
     machine, folder, group = LocalHost("lab"), folder_of(label), group_of(label)
     try:
         group.mkdir()
@@ -73,7 +73,7 @@ async def up(label: str, drives: Mapping[str, DriveSpec]) -> None:
 
 
 def make_files(label: str, drives: Mapping[str, DriveSpec]) -> list[Path]:
-    """Their files, in order. Raises OSError."""
+    """Make the files of the drives and return them in order. Raises OSError."""
     (folder := folder_of(label)).mkdir(mode=0o700)
     files = [folder / f"{spec.name}.img" for spec in drives.values()]
     for spec, file in zip(drives.values(), files, strict=True):
@@ -83,14 +83,14 @@ def make_files(label: str, drives: Mapping[str, DriveSpec]) -> list[Path]:
 
 
 async def down(label: str) -> bool:
-    """Takes them away; whether there was anything. Raises LabError."""
+    """Remove the drives; return whether there were any. Raises LabError."""
     machine, folder, group = LocalHost("lab"), folder_of(label), group_of(label)
     was_there = folder.is_dir() or group.is_dir()
     for file in sorted(folder.glob("*.img")):
         for device in (await machine.run(["losetup", "-j", str(file), "-O", "NAME", "-n"], check=False)).text.split():
             await machine.run(["losetup", "--detach", device], check=False)
     for path in sorted(folder.glob("*")):
-        await asyncio.to_thread(path.unlink, missing_ok=True)  # of a large file it takes seconds
+        await asyncio.to_thread(path.unlink, missing_ok=True)  # takes seconds for a large file
     with contextlib.suppress(FileNotFoundError):
         folder.rmdir()
     for _ in range(_TRIES):
@@ -98,7 +98,7 @@ async def down(label: str) -> bool:
             await asyncio.to_thread(group.rmdir)
         except FileNotFoundError:
             break
-        except OSError:  # a process of it is ending
+        except OSError:  # a process of the group is ending
             await asyncio.sleep(_PAUSE_S)
     else:
         raise LabError(f"the control group {group} cannot be removed", remedy=f"end what `cat {group}/cgroup.procs` names, then again")

@@ -1,8 +1,8 @@
-"""A host of a lab with its own kernel: user-mode Linux (uml.py) or Debian's kernel in QEMU (qemu.py).
+"""Guest: a host of a lab with its own kernel, user-mode Linux (uml.py) or Debian's kernel in QEMU (qemu.py).
 
-Its root is the machine's own file system, read-only, so it has the programs that the machine has. It runs inside the network namespace of
-its host and is reached over ssh through a tap there; its other ports are those of the namespace, by the same names, and the namespace
-itself does nothing with their frames. So it ends with the processes of the namespace, and what it changed ends with it.
+Its root is the machine's file system, read-only, so it has the machine's programs. It runs in the network namespace of its host and is
+reached by ssh through a tap there. Its other ports are those of the namespace, with the same names; the namespace itself does not process
+their frames. So the guest ends with the processes of the namespace, and its changes disappear with it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from dutlab.labs import guest_power, sshd
 from dutlab.spec.drives import DriveSpec
 
 PROGRAMS = (Program("modprobe", "kmod"), Program("setsid", "util-linux"), TASKSET)
-"""Programs that any of them needs, in addition to those of its kernel."""
+"""Programs that every guest needs, in addition to those of its kernel."""
 UML, QEMU = "linux.uml", "qemu-system-x86_64"
-"""The programs that such kernels are, or run in."""
+"""Programs of the guests' kernels."""
 GROUP = "/sys/fs/cgroup/programs"
-"""The control group of everything that is started over ssh: what its io.max says, a drive keeps to."""
+"""Control group of all programs started over ssh; its io.max limits the drives."""
 BOOTS_S = 300.0
+"""Time limit in seconds for booting until ssh answers; 3 s on an idle machine."""
 _PAUSE_S = 0.05
-"""The longest that it may take until it is reached: 3 s on an idle machine."""
+"""Seconds between checks of a guest that boots."""
 TAP, _NEAR, _FAR = "guest", "198.51.100.1", "198.51.100.2"
 _LAST_WORDS = ("Kernel panic", "Out of memory")
-"""Beginnings of lines in which a kernel says why it ends; the first kind found counts."""
+"""Prefixes of console lines that give the reason for a kernel's end; the first prefix with a match decides."""
 _OF_DRIVES = ("raid0", "raid1", "raid10", "raid456", "dm-mod", "dm-raid", "btrfs", "dm-delay", "dm-flakey", "sd_mod")
 _OF_PORTS = ("nf_tables", "nft_ct", "nft_masq", "nf_conntrack_netlink")
-"""Modules that no program asks for by name when it wants what they do."""
-# What a boot scatters over several programs: file systems that may be written, modules, names of drives, the network, the ssh server.
+"""Modules that programs do not load automatically."""
+# First program of a guest. It does what a boot spreads over several programs: writable file systems, modules, drive names, network, ssh
+# server.
 _INIT = """#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t proc proc /proc
@@ -75,7 +77,7 @@ sleep 60
 
 
 def door(role: str, namespace: str) -> sshd.Door:
-    """Address at which it is reached from inside its own namespace."""
+    """Return the address of the guest inside its namespace."""
     return sshd.Door(role, namespace, _FAR, namespace)
 
 
@@ -84,61 +86,61 @@ class Guest:
     """Description of a guest."""
 
     label: str
-    """Label of its lab."""
+    """Label of the lab."""
     role: str
     namespace: str
     drives: Mapping[str, DriveSpec]
     ports: Mapping[str, str]
-    """Name → address (MAC) of each."""
+    """Port name → MAC address."""
     setup: str
-    """For `sh -e` once its ports have their names."""
+    """Script for `sh -e` that runs once the ports have their names."""
     cpus: tuple[int, ...]
     """CPUs of this machine on which its one core runs."""
     nice: int
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
-    """Kind of its ports, in QEMU."""
+    """Type of its ports in QEMU."""
 
     @property
     def name(self) -> str:
-        """Its name among the guests of this machine."""
+        """Name among the guests of this machine."""
         return f"{self.label}-{self.role}"
 
 
 @dataclass(frozen=True)
 class InitWords:
-    """Commands of its first program, in the words of its kernel."""
+    """Commands of the guest's first program that depend on its kernel."""
 
     modules: Path
-    """The folder of the kernel's modules."""
+    """Folder of the kernel's modules."""
     mount_folder: str
-    """Mounts the lab's own folder, writable, in the place that it has on the machine."""
+    """Command that mounts the lab's folder, writable, at its path on the machine."""
     port: str
-    """Its ports are called this and a number; that of its door is 0."""
+    """Prefix of port names, followed by a number; 0 is the port for ssh."""
     names: str = ""
-    """Gives drives their names."""
+    """Commands that make the links with the drives' names."""
     meanwhile: str = ""
-    """Starts what goes on as long as the guest."""
+    """Command that starts a background process for the life of the guest."""
 
 
 class Kernel(Protocol):
-    """A way to have a kernel of one's own."""
+    """Kind of kernel for guests."""
 
     @property
     def programs(self) -> Sequence[Program]:
         """Programs of this machine that it needs."""
 
     def insist_on_parts(self) -> None:
-        """Look for what it needs other than programs. Raises LabError."""
+        """Check that everything other than programs is installed. Raises LabError."""
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
-        """For its first program; `folder` is the lab's own."""
+        """Return the commands for the guest's first program; `folder` is the lab's folder."""
 
     async def start(self, guest: Guest, folder: Path, init: Path) -> list[str]:
-        """Boots it until it is reached, with `init` as its first program; returns notes for the user. Raises LabError, HostError."""
+        """Boot the guest with `init` as its first program until ssh answers; return notes for the user. Raises LabError, HostError."""
 
 
 async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
-    """Boots it and waits until it answers; `folder` is the lab's own, with the keys of its door. Raises LabError, HostError.
+    """Boot the guest and wait until it answers; `folder` is the lab's folder, with the ssh keys. Raises LabError, HostError.
 
     Returns notes for the user.
     """
@@ -176,13 +178,13 @@ def console(folder: Path, role: str) -> Path:
 
 
 async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None:
-    """Starts `sh -c SCRIPT`, which is to become its kernel, inside its namespace, on its core, and again whenever it is switched on.
+    """Start `sh -c SCRIPT`, which becomes the kernel, in the guest's namespace and on its core, now and at each power-on.
 
     `mark` is a word of the command line of both. Raises HostError.
     """
-    # In a new session before it is started: whatever is in a command's group when that ends is killed.
+    # The new session comes first: at the end of a command all processes of its group are killed.
     console_path = shlex.quote(str(console(folder, guest.role)))
-    # Where the kernel shares CPUs by session first (sched(7), autogroup), a priority counts among the processes of one session only.
+    # Where the kernel divides CPU time by session first (sched(7), autogroup), a priority counts only among the processes of one session.
     start = f"echo {guest.nice} 2>/dev/null >/proc/self/autogroup; {script} </dev/null >{console_path} 2>&1 & echo $!"
     where = ["taskset", "-c", ",".join(map(str, guest.cpus)), "nice", "-n", str(guest.nice)]
     command = ["ip", "netns", "exec", guest.namespace, *where, "setsid", "--wait", "sh", "-c", start]
@@ -191,7 +193,7 @@ async def started(guest: Guest, folder: Path, script: str, *, mark: str) -> None
 
 
 def end_of(folder: Path, role: str) -> str:
-    """Why the kernel of an ended guest did, as its console says; `folder` is the lab's own."""
+    """Return the reason for the end of a guest's kernel from its console; `folder` is the lab's folder."""
     output = last_words(console(folder, role))
     matches = [re.findall(rf"^(?:\[ *\d+\.\d+\] )?({words}.*)$", output, re.MULTILINE) for words in _LAST_WORDS]
     return next((lines[-1].strip() for lines in matches if lines), "the reason is not known")
@@ -206,7 +208,10 @@ def is_kernel(pid: int) -> bool:
 
 
 async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None:
-    """Until its ssh server listens. Its process is a shell for a moment, then the kernel. Raises LabError with its last words."""
+    """Wait until the guest's ssh server listens. Raises LabError with the last lines of its console.
+
+    For a moment, its process is a shell; then it is the kernel.
+    """
     pid, why = guest_power.kernel(folder, role), f"does not answer after {within_s:g} s"
     with contextlib.suppress(TimeoutError):
         async with own_timeout(within_s):
@@ -222,5 +227,5 @@ async def reached(folder: Path, role: str, *, within_s: float = BOOTS_S) -> None
 
 
 def last_words(path: Path) -> str:
-    """The text of a file that may not be there."""
+    """Return the last part of a file, which may be missing."""
     return outside.tail(path, CONSOLE_BYTES).decode("utf-8", "replace")

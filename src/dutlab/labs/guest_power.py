@@ -1,7 +1,7 @@
-"""The power of a guest: a script next to its keys that starts its kernel, kills it as pulling a plug would, and says which it is.
+"""Power switch of a guest: a script next to its keys that starts its kernel, kills it as a power cut would, and reports its state.
 
-A lab names the script as the `power:` of its guests, so `dutlab power`, phases that are off, resets and undo steps switch them as they
-switch any other host.
+A lab has the script as the `power:` of its guests. So `dutlab power`, phases that are off, resets and undo steps switch them as they switch
+any other host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dutlab.spec.power import CommandPower
 from dutlab.spec.testbed import Testbed
 
 BACK_WITHIN = "5min"
-# A kernel may leave processes of its programs behind, which keep its ports open: all whose command line has the mark are one guest.
+# A killed kernel may leave processes that keep its ports open: all processes with the mark in their command line belong to one guest.
 _SCRIPT = """#!/bin/sh
 # on | off | status of the guest {role}
 cd {folder} || exit
@@ -50,7 +50,10 @@ esac
 
 
 def write(folder: Path, role: str, *, mark: str, start: Sequence[str]) -> Path:
-    """The script. `mark` is a whole word of its kernel's command line alone, `start` a command that prints the number of its process."""
+    """Write the script and return its path.
+
+    `mark` is a whole word that only this kernel's command line has; `start` is a command that prints the PID of its process.
+    """
     path = script(folder, role)
     fields = {"folder": shlex.quote(str(folder)), "mark": shlex.quote(mark), "start": shlex.join(start), "role": role}
     path.write_text(_SCRIPT.format(**fields), encoding="ascii")
@@ -59,7 +62,7 @@ def write(folder: Path, role: str, *, mark: str, start: Sequence[str]) -> Path:
 
 
 def kernel(folder: Path, role: str) -> int | None:
-    """The process that was started last, which may have ended; None where none was."""
+    """Return the PID of the process started last, which may have ended; None if none was started."""
     try:
         return int((folder / f"kernel-{role}").read_text())
     except (OSError, ValueError):  # it is being switched on
@@ -67,7 +70,7 @@ def kernel(folder: Path, role: str) -> int | None:
 
 
 def runs(pid: int) -> bool:
-    """Return whether this process has not ended. Its command line would not show it: that is empty too while it becomes a program."""
+    """Return whether this process has not ended. An empty command line proves nothing: it is empty for a moment during exec(2)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -76,12 +79,12 @@ def runs(pid: int) -> bool:
 
 
 def is_off(folder: Path, role: str) -> bool:
-    """Return whether it was switched off, and did not end by itself."""
+    """Return whether it was switched off, so that it did not end unexpectedly."""
     return (folder / f"off-{role}").exists()
 
 
 def with_power(testbed: Testbed, roles: Iterable[str], folder: Path) -> Testbed:
-    """The testbed whose guests `roles` are switched by their scripts in `folder`."""
+    """Return the testbed with the power switches of the guests `roles` in `folder`."""
     powered = {role: testbed.hosts[role].model_copy(update={"power": _power(folder, role)}) for role in roles}
     return testbed.model_copy(update={"hosts": {**testbed.hosts, **powered}})
 

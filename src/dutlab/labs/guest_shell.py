@@ -1,4 +1,4 @@
-"""A shell, or a command, on a guest of a lab, at the terminal of whoever asks for it."""
+"""Shell or command on a guest of a lab, at the user's terminal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dutlab.labs.lost_guests import Guests, LabGone, said_of
 
 _LOOK_S = 0.5
 _SSH_FAILED = 255
-"""Status of ssh(1) when the connection failed; a command may have it too."""
+"""Status of ssh(1) when the connection failed; a command may also end with it."""
 _ENDS_S = 5.0
 
 
 def run(label: str, role: str, words: Sequence[str], folder: Path) -> int:
-    """Its exit status; `folder` is the lab's own.
+    """Run a shell or command and return its exit status; `folder` is the lab's folder.
 
-    Raises LabGone when the guest's kernel has ended, before or meanwhile, LabError when it is off or does not answer.
+    Raises LabGone when the guest's kernel has ended, before or during the command, LabError when it is off or does not answer.
     """
     guests = Guests(frozenset((role,)), folder)
     if guest_power.is_off(folder, role):
@@ -44,7 +44,7 @@ def run(label: str, role: str, words: Sequence[str], folder: Path) -> int:
 
 
 def _end(shell: subprocess.Popen[bytes]) -> None:
-    """End it by SIGTERM, after which ssh gives the terminal back as it was."""
+    """End ssh by SIGTERM, so that it restores the terminal."""
     shell.terminate()
     try:
         shell.wait(_ENDS_S)

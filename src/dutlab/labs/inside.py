@@ -1,4 +1,4 @@
-"""The processes inside a network namespace, and how they are ended."""
+"""Processes inside a network namespace, and how to end them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NamespaceId = tuple[int, int]
-"""Device and inode of the namespace's file; the same for every way to it (namespaces(7))."""
+"""Device and inode of the namespace's file, the same for all of its paths (namespaces(7))."""
 
 
 def namespace_id(path: Path) -> NamespaceId | None:
-    """None when there is no such namespace, or we may not look."""
+    """Return the identity of a namespace; None when it does not exist or cannot be read."""
     try:
         status = path.stat()
     except OSError:
@@ -22,14 +22,14 @@ def namespace_id(path: Path) -> NamespaceId | None:
 
 
 def processes_in(namespace: NamespaceId) -> Iterator[int]:
-    """Process numbers, without ours."""
+    """Yield the PIDs in a namespace, without this process."""
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) != os.getpid() and namespace_id(entry / "ns" / "net") == namespace:
             yield int(entry.name)
 
 
 def kill_all(namespace: NamespaceId, *, timeout_s: float = 60.0) -> list[int]:
-    """SIGKILL until none is left or time is over; returns those that would not go."""
+    """Send SIGKILL until no process is left or the time is over; return the remaining PIDs."""
     deadline = time.monotonic() + timeout_s
     while left := list(processes_in(namespace)):
         if time.monotonic() > deadline:
@@ -41,7 +41,7 @@ def kill_all(namespace: NamespaceId, *, timeout_s: float = 60.0) -> list[int]:
 
 
 def _kill(pid: int, namespace: NamespaceId) -> None:
-    """Through a pidfd, looked at again once it is open: the number may have become another process's."""
+    """Kill the process by a pidfd, after another check of its namespace: its PID may belong to another process by now."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:

@@ -1,4 +1,4 @@
-"""Embedded labs: built, found again, taken down."""
+"""Embedded labs: built, found again, and taken down."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ from dutlab.spec.testbed import Testbed
 
 _LAST_CALL_S = 0.1
 _MANAGEMENT = IPv4Network("198.51.100.0/24")
-"""TEST-NET-2 of RFC 5737: no network that anybody routes, and none of the links."""
+"""Network of management links: TEST-NET-2 of RFC 5737, which is not routed and not used by links."""
 PRIORITY = -10
-"""Priority of a lab over other work, as nice(1) counts: nine times its weight (sched_prio_to_weight), which leaves it a tenth."""
+"""Nice value of a lab (nice(1)): nine times the weight of other work (sched_prio_to_weight), which keeps one tenth."""
 _REMEDY = "labs need root, or `unshare -Urnm` with a tmpfs on /run"
 _PROGRAMS = {"netns": (IP, TC, ETHTOOL, TASKSET), "ssh": (IP, TC, ETHTOOL, TASKSET, SSHD)}
-"""Programs of this machine for a lab, by how its hosts are reached."""
+"""Programs of this machine that a lab needs, by the way to its hosts."""
 _KERNELS: Mapping[str, guest.Kernel] = {"uml": UserMode(), "qemu": Qemu()}
-"""Kinds of guests, by their lab's word for it."""
+"""Kernel of guests, by its name in lab files."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab that exists."""
+    """A lab that is up."""
 
     label: str
     testbed: Testbed
     cpus: Mapping[str, tuple[int, ...]]
-    """Host → CPU numbers for its programs; the DUT's are those of its NAPI threads. A guest is left out: it has its own processor."""
+    """Host → CPUs for its programs; for the DUT, the CPUs of its NAPI threads. Guests are missing: they have their own processor."""
     watch_cpu: int | None
-    """Core of the sensors: not the generator's where there is another."""
+    """Core of the sensors; not a generator's core, if there is another."""
     namespaces: Mapping[str, str]
     layout: str
     since_s: float = 0.0
-    """When it was built, in seconds since the epoch."""
+    """Time at which it was built, in seconds since the epoch."""
     notes: tuple[str, ...] = ()
     """Differences from the description, in words for the user."""
     napi_threads: tuple[int, ...] = ()
-    """Process numbers of the kernel threads that serve its ports."""
+    """PIDs of the kernel threads that serve its ports."""
     nice: int = 0
-    """Priority of its programs and NAPI threads over other work (nice(1)); 0: none."""
+    """Nice value of its programs and NAPI threads (nice(1)); 0: the default priority."""
     group: Path | None = None
-    """The control group in which its programs run; None where it has no drives."""
+    """Control group in which its programs run; None without drives."""
     ssh_config: Path | None = None
-    """Configuration by which hosts are reached over ssh, each under its name; None where none is."""
+    """ssh configuration with each host under its name; None if no host is reached by ssh."""
     over_ssh: frozenset[str] = frozenset()
-    """The hosts that are; the namespaces of the others are entered."""
+    """Hosts that are reached by ssh; dutlab enters the namespaces of the others."""
     guests: frozenset[str] = frozenset()
-    """The hosts with their own kernel: each is a program of this machine, where its use of the CPU is accounted."""
+    """Hosts with their own kernel: each is a process of this machine, which accounts its CPU time."""
     backend: Literal["auto", "af_packet"] = "auto"
-    """Back end of the engine on its ports: the kernel of a guest lets it load no program that counts frames."""
+    """Back end of the engine on its ports: a guest's kernel cannot load the program that counts frames."""
 
     @property
     def ends_here(self) -> bool:
@@ -76,32 +76,32 @@ class Lab:
         return not self.over_ssh & set(self.testbed.ends)
 
     def inside(self, host: str) -> tuple[str, ...]:
-        """Return the prefix of a command on this machine that runs on `host`, without ssh in between. Raises KeyError."""
+        """Return the prefix of a command on this machine that runs on `host` without ssh. Raises KeyError."""
         return ("ip", "netns", "exec", self.namespaces[host])
 
     async def machine(self, host: str, name: str, log: CommandLog | None = None) -> Host:
-        """`host` under another name, as a separate machine: its processes end with it. Raises KeyError, HostError."""
+        """Return `host` under another name, as a separate machine: its processes end with it. Raises KeyError, HostError."""
         if host in self.over_ssh:
             return self._far(host, name, log)
         return await NetnsMachine.open(name, self.namespaces[host], log)
 
     @property
     def looked_after(self) -> Guests:
-        """Its guests, for whoever notices that one is lost."""
+        """Guests of the lab, to detect those that are lost."""
         return Guests(self.guests, StateFolder().ssh_folder(self.label))
 
     def kernels(self) -> tuple[int, ...]:
-        """The processes of its guests' kernels as they are now: one that was switched off and on has another."""
+        """Return the PIDs of its guests' kernels. A guest that was switched off and on has a new one."""
         started = [guest_power.kernel(self.looked_after.folder, role) for role in self.guests]
         return tuple(pid for pid in started if pid is not None and guest.is_kernel(pid))
 
     def hosts(self, log: CommandLog | None = None) -> dict[str, Host]:
-        """Name → host, new objects at each call."""
+        """Return name → host, with new objects at each call."""
         near = {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
         return {**near, **{role: self._far(role, role, log) for role in self.namespaces if role in self.over_ssh}}
 
     def _far(self, host: str, name: str, log: CommandLog | None) -> Host:
-        from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs
+        from dutlab.hosts.ssh import SshHost  # loads asyncssh, which local hosts do not need
         from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
 
         return SshHost(Login(name, host, () if self.ssh_config is None else (self.ssh_config,)), log)
@@ -109,7 +109,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class StandingLab:
-    """A lab by its state file, and whether it is still up."""
+    """Lab as its state file describes it, and whether it is still up."""
 
     label: str
     lab: str
@@ -117,13 +117,13 @@ class StandingLab:
     owner_pid: int
     owner_alive: bool
     complete: bool
-    """False: being built, or its builder was killed."""
+    """False while the lab is being built, or if its builder was killed."""
     namespaces: Mapping[str, str]
-    """Host → namespace, of those that are there."""
+    """Host → namespace, for namespaces that exist."""
 
 
 async def up(name: str, *, label: str | None = None, layout: str | None = None) -> Lab:
-    """Builds the lab `name`; what goes wrong on the way is taken down again. Raises LabError, ToolMissing, ToolsMissing."""
+    """Build the lab `name`; after an error, remove it. Raises LabError, ToolMissing, ToolsMissing."""
     plan = description(name)
     layout_name, spread = plan.layout(layout)
     cpus, watch_cpu = spread.on(sorted(os.sched_getaffinity(0)))
@@ -158,9 +158,9 @@ def programs(name: str) -> tuple[Program, ...]:
 
 
 async def down(label: str) -> bool:
-    """Removes exactly what up() made under `label`, and ends the processes inside. Raises LabError.
+    """Remove exactly what up() made under `label`, and end the processes inside. Raises LabError.
 
-    Works after a crash at any point of up(), twice, and when the state file was removed; returns whether there was anything.
+    It works after a crash at any point of up(), repeatedly, and without the state file. Returns whether there was anything to remove.
     """
     return await to_its_end(_down(label))
 
@@ -170,14 +170,14 @@ async def _down(label: str) -> bool:
     if (state := _state(folder, label)) is None:
         return False
     machine = LocalHost("lab")
-    if not state.complete:  # its builder may have been killed just now, and with it an `ip` that has a system call to finish
+    if not state.complete:  # a builder killed just now may have left an `ip` within a system call
         await asyncio.sleep(_LAST_CALL_S)
     for namespace in state.namespaces.values():
         path = NAMESPACES / namespace
-        # The name without its mount is a plain file of another file system: it has no processes, only a name to remove.
+        # Without its mount, the name is an ordinary file: there are no processes, only the name to remove.
         if (identity := inside.namespace_id(path)) is None:
             continue
-        for lease in lease_files(str(identity[1])):  # the number will be another namespace's
+        for lease in lease_files(str(identity[1])):  # the inode number will be reused
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(lease.unlink, missing_ok=True)
         if left := await asyncio.to_thread(inside.kill_all, identity):
@@ -193,7 +193,7 @@ async def _down(label: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def used(name: str, standing: str | None = None, *, label: str | None = None) -> AsyncIterator[Lab]:
-    """The lab `standing`, or one built as `name` under `label` that is taken down after the context. Raises as attach() or up() does."""
+    """Yield the lab `standing`, or build `name` under `label` and take it down afterwards. Raises as attach() or up() does."""
     if standing is not None:
         yield await attach(standing)
         return
@@ -203,7 +203,7 @@ async def used(name: str, standing: str | None = None, *, label: str | None = No
 
 
 async def attach(label: str) -> Lab:
-    """A lab that up() built earlier, perhaps in another process. Raises LabGone."""
+    """Return a lab that up() built earlier, perhaps in another process. Raises LabGone."""
     folder = StateFolder()
     state = _state(folder, label)
     if state is None:
@@ -219,9 +219,9 @@ async def attach(label: str) -> Lab:
 
 
 async def revive(label: str) -> list[str]:
-    """Starts the guests of a lab again whose kernel has ended; says of which, in sentences. What a run changed in them is gone.
+    """Start the guests of a lab whose kernel has ended; return sentences that name them. Changes of a run in them are lost.
 
-    Raises LabError, HostError where one does not come back.
+    Raises LabError, HostError where one does not start.
     """
     state = StateFolder().read(label)
     if state is None or not state.complete:
@@ -235,7 +235,7 @@ async def revive(label: str) -> list[str]:
 
 
 def standing() -> list[StandingLab]:
-    """Every lab that has a state file or a namespace, whoever built it."""
+    """Return every lab with a state file or a namespace, whatever process built it."""
     folder = StateFolder()
     left = labels_among(path.name for path in NAMESPACES.glob("dutlab-*"))
     states = [state for label in sorted({*folder.labels(), *left}) if (state := _state(folder, label)) is not None]
@@ -254,7 +254,7 @@ def standing() -> list[StandingLab]:
 
 
 def _state(folder: StateFolder, label: str) -> LabState | None:
-    """Return what is known of a lab; without its state file, that its namespaces exist. None when there is nothing of it."""
+    """Return the state of a lab; without its state file, the state `unknown` if a namespace or drive exists, else None."""
     if (state := folder.read(label)) is not None:
         return state
     left = LabState.unknown(label)
@@ -263,7 +263,7 @@ def _state(folder: StateFolder, label: str) -> LabState | None:
 
 
 def _namespaces(label: str, plan: LabDescription) -> dict[str, str]:
-    """Host → namespace; of a box, source and sink have one, which is also found under its own name."""
+    """Return host → namespace; in a lab with a box, source and sink share one, which also has a separate key."""
     if plan.settings.box:
         namespace_by_role = namespaces_of(label, ("dut", TESTER))
         return {"source": namespace_by_role[TESTER], "sink": namespace_by_role[TESTER], **namespace_by_role}
@@ -293,7 +293,7 @@ def _lab(state: LabState, plan: LabDescription) -> Lab:
 
 
 async def _build(machine: LocalHost, plan: LabDescription, state: LabState, folder: StateFolder) -> tuple[list[str], list[int]]:
-    """Returns notes, and the kernel threads that serve its ports. Raises HostError."""
+    """Build the lab; return notes, and the kernel threads that serve its ports. Raises HostError."""
     for namespace in dict.fromkeys(state.namespaces.values()):
         await machine.run(["ip", "netns", "add", namespace])
     await machine.run(["ip", "-batch", "-"], stdin=recipe.veth_batch(plan.testbed, state.namespaces, plan.settings.queues).encode())
@@ -350,7 +350,7 @@ async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> l
 
 
 async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) -> None:
-    """An ssh server in the namespace of each role, reached from the conductor's over a separate link. Raises HostError, LabError."""
+    """Start an ssh server in the namespace of each role, reached from the conductor by a separate link. Raises HostError, LabError."""
     far = state.namespaces[CONDUCTOR]
     ours = {role: IPv4Interface((_MANAGEMENT[4 * i + 2], 30)) for i, role in enumerate(r for r in state.namespaces if r != CONDUCTOR)}
     theirs = {f"m-{role}": IPv4Interface((address.ip - 1, 30)) for role, address in ours.items()}
@@ -364,7 +364,7 @@ async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) 
 
 
 async def _priority(machine: LocalHost) -> int:
-    """PRIORITY if programs may have it, else 0. Where they may not, nice(1) complains and goes on."""
+    """Return PRIORITY if programs may have it, else 0: nice(1) then prints an error and runs the command anyway."""
     granted = await machine.run(["nice", "-n", str(PRIORITY), "true"], check=False)
     return 0 if granted.errors.strip() else PRIORITY
 

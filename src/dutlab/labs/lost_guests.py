@@ -1,4 +1,4 @@
-"""Guests of a lab whose kernel has ended, or that answer no more: which these are, what each said last, and how one is started again."""
+"""Guests of a lab whose kernel has ended or that do not answer: which they are, their last console lines, and how to restart them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDED = "the kernel of its guest has ended"
 
 
 class LabGone(LabError):
-    """The lab does not exist any more, or not whole, and cannot be used: what a run changed in it is gone or goes with it."""
+    """The lab does not exist any more, or not completely. Changes that a run made in it are lost."""
 
 
 @dataclass(frozen=True)
@@ -27,33 +27,33 @@ class LastWords:
     """Last lines of a guest's console before it was lost."""
 
     why: str
-    """Why its kernel ended, where it says so."""
+    """Reason for the end of its kernel, if the console has it."""
     console: bytes
-    """The end of it."""
+    """End of the console."""
 
 
 @dataclass(frozen=True)
 class Guests:
-    """The hosts of one lab with their own kernel."""
+    """Hosts of one lab with their own kernel."""
 
     roles: frozenset[str]
     folder: Path
-    """The lab's own."""
+    """Folder of the lab."""
 
     def ended(self) -> list[str]:
-        """Return those whose kernel has ended although it was not switched off. A look at one file of /proc for each."""
+        """Return the guests whose kernel has ended without being switched off. Reads one file of /proc per guest."""
         return [role for role in sorted(self.roles) if not guest_power.is_off(self.folder, role) and self._has_ended(role)]
 
     def listens(self, role: str) -> bool:
-        """Return whether it should answer: it is neither off nor still booting."""
+        """Return whether the guest should answer: it is neither off nor still booting."""
         return not guest_power.is_off(self.folder, role) and (self.folder / f"{role}.pid").exists()
 
     def last_words(self, role: str) -> LastWords:
-        """Read before it is started again: its next kernel begins a new console."""
+        """Return the last lines of the console. Call it before a restart: the next kernel overwrites the console."""
         return LastWords(guest.end_of(self.folder, role), outside.tail(guest.console(self.folder, role), _CONSOLE_BYTES))
 
     async def start_again(self, role: str) -> None:
-        """Kills its kernel if that still runs, and boots it until it listens. Raises LabError, HostError."""
+        """Kill the guest's kernel if it still runs, and boot it until it listens. Raises LabError, HostError."""
         switch = str(guest_power.script(self.folder, role))
         await LocalHost("lab").run([switch, "off"])
         await LocalHost("lab").run([switch, "on"])
@@ -65,13 +65,13 @@ class Guests:
 
 
 def ended_in(state: LabState) -> list[str]:
-    """The guests of a lab that was built to its end whose kernel has ended: none that was switched off."""
+    """Return the guests of a completely built lab whose kernel has ended without being switched off."""
     return Guests(frozenset(description(state.lab).settings.guests), StateFolder().ssh_folder(state.label)).ended()
 
 
 @contextlib.asynccontextmanager
 async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
-    """Raises LabGone, with what its kernel said last, in place of what went wrong inside after a guest of the lab had ended."""
+    """Replace an error inside the context by LabGone with the last console lines, if a guest of the lab has ended."""
     try:
         yield
     except DutlabError as error:
@@ -82,5 +82,5 @@ async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
 
 
 def said_of(ended: Sequence[str], folder: Path) -> str:
-    """In words, of guests that have ended; `folder` is the lab's own."""
+    """Return a text about ended guests; `folder` is the lab's folder."""
     return "; ".join(f"{role}: {ENDED}: {guest.end_of(folder, role)}" for role in ended)

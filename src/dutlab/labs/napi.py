@@ -1,8 +1,9 @@
-"""The kernel threads that serve ports with threaded NAPI, and the cores they run on.
+"""Kernel threads that serve ports with threaded NAPI, and the cores they run on.
 
-Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create), and a port of the same name may be in any namespace. The
-kernel says by netlink which thread serves whose port (`netdev.py`). Before Linux 6.8 it cannot: there, the threads of a lab are those that
-appeared while its ports were switched over, under a lock of all labs that share /run. Taking a port down ends its thread, and the pinning.
+Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create), and several namespaces may have a port of the same name. The
+kernel reports by netlink which thread serves which port (`netdev.py`), since Linux 6.8. With earlier kernels, the threads of a lab are
+those that appear while its ports are switched to threaded NAPI, under a lock of all labs that share /run. Setting a port down ends its
+thread, and the pinning.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dutlab.spec.testbed import Testbed
 
 
 def napi_threads() -> dict[int, str]:
-    """Every NAPI thread of the machine: process number → name of its port."""
+    """Return the NAPI threads of the machine: PID → port name."""
     port_by_pid = {}
     for comm in Path("/proc").glob("[0-9]*/comm"):
         try:
@@ -30,16 +31,16 @@ def napi_threads() -> dict[int, str]:
 
 
 def threads_of(namespace: Path, before: Mapping[int, str]) -> dict[int, str]:
-    """Those that serve the namespace's ports, named as in napi_threads().
+    """Return the threads that serve the namespace's ports, as PID → port name.
 
-    `before` is what napi_threads() returned before the ports were switched over, for kernels that cannot say.
+    `before` is the result of napi_threads() before the ports were switched, for kernels without netlink family `netdev`.
     """
     pids = netdev.napi_pids(namespace)
     return {pid: port for pid, port in napi_threads().items() if (pid not in before if pids is None else pid in pids)}
 
 
 def pin(threads: Mapping[int, str], testbed: Testbed, role: str, cpus: tuple[int, ...], nice: int) -> list[str]:
-    """Puts the threads of the role's ports on its cores, link by link in turn, at priority `nice`. Returns what could not be done."""
+    """Pin the threads of the role's ports to its cores, one core per link in turn, with `nice`. Return notes on failures."""
     notes = []
     wanted = {port: cpus[i % len(cpus)] for i, link in enumerate(testbed.links.values()) for port in _ports(testbed, link.name, role)}
     for pid, port in threads.items():

@@ -25,13 +25,13 @@ _ANSWER_WITHIN_S = 5.0
 
 
 def napi_pids(namespace: Path) -> frozenset[int] | None:
-    """Process numbers of the threads that serve the namespace's ports, as the machine's first process namespace counts them.
+    """Return the PIDs, in the machine's initial PID namespace, of the threads that serve the namespace's ports.
 
-    None when the kernel cannot say, or we may not enter.
+    None when the kernel lacks the family, or the namespace cannot be entered.
     """
     pid_sets: list[frozenset[int]] = []
 
-    def ask() -> None:  # in a separate thread, since a thread that has entered a namespace stays there
+    def ask() -> None:  # in a separate thread, because a thread remains in a namespace
         try:
             fd = os.open(namespace, os.O_RDONLY)
             try:
@@ -53,7 +53,7 @@ def napi_pids(namespace: Path) -> frozenset[int] | None:
 
 
 def _pids(s: socket.socket) -> frozenset[int]:
-    """Raises OSError when the kernel has no such family or command."""
+    """Return the PIDs that the kernel lists. Raises OSError when it lacks the family or command."""
     name = b"netdev\0"
     padded = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(name), _FAMILY_NAME) + name.ljust(8, b"\0")
     family = next((number for attributes in _asked(s, _CONTROLLER, _GET_FAMILY, 0, padded) for number in _of(attributes, _FAMILY_ID)), None)
@@ -63,7 +63,7 @@ def _pids(s: socket.socket) -> frozenset[int]:
 
 
 def _asked(s: socket.socket, family: int, command: int, flags: int, payload: bytes) -> Iterator[bytes]:
-    """The attributes of each message of the answer. Raises OSError."""
+    """Yield the attributes of each message of the answer. Raises OSError."""
     body = _GENERIC_HEADER.pack(command, 1, 0) + payload
     s.send(_HEADER.pack(_HEADER.size + len(body), family, _REQUEST | flags, 1, 0) + body)
     while True:
@@ -82,7 +82,7 @@ def _asked(s: socket.socket, family: int, command: int, flags: int, payload: byt
 
 
 def _of(attributes: bytes, wanted: int) -> Iterator[int]:
-    """The values of an attribute that is an unsigned integer of two or four bytes."""
+    """Yield the values of an attribute that is an unsigned integer of two or four bytes."""
     while len(attributes) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(attributes)
         if kind == wanted:

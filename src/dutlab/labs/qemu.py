@@ -1,8 +1,8 @@
-"""Debian's kernel for clouds in QEMU as kernel of a guest: nf_tables, WireGuard, VLAN and cards of virtual machines.
+"""Debian's cloud kernel in QEMU as kernel of a guest: with nf_tables, WireGuard, VLAN and the network cards of virtual machines.
 
-Its root is the machine's own file system by virtiofs, through a server that sees all of it read-only but the lab's own folder. Each port is
-a tap, and the kernel of this machine hands on every frame between it and the port of the namespace (tc-mirred(8)). QEMU uses KVM where a
-guest boots with it, and else emulates the processor.
+Its root is the machine's file system by virtiofs, from a server that has everything read-only except the lab's folder. Each port is a tap,
+and this machine's kernel forwards every frame between it and the port of the namespace (tc-mirred(8)). QEMU uses KVM if a guest boots with
+it, and otherwise emulates the processor.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dutlab.labs.guest import BOOTS_S, QEMU, TAP, Guest, InitWords, reached, sta
 from dutlab.labs.state import StateFolder
 
 _SERVERS = (Path("/usr/lib/qemu/virtiofsd"), Path("/usr/libexec/virtiofsd"))
-"""Paths of virtiofsd: of Debian 12 (package qemu-system-common), and of later ones (package virtiofsd)."""
+"""Paths of virtiofsd: of Debian 12 (package qemu-system-common), and of later versions (package virtiofsd)."""
 MEMORY_MB = 512
 _KVM = Path("/dev/kvm")
 _KVM_BOOTS_S = 20.0
-"""A guest that KVM does not boot in this time is booted without; one that it does boot takes a second or two."""
+"""Seconds after which a guest that has not booted with KVM is booted without it; with KVM it takes a second or two."""
 _EARLY = ("virtio_pci", "virtiofs", "virtio_net", "vmxnet3", "pvpanic-pci")
-"""Modules that it needs before it has its root."""
+"""Modules that the guest needs before it has its root."""
 _DEVICES = {"virtio-net": "virtio-net-pci", "vmxnet3": "vmxnet3"}
 _QUEUE_FRAMES = 1000
-"""Queue of each tap, as of the other ports (recipe.QUEUE_FRAMES)."""
+"""Frames in the queue of each tap, as for the other ports (recipe.QUEUE_FRAMES)."""
 _TAG = "machine"
-# Of what is mounted now, read-only for this one server but for the lab's folder. The server has its own /run.
+# For the server alone, all mounts become read-only except the lab's folder. The server has a separate /run.
 _SERVE = """mount --bind {folder} /mnt || exit
 while read -r _ place _; do
   place=$(printf %b "$place")
@@ -42,7 +42,7 @@ done </proc/self/mounts 2>/dev/null
 mount -t tmpfs tmpfs /run && mkdir -p {folder} && mount --move /mnt {folder} || exit
 exec {server} --socket-path={socket} -o source=/ -o cache=always -o sandbox=chroot
 """
-# QEMU takes over the number of the shell, and with it the server as its child: what both of them use is accounted as the guest's.
+# QEMU replaces the shell under the same PID, with the server as its child, so that the guest accounts for the CPU time of both.
 _START = """rm -f {socket}
 unshare --mount --propagation private sh {serve} >{log} 2>&1 &
 while [ ! -S {socket} ]; do
@@ -54,24 +54,24 @@ exec {qemu}
 
 
 class Qemu:
-    """The kernel of a guest in a virtual machine."""
+    """Kernel of a guest in a virtual machine."""
 
     programs = (Program(QEMU, "qemu-system-x86"), Program("unshare", "util-linux"), BUSYBOX)
 
     def insist_on_parts(self) -> None:
-        """Raises LabError."""
+        """Check that kernel and virtiofsd are installed. Raises LabError."""
         newest_kernel()
         _server()
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
-        """Virtiofs again, for a place that a tmpfs has covered; nothing about drives."""
+        """Return the commands, which mount virtiofs again because a tmpfs covers the folder. Raises LabError for a guest with drives."""
         if guest.drives:
             raise LabError(f"{guest.role} has drives, and a guest in QEMU takes none")
         quoted = shlex.quote(str(folder))
         return InitWords(MODULES, f"mount -t virtiofs {_TAG} /mnt\nmount --bind /mnt{quoted} {quoted}\numount /mnt", "eth")
 
     async def start(self, guest: Guest, folder: Path, init: Path) -> list[str]:
-        """Raises LabError, HostError."""
+        """Boot the guest, with KVM if it works; return notes for the user. Raises LabError, HostError."""
         image = folder / f"image-{guest.role}"
         modules = MODULES / release_of(newest_kernel())
         image.write_bytes(await asyncio.to_thread(initramfs, modules, _EARLY, _TAG, init))
@@ -105,12 +105,12 @@ class Qemu:
 
 
 def _command(guest: Guest, image: Path, socket: Path, accelerator: str) -> list[str]:
-    """A guest that panics is off; one that reboots is not."""
+    """Return QEMU's command line; a panic switches the guest off, a reboot does not."""
     cards = [(TAP, "02:00:00:00:ff:01", "virtio-net"), *((_tap(at), mac, guest.card) for at, mac in enumerate(guest.ports.values(), 1))]
     return [
         QEMU, "-name", f"guest={guest.name}", "-nodefaults", "-display", "none", "-serial", "stdio",
         "-accel", accelerator, "-cpu", "host" if accelerator == "kvm" else "max", "-smp", "1", "-m", f"{MEMORY_MB}M",
-        # The server of its files reads and writes its memory.
+        # Shared memory, which virtiofsd needs.
         "-object", f"memory-backend-memfd,id=memory,size={MEMORY_MB}M,share=on", "-machine", "q35,memory-backend=memory",
         "-kernel", str(newest_kernel()), "-initrd", str(image),
         "-append", "console=ttyS0 quiet loglevel=4 printk.time=0 panic=-1 net.ifnames=0",
@@ -128,7 +128,7 @@ def _command(guest: Guest, image: Path, socket: Path, accelerator: str) -> list[
 
 
 def _wires(guest: Guest) -> str:
-    """For `sh -e` inside its namespace: a tap for each port, and every frame on from one to the other. u32 is the oldest of filters."""
+    """Return a script for `sh -e` in the namespace that connects each port with a tap, in both directions; every kernel has u32."""
     return "".join(f"ip tuntap add dev {_tap(at)} mode tap\n{_wire(_tap(at), port)}" for at, port in enumerate(guest.ports, 1))
 
 
@@ -147,7 +147,7 @@ def _tap(at: int) -> str:
 
 
 def _end(guest: Guest) -> None:
-    """All processes of its namespace, which are its own. Raises LabError."""
+    """Kill all processes of the guest's namespace. Raises LabError."""
     identity = inside.namespace_id(NAMESPACES / guest.namespace)
     if identity is not None and (left := inside.kill_all(identity)):
         raise LabError(f"processes {left} in {guest.namespace} do not end", remedy=f"end them, then `dutlab lab down {guest.label}`")

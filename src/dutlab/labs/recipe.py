@@ -1,8 +1,8 @@
-"""The commands that build a lab, as text; nothing here runs them.
+"""Commands that build a lab, as text; nothing here runs them.
 
-veth pairs are created with both ends inside the namespaces, so nothing ever appears in the namespace of the machine itself.
-Neighbours are static on both sides: no ARP, so no entry ages in mid-trial (RFC 2544 appendix C.2.4.1 warns of that) and no frame
-on a link is not ours. IPv6 says nothing on its own for the same reason.
+veth pairs are created with both ends inside the namespaces, so that the machine's own namespace gets no port. Neighbours are static on both
+sides. So there is no ARP, no entry expires in a trial (RFC 2544 appendix C.2.4.1 warns of that), and a link carries only frames of dutlab.
+For the same reason IPv6 sends nothing automatically.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ _V4 = {
     "conf/all/rp_filter": "0",
     "conf/default/rp_filter": "0",
     "ip_forward": "0",
-    # The kernel's own defaults (Documentation/networking/ip-sysctl.rst), whatever the machine has been tuned to.
+    # The kernel's defaults (Documentation/networking/ip-sysctl.rst), whatever the machine's settings are.
     "tcp_rmem": "4096 131072 6291456",
     "tcp_wmem": "4096 16384 4194304",
-    # What one trial has learnt of a path is not the start of the next (tcp_metrics.c).
+    # A trial must not start with path metrics of the previous one (tcp_metrics.c).
     "tcp_no_metrics_save": "1",
 }
 QUEUE_FRAMES = 1000
-"""Queue of an Ethernet card by default (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
+"""Default queue of an Ethernet card, in frames (txqueuelen, ether_setup() in net/ethernet/eth.c)."""
 SWITCH_MTU = 65535
-"""The most that a veth has: where a host raises the MTU of its port, the switch carries what it sends. A bridge takes its ports' MTU."""
+"""Largest MTU of a veth: the switch also carries frames of a host that raises its MTU. A bridge takes the MTU of its ports."""
 _NO_V6 = "if [ -e /proc/sys/net/ipv6 ]; then for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; fi"
 _QUIET_V6 = {"accept_dad": 0, "dad_transmits": 0, "router_solicitations": 0, "accept_ra": 0, "addr_gen_mode": 1}
 
 
 def mac(link: int, port: int) -> str:
-    """Address of the `port`th port on the path of the `link`th link: locally administered, the same in every lab."""
+    """Return the MAC of the `port`th port on the path of the `link`th link: locally administered, the same in every lab."""
     return f"02:00:00:00:{link:02x}:{port + 1:02x}"
 
 
 def macs_of(testbed: Testbed) -> dict[Port, str]:
-    """Return each port's address, by the first link that it is on."""
+    """Return the MAC of each port, by the first link that has it."""
     mac_by_port: dict[Port, str] = {}
     for index, link in enumerate(testbed.links.values()):
         for at, port in enumerate(link.ports):
@@ -48,7 +48,7 @@ def macs_of(testbed: Testbed) -> dict[Port, str]:
 
 
 def veth_batch(testbed: Testbed, namespaces: Mapping[str, str], queues: int = 1) -> str:
-    """For `ip -batch -`: every pair, each end where it belongs. One queue in use, so that each port has one NAPI thread."""
+    """Return lines for `ip -batch -` that make every pair, each end in its namespace. One queue is used: one NAPI thread per port."""
     lines, macs = [], macs_of(testbed)
     for link in testbed.links.values():
         ends = [
@@ -61,18 +61,18 @@ def veth_batch(testbed: Testbed, namespaces: Mapping[str, str], queues: int = 1)
             lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends, far, strict=True)]
         else:
             lines += [f"link add {here} type veth peer {there}" for here, there in zip(ends[::2], ends[1::2], strict=True)]
-    return "\n".join(dict.fromkeys(lines)) + "\n"  # a cable that links share is there once
+    return "\n".join(dict.fromkeys(lines)) + "\n"  # links may share a cable
 
 
 def switch_script(testbed: Testbed) -> str:
-    """For `sh -e` inside the namespace of the switch: a bridge a segment, which forwards from the start and says nothing on its own."""
+    """Return a script for `sh -e` in the switch's namespace: one bridge per segment, which forwards at once and sends nothing itself."""
     lines = [_NO_V6, "ip -batch - <<'END'"]
     lines += [line for link in testbed.links.values() if link.segment for line in _bridge(f"br-{link.name}", _switch_ports(link))]
     return "\n".join([*lines, "END"]) + "\n"
 
 
 def _bridge(name: str, ports: Iterable[str]) -> list[str]:
-    """For `ip -batch`: a bridge that forwards from the start and says nothing on its own, its ports up."""
+    """Return lines for `ip -batch`: a bridge with its ports up, which forwards at once and sends nothing itself."""
     joined = [line for port in ports for line in (f"link set dev {port} master {name}", f"link set dev {port} up")]
     return [f"link add {name} type bridge stp_state 0 mcast_snooping 0", *joined, f"link set dev {name} up"]
 
@@ -82,19 +82,19 @@ def _switch_ports(link: Link) -> list[str]:
 
 
 def management_batch(roles: Iterable[str], namespaces: Mapping[str, str], far: str) -> str:
-    """For `ip -batch -`: a management link between each role and the namespace `far`."""
+    """Return lines for `ip -batch -`: a management link between each role and the namespace `far`."""
     return "".join(f"link add name mgmt netns {namespaces[role]} type veth peer name m-{role} netns {far}\n" for role in roles)
 
 
 def management_script(ends: Mapping[str, IPv4Interface]) -> str:
-    """For `sh -e` inside a namespace: its ends of management links, interface → address."""
+    """Return a script for `sh -e` in a namespace that sets up its ends of management links (interface → address)."""
     lines = ["ip -batch - <<'END'", "link set dev lo up"]
     lines += [line for end, address in ends.items() for line in (f"addr add {address} dev {end}", f"link set dev {end} up")]
     return "\n".join([*lines, "END"]) + "\n"
 
 
 def setup_script(description: LabDescription, role: str) -> str:
-    """For `sh -e` inside the namespace of `role`: quiet, addressed, its neighbours known, everything up."""
+    """Return a script for `sh -e` in the role's namespace: settings, addresses, neighbours, ports up."""
     testbed, settings = description.testbed, description.settings
     lines, macs, ports = [*_sysctls(description), *_by_itself(description, role), "ip -batch - <<'END'"], macs_of(testbed), list[str]()
     for link in testbed.links.values():
@@ -107,7 +107,7 @@ def setup_script(description: LabDescription, role: str) -> str:
 
 
 def cable_script(testbed: Testbed, near: Port, far_namespace: str, queues: int) -> str:
-    """For `sh -e` inside the namespace of `near`: in place of the cable at that port, one whose ends have so many queues each."""
+    """Return a script for `sh -e` in the namespace of `near` that replaces its cable by one with `queues` queues per end."""
     link = next(link for link in testbed.links.values() if near in link.ports)
     far, macs = link.ports[link.ports.index(near) ^ 1], macs_of(testbed)
     ends = [f"mtu {link.mtu} address {macs[port]} numrxqueues {queues} numtxqueues {queues}" for port in (near, far)]
@@ -116,14 +116,14 @@ def cable_script(testbed: Testbed, near: Port, far_namespace: str, queues: int) 
 
 
 def port_script(testbed: Testbed, port: Port) -> str:
-    """For `sh` inside the namespace of `port`: what setup_script does to it, once more; what is there already stays."""
+    """Return a script for `sh` in the namespace of `port` that repeats its part of setup_script; existing settings remain."""
     macs = macs_of(testbed)
     lines = [line for link in testbed.links.values() for line in _port_commands(macs, link, port.host)]
     return "\n".join(["ip -force -batch - 2>/dev/null <<'END' || true", *lines, "END"]) + "\n"
 
 
 def stub_script(description: LabDescription, role: str) -> str:
-    """For `sh -e` inside the namespace around a guest: its ports up and nothing else, for the guest has their frames and addresses."""
+    """Return a script for `sh -e` in the namespace around a guest: it only sets ports up, because the guest has the addresses."""
     ports = ports_of(description.testbed, role)
     lines = [_NO_V6, *(f"ip link set dev {port} arp off up" for port in ports)]
     lines += [f"ethtool -K {port} gro {_on(description.settings.gro)} tso off tx-udp-segmentation off" for port in ports]
@@ -131,45 +131,45 @@ def stub_script(description: LabDescription, role: str) -> str:
 
 
 def addresses_of(testbed: Testbed, role: str) -> dict[str, str]:
-    """The role's ports and the address (MAC) of each."""
+    """Return the role's ports → MAC address."""
     return {port.interface: address for port, address in macs_of(testbed).items() if port.host == role}
 
 
 def carrier_script(testbed: Testbed, role: str) -> str:
-    """For `sh -e` inside the namespace: until the kernel has noticed that both ends of each pair are up."""
+    """Return a script for `sh -e` in the namespace that waits until both ends of each pair are up for the kernel."""
     return "".join(f'until [ "$(cat /sys/class/net/{port}/operstate)" = up ]; do sleep 0.02; done\n' for port in ports_of(testbed, role))
 
 
 def queue_script(testbed: Testbed, role: str) -> str:
-    """For `sh` inside the namespace: a queue before each of the role's ports, as a card has; prints why there is none.
+    """Return a script for `sh` in the namespace that sets a queue before each port, as a card has; it prints why one fails.
 
-    With it a full ring of the port's peer holds a socket back; without it the frame is dropped (veth_xmit(), Linux 6.16 and newer).
+    With the queue, a full ring of the port's peer blocks a socket; without it the frame is dropped (veth_xmit(), Linux 6.16 and newer).
     """
     ports = ports_of(testbed, role)
     return "".join(f"tc qdisc replace dev {port} root pfifo limit {QUEUE_FRAMES} 2>&1\n" for port in ports)
 
 
 def threads_script(testbed: Testbed, role: str) -> str:
-    """For `sh -e` inside the namespace: serve the role's ports by NAPI threads. Needs them up, with GRO on."""
+    """Return a script for `sh -e` in the namespace that switches the role's ports to NAPI threads. They must be up, with GRO on."""
     return "".join(f"echo 1 > /sys/class/net/{port}/threaded\n" for port in ports_of(testbed, role))
 
 
 def ports_of(testbed: Testbed, role: str) -> list[str]:
-    """The interfaces of `role`, in the order of links and paths."""
+    """Return the interfaces of `role`, in the order of links and paths."""
     return testbed.ports_of(role)
 
 
 def _sysctls(description: LabDescription) -> Iterator[str]:
-    # A new namespace takes over the IPv4 settings of the machine (net.core.devconf_inherit_init_net), so each one is set.
+    # A new namespace inherits the IPv4 settings of the machine (net.core.devconf_inherit_init_net), so each one is set.
     for name, value in _V4.items():
         yield f"echo {value} > /proc/sys/net/ipv4/{name}"
-    # Where the machine's default is another, a namespace may choose only that one or reno (net/ipv4/tcp_cong.c, restricted algorithms);
-    # reno is then the choice that does not depend on the machine.
+    # With another default on the machine, a namespace may select only that one or reno (net/ipv4/tcp_cong.c, restricted algorithms); reno
+    # does not depend on the machine.
     control = "/proc/sys/net/ipv4/tcp_congestion_control"
     yield f"(echo cubic > {control}) 2>/dev/null || echo reno > {control}"
     quiet = dict(_QUIET_V6)
     if description.settings.box:
-        del quiet["addr_gen_mode"]  # neighbours that find one another have link-local addresses (RFC 4291 section 2.8)
+        del quiet["addr_gen_mode"]  # neighbour discovery needs link-local addresses (RFC 4291 section 2.8)
     if all(isinstance(address, IPv4Interface) for link in description.testbed.links.values() for address in link.addresses):
         quiet["disable_ipv6"] = 1
     for scope in ("all", "default"):
@@ -194,7 +194,7 @@ def _port_commands(macs: Mapping[Port, str], link: Link, role: str) -> Iterator[
 
 
 def _bare_port_commands(link: Link, role: str) -> Iterator[str]:
-    """An address and up: as somebody would who has just plugged the cables in."""
+    """Yield lines that set addresses and ports up, as after plugging in the cables."""
     yield from (f"addr add {address} dev {port.interface}" for port, address in link.addressed if port.host == role)
     yield from (f"link set dev {port.interface} up" for port in link.ports if port.host == role)
 

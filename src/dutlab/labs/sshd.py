@@ -1,7 +1,7 @@
 """OpenSSH servers inside network namespaces, with keys that are deleted with them.
 
-Each listens on one address inside its namespace. The controller comes in through `relay.py`, run inside a namespace that has a way
-there, so the machine's own namespace gets no interface and no port. The folder holds an ordinary ssh_config: `ssh -F FOLDER/config ROLE`.
+Each listens on one address inside its namespace. The controller connects through `relay.py` in a namespace that reaches the address, so the
+machine's own namespace gets no interface and no port. The folder has an ordinary ssh_config: `ssh -F FOLDER/config ROLE`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dutlab.reason import reason_in
 PORT = 22
 STARTS_S = 60.0
 _PRIVSEP = Path("/run/sshd")
-"""Folder in which Debian's sshd locks its unprivileged half (sshd(8), --with-privsep-path); made by its service, which need not run."""
+"""Folder for the unprivileged part of Debian's sshd (sshd(8), --with-privsep-path); its service makes it, but may not run."""
 _MADE = "made-privsep"
 
 
 @dataclass(frozen=True)
 class Door:
-    """One server: whose it is, where it listens, and the namespace from which that address is reached."""
+    """ssh server of one role: where it listens, and the namespace from which that address is reached."""
 
     role: str
     namespace: str
@@ -39,13 +39,13 @@ class Door:
 
 
 def config_file(folder: Path) -> Path:
-    """The ssh_config of all doors."""
+    """Return the path of the ssh_config of all servers."""
     return folder / "config"
 
 
 def write_files(folder: Path, doors: Sequence[Door]) -> None:
     """Write keys, known_hosts and configurations, readable by this user only. Raises OSError."""
-    import asyncssh  # noqa: PLC0415 -- a lab without ssh does without it
+    import asyncssh  # labs without ssh do not need it
 
     private_parents(folder.parent)
     folder.mkdir(mode=0o700)
@@ -63,14 +63,14 @@ def write_files(folder: Path, doors: Sequence[Door]) -> None:
 
 
 async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
-    """Starts every server, at priority `nice`, and waits until it listens. Raises HostError, LabError."""
+    """Start every server with `nice`, and wait until it listens. Raises HostError, LabError."""
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     if program is None:
         raise LabError("sshd is not there", remedy="install openssh-server")
     await asyncio.to_thread(_make_privsep, folder)
     machine = LocalHost("lab")
     for door in doors:
-        # A new session before sshd makes its daemon one: whatever is in a command's group when it ends is killed.
+        # The new session comes before sshd becomes a daemon: at the end of a command all processes of its group are killed.
         where = ["nice", "-n", str(nice), "ip", "netns", "exec", door.namespace, "setsid", "--wait"]
         await machine.run([*where, program, "-f", str(folder / f"sshd-{door.role}.conf"), "-E", str(folder / f"{door.role}.log")])
     await asyncio.gather(*(_listening(folder, door) for door in doors))
@@ -87,11 +87,11 @@ async def _listening(folder: Path, door: Door) -> None:
 
 
 def remove(folder: Path) -> None:
-    """The files of servers that have ended, and sshd's own folder if start() made it and no server runs any more."""
+    """Remove the files of ended servers, and sshd's own folder if start() made it and no sshd runs."""
     if not folder.is_dir():
         return
     if (folder / _MADE).exists() and not _any_sshd():
-        with contextlib.suppress(OSError):  # somebody keeps something there
+        with contextlib.suppress(OSError):  # other files are in it
             _PRIVSEP.rmdir()
     shutil.rmtree(folder)
 
@@ -111,8 +111,8 @@ def _any_sshd() -> bool:
 
 
 def _server_config(folder: Path, door: Door) -> str:
-    # SHLVL keeps Debian's bash from reading the user's .bashrc for each command (its SSH_SOURCE_BASHRC): the lab is the same for all.
-    # StrictModes looks at all folders above and refuses those in /tmp; this one is private, wherever it is.
+    # SHLVL keeps Debian's bash from reading the user's .bashrc for each command (its SSH_SOURCE_BASHRC): the lab is the same for all users.
+    # StrictModes checks all parent folders and refuses those in /tmp; this folder is private, wherever it is.
     return f"""\
 Port {PORT}
 ListenAddress {door.address}

@@ -33,9 +33,10 @@ for file in /proc/self/fd/*; do
 done
 exec -a {kernel} {path} "$@"
 """
-"""A kernel that reboots executes its own path again, with all its files open: its tap would be busy. So its path is this script."""
-# The driver of user-mode Linux sometimes forgets a request until the drive's next one, and an array waits for it for ever: so a drive
-# on which nothing happens is read from.
+"""Script in place of the kernel's program. A kernel that reboots executes its own path with all files open, and its tap would be busy; the
+script closes the files first."""
+# The drive driver of user-mode Linux sometimes delays a request until the next one, and an array waits for it forever. So this loop reads
+# from idle drives.
 _READS_DRIVES = """while sleep 1; do
   for stat in /sys/block/ubd*/stat; do
     [ -e $stat ] || exit
@@ -48,23 +49,23 @@ done </dev/null >/dev/null 2>&1 &"""
 
 
 class UserMode:
-    """The kernel of a guest as an ordinary process."""
+    """Kernel of a guest as an ordinary process."""
 
     programs = (Program(UML, "user-mode-linux"),)
 
     def insist_on_parts(self) -> None:
-        """Raises LabError."""
+        """Check that the modules are installed. Raises LabError."""
         if not MODULES.is_dir():
             raise LabError(f"{MODULES} is not there", remedy="install user-mode-linux")
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
-        """hostfs, and links to its drives."""
+        """Return the commands, which mount hostfs and link the drives' names."""
         quoted = shlex.quote(str(folder))
         names = "\n".join(f"ln -s /dev/ubd{_letter(at)} /dev/disk/by-id/{spec.name}" for at, spec in enumerate(guest.drives.values()))
         return InitWords(MODULES, f"mount -t hostfs none {quoted} -o {quoted}", "vec", names, _READS_DRIVES)
 
     async def start(self, guest: Guest, folder: Path, init: Path) -> list[str]:
-        """Raises LabError, HostError."""
+        """Boot the guest and wait until ssh answers. Raises LabError, HostError."""
         try:
             files = await asyncio.to_thread(drives.make_files, guest.label, guest.drives) if guest.drives else []
         except OSError as error:
@@ -90,7 +91,10 @@ class UserMode:
 
 
 def for_this_cpu(folder: Path) -> Path | None:
-    """Make in `folder` what must be loaded before its kernel: a CPU with AMX has more registers than it has room for. Raises LabError."""
+    """Compile a library for CPUs with AMX into `folder`, else return None. Raises LabError.
+
+    A CPU with AMX has more registers than the kernel has room for; the library is loaded before the kernel.
+    """
     if not re.search(r"^flags\b.*\bamx_tile\b", CPUINFO.read_text(encoding="ascii", errors="replace"), re.MULTILINE):
         return None
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".so", delete=False) as library:  # guests of a lab start together

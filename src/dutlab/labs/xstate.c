@@ -1,5 +1,6 @@
-/* For user-mode Linux before 6.13 on a CPU with AMX (LD_PRELOAD). It keeps 2696 bytes of a process's registers, which are all but the
- * tiles of AMX. This machine's kernel takes them only whole: they are given to it with the tiles as they are in a new process.
+/* Wrapper of ptrace(2) for user-mode Linux before 6.13 on a CPU with AMX (LD_PRELOAD). User-mode Linux keeps 2696 bytes of a process's
+ * registers: all except the tiles of AMX. The kernel of this machine accepts only the complete state, so this code adds the tiles as they
+ * are in a new process.
  * Linux: arch/x86/kernel/fpu/regset.c, xstateregs_set(); Intel SDM volume 1, 13.4.
  */
 #define _GNU_SOURCE

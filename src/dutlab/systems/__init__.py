@@ -1,4 +1,4 @@
-"""The systems that a host may be: a file each, a record each, and this list."""
+"""Systems of hosts: one module and one record each, and the list of all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYSTEMS: Mapping[str, System] = MappingProxyType(_BY_NAME)
 
 
 def system_of(name: str) -> System:
-    """Raises InputError that names the known ones."""
+    """Return the system of this name. Raises InputError that lists the known names."""
     try:
         return SYSTEMS[name]
     except KeyError:

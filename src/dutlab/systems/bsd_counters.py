@@ -1,8 +1,8 @@
-"""Counters of FreeBSD, of what is made of it, of OpenBSD and of macOS, by the names of the Linux counters where they mean the same.
+"""Counters of FreeBSD, its derivatives, OpenBSD and macOS, with the names of Linux counters of the same meaning.
 
-Words: netstat(1), pfctl(8), vmstat(8) of both systems. Their columns differ; each table says its own in its first line. macOS has
-FreeBSD's netstat of long ago, and cuts names of interfaces after five characters (if.c of network_cmds).
-Read in the sources of FreeBSD 14, OpenBSD 7.6 and Apple's network_cmds, tried against transcripts that follow them; never run on a machine.
+Words: netstat(1), pfctl(8), vmstat(8) of both systems. Their columns differ; each table names its columns in its first line. macOS has an
+early netstat of FreeBSD, which cuts interface names after five characters (if.c of network_cmds). Written from the sources of FreeBSD 14,
+OpenBSD 7.6 and Apple's network_cmds, and tested against transcripts that follow them; never run on a machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.systems.watched import CONNTRACK_ENTRIES, Counting, sections
 
-# pfctl needs root; a login that is none asks doas or sudo, which fail rather than ask for a password.
+# pfctl needs root. Other logins use doas or sudo, which fail if they need a password.
 SCRIPT = r"""
 part() { printf '\036%s\n' "$1"; }
 asroot() { "$@" 2>/dev/null || doas -n "$@" 2>/dev/null || sudo -n "$@" 2>/dev/null; }
@@ -34,8 +34,8 @@ _COLUMNS = {
     "Ipkts": "rx_packets", "Ierrs": "rx_errors", "Idrop": "rx_dropped", "Ibytes": "rx_bytes",
     "Opkts": "tx_packets", "Oerrs": "tx_errors", "Drop": "tx_dropped", "Odrop": "tx_dropped", "Obytes": "tx_bytes",
 }  # fmt: skip
-# OpenBSD adds errors and queue drops up into one column, Ifail and Ofail, unless it is asked for one of them, by -e or -d (netstat(1), if.c
-# 1.81). So it is asked for each, and the columns behind the packets are what was asked for, whatever their headline.
+# OpenBSD adds errors and queue drops in one column, Ifail or Ofail, unless -e or -d selects one of them (netstat(1), if.c 1.81). So it is
+# called with each, and the columns after the packets have the selected kind, whatever their headline.
 _ONE_KIND = {"errors": "errors", "drops": "dropped"}
 _SENTENCES = (
     ("ip", "ip_forwarded_datagrams", re.compile(r"(\d+) packets? forwarded\b")),
@@ -53,7 +53,7 @@ _INTERRUPT = re.compile(r"^(\S.*?)\s+(\d+)\s+\d+\s*$")
 
 
 def parse(text: str) -> dict[str, float]:
-    """The output of the script above; what a system does not say is not there."""
+    """Parse the output of the script above; counters that a system lacks are missing."""
     part = sections(text)
     counters = interfaces(part.get("interfaces", ""))
     for section, kind in _ONE_KIND.items():
@@ -69,9 +69,9 @@ def parse(text: str) -> dict[str, float]:
 
 
 def interfaces(text: str, kind: str = "") -> dict[str, float]:
-    """Tables of `netstat -i`: the line of each interface's link, read from the right, since its address may be missing.
+    """Parse tables of `netstat -i`: the link line of each interface, read from the right because its address may be missing.
 
-    `kind` is what the table was asked for, `errors` or `dropped`; a table that was asked for nothing says it in its headline, or not.
+    `kind` is the selected kind, `errors` or `dropped`; without one, the headline names the columns.
     """
     counters: dict[str, float] = {}
     columns: list[str] = []
@@ -89,14 +89,14 @@ def interfaces(text: str, kind: str = "") -> dict[str, float]:
 
 
 def _behind(columns: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """`rx` and `tx`, each with the column behind its packets."""
+    """Yield `rx` and `tx`, each with the name of the column after its packets."""
     for direction, packets in (("rx", "Ipkts"), ("tx", "Opkts")):
         if packets in columns[:-1]:
             yield direction, columns[columns.index(packets) + 1]
 
 
 def pf(text: str) -> dict[str, float]:
-    """`pfctl -s info`: the state table and the counters, as `pf_state_mismatch`. Its `current entries` are what Linux calls conntrack's."""
+    """Parse `pfctl -s info`: the state table and the counters, such as `pf_state_mismatch`. `current entries` gets Linux's name."""
     counters: dict[str, float] = {}
     section = ""
     for line in text.splitlines():
@@ -113,7 +113,7 @@ def _word(text: str) -> str:
 
 
 def ticks_per_s(clockrate: str) -> int:
-    """Ticks per second of the statistics clock, from kern.clockrate of any BSD."""
+    """Return the ticks per second of the statistics clock, from kern.clockrate of any BSD."""
     match = _STATHZ.search(clockrate)
     return int(match[1]) if match else _USUAL_HZ
 

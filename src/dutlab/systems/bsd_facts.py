@@ -1,8 +1,8 @@
-"""The BSDs and macOS: facts of machine, card and neighbours by the names of Linux's, from sysctl(8), ifconfig(8), pfctl(8) and arp(8).
+"""Facts of the BSDs and macOS with Linux's names: machine, card and neighbours, from sysctl(8), ifconfig(8), pfctl(8) and arp(8).
 
-FreeBSD's arp(8) prints a sentence an entry (usr.sbin/arp/arp.c), OpenBSD's a row of a table; whose an entry is stays out of the facts.
+FreeBSD's arp(8) prints a sentence per entry (usr.sbin/arp/arp.c), OpenBSD's a table row. The facts leave out the addresses of entries.
 
-Tried against transcripts of documented outputs only, never on a machine.
+Tested only against transcripts of documented outputs, never on a machine.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)base", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class BsdFacts:
-    """Facts of one BSD in addition to those of all."""
+    """Facts of one BSD in addition to those of all BSDs."""
 
     kernel: str
     named: Mapping[str, str] = field(default_factory=dict)
-    """Fact → the sysctl that has it."""
+    """Fact → name of its sysctl."""
     sysctls: tuple[str, ...] = ()
-    """Those that are facts by their own names."""
+    """Further sysctls that are facts under their own names."""
     mitigations: tuple[str, ...] = ()
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
@@ -54,7 +54,7 @@ class BsdFacts:
         yield from (self.ifconfig(name) for name in names)
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-        """Into the same paths as Linux's facts."""
+        """Store the answers under the paths of Linux's facts."""
         facts.put("os", self.title(answers, f"{self.kernel} {answers.said('uname', '-r')[0] or ''}".strip()))
         for path, name in self._named().items():
             text, why = answers.said(*_sysctl(name))
@@ -77,15 +77,15 @@ class BsdFacts:
         return release
 
     def ifconfig(self, name: str) -> Question:
-        """Commands that describe an interface."""
+        """Return the command that describes an interface."""
         return ("ifconfig", "-v", name)
 
     def driver(self, name: str) -> str | None:
-        """The driver of an interface: drivers number their interfaces (ifconfig(8))."""
+        """Return the driver of an interface, from its name without the number (ifconfig(8))."""
         return re.sub(r"[\d.]+$", "", name)
 
     def put_interface(self, facts: FactTree, answers: Answers, name: str) -> None:
-        """Store what ifconfig(8) prints about it."""
+        """Store the output of ifconfig(8) about an interface."""
         at = f"interfaces/{name}"
         output, why = answers.said(*self.ifconfig(name))
         why = "not in the output of ifconfig" if output else why
@@ -115,7 +115,7 @@ def _sysctl(name: str) -> Question:
 
 
 def arp_states(text: str, name: str) -> list[dict[str, Any]]:
-    """`arp -an` of FreeBSD and OpenBSD: state in Linux's words, and seconds until it expires, of each entry on the interface `name`."""
+    """Parse `arp -an` of FreeBSD and OpenBSD: state in Linux's words and seconds until expiry of each entry on interface `name`."""
     rows = [m for form in (_FREEBSD, _OPENBSD) for m in form.finditer(text) if m["on"] == name]
     return [{"state": _state(m), "expires_s": _in_seconds(m["expires"])} for m in rows]
 
@@ -127,5 +127,5 @@ def _state(entry: re.Match[str]) -> str:
 
 
 def _in_seconds(text: str | None) -> int | None:
-    """`1186`, `19m46s`."""
+    """Return the seconds in `1186` or `19m46s`."""
     return sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([dhms]?)", text)) if text else None

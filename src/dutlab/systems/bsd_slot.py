@@ -1,7 +1,7 @@
-"""Slots of cards in FreeBSD and OpenBSD: each link on the way to the processor, as pciconf(8) and pcidump(8) print it.
+"""Slots of cards in FreeBSD and OpenBSD: each link on the path to the processor, from pciconf(8) and pcidump(8).
 
 The formats are those of FreeBSD's usr.sbin/pciconf (pciconf.c: `-B` prints the buses behind a bridge; cap.c: cap_express) and of OpenBSD's
-usr.sbin/pcidump. The address of an OpenBSD card is in the kernel's messages only (dmesg(8)), kept in /var/run/dmesg.boot.
+usr.sbin/pcidump. Only the kernel's messages (dmesg(8)) have the address of an OpenBSD card; they are in /var/run/dmesg.boot.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _LONGEST_WAY = 16
 
 @dataclass(frozen=True)
 class PciAddress:
-    """A device, in this order of numbers: domain, bus, slot, function."""
+    """PCI device, with the numbers of its domain, bus, slot and function."""
 
     at: tuple[int, ...]
     name: str
-    """Name in the system, `ixl2`; empty where there is none."""
+    """Name in the system, such as `ixl2`; empty without one."""
     bus_behind: int | None
-    """The bus that a bridge leads to."""
+    """Bus behind a bridge."""
     step: PcieStep | None
-    """Its link; None where it has none."""
+    """Link of the device; None without one."""
 
 
 def questions() -> Iterator[Question]:
@@ -38,7 +38,7 @@ def questions() -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-    """Put the links into `interfaces/NAME/pcie`; where neither program prints any, the old value stays."""
+    """Store the links in `interfaces/NAME/pcie`; without any, an earlier value remains."""
     output, _ = answers.said(*_PCICONF)
     devices = pciconf_devices(output or "")
     dumped, _ = answers.said(*_PCIDUMP)
@@ -50,7 +50,7 @@ def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
 
 
 def way_to_root(devices: Sequence[PciAddress], name: str) -> list[PcieStep]:
-    """Each link from the card called `name` up to the root, the card's first. Empty when there is no such card."""
+    """Return each link from the card called `name` up to the root, the card's first; empty without such a card."""
     device = next((d for d in devices if d.name == name), None)
     way = []
     for _ in range(_LONGEST_WAY):
@@ -64,7 +64,7 @@ def way_to_root(devices: Sequence[PciAddress], name: str) -> list[PcieStep]:
 
 
 def pciconf_devices(text: str) -> list[PciAddress]:
-    """`pciconf -lBc` of FreeBSD."""
+    """Parse `pciconf -lBc` of FreeBSD."""
     blocks = re.findall(r"^(\w+)@pci(\d+:\d+:\d+:\d+):(.*(?:\n[ \t].*)*)", text, re.MULTILINE)
     return [
         PciAddress(
@@ -78,7 +78,7 @@ def pciconf_devices(text: str) -> list[PciAddress]:
 
 
 def pcidump_devices(text: str, names: dict[str, str]) -> list[PciAddress]:
-    """`pcidump -v` of OpenBSD; `names` is address → what the system calls the device."""
+    """Parse `pcidump -v` of OpenBSD; `names` is address → name of the device."""
     devices = []
     # Not every line of a section begins with a tab (dump_vpd()), so it runs to the next headline.
     for domain, section in re.findall(r"^Domain /dev/pci(\d+):\n(.*?)(?=^Domain |\Z)", text, re.MULTILINE | re.DOTALL):
@@ -91,7 +91,7 @@ def pcidump_devices(text: str, names: dict[str, str]) -> list[PciAddress]:
 
 
 def addresses(dmesg: str) -> dict[str, str]:
-    """Address → name, of `em0 at pci1 dev 0 function 0` and `pci1 at ppb0 bus 1`; of several boots the last."""
+    """Return address → name, from lines such as `em0 at pci1 dev 0 function 0` and `pci1 at ppb0 bus 1`; the last boot decides."""
     buses = dict(re.findall(r"^(pci\d+) at .* bus (\d+)", dmesg, re.MULTILINE))
     cards = re.findall(r"^(\w+) at (pci\d+) dev (\d+) function (\d+)", dmesg, re.MULTILINE)
     return {f"{buses[bus]}:{slot}:{function}": name for name, bus, slot, function in cards if bus in buses}
@@ -136,7 +136,7 @@ def _of_pcidump(address: str, body: str) -> PcieStep | None:
 
 
 def _aspm(text: str | None) -> str | None:
-    """`disabled` → `off`; `L0s/L1` and `L0s, L1 enabled` → `L0s and L1`."""
+    """Return states in our words: `disabled` → `off`; `L0s/L1` and `L0s, L1 enabled` → `L0s and L1`."""
     if text is None:
         return None
     states = re.findall(r"L0s|L1", text)

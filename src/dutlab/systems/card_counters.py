@@ -1,7 +1,7 @@
-"""Places where cards lose frames, in the words of their drivers (`ethtool -S`): one table by driver. Pure: text in, frames by place out.
+"""Places where cards lose frames, from drivers' counters (`ethtool -S`): one table by driver. Pure: text in, frames by place out.
 
 Names are those of the drivers' sources in Linux 4.14 to 6.12, each in its `*_ethtool.c` (mlx5: `en_stats.c`; virtio_net and r8169: the
-driver itself). A driver that is not here has the counters of every driver (rtnl_link_stats64), which `linux_proc` reads.
+driver itself). Drivers without a table have the counters of all drivers (rtnl_link_stats64), which `linux_proc` reads.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ PLACES: Mapping[str, str] = {
     TX_FULL: "the ring of frames to send was full",
     OVER_ALLOWANCE: "the hypervisor's allowance for this machine was used up",
 }
-"""Place → what happened there, behind an interface's name in the counters of a record. All but BUFFER_LATE count lost frames, and
-OVER_ALLOWANCE also frames that were only held back."""
+"""Place, which follows an interface's name in the counters of a record → cause of the loss. BUFFER_LATE counts no lost frames, and
+OVER_ALLOWANCE also counts delayed frames."""
 
 
 @dataclass(frozen=True)
 class DriverCounter:
-    """A counter of a driver, of the whole card or of each queue."""
+    """Counter of a driver, for the whole card or for each queue."""
 
     name: str
-    """A regular expression for the whole of the name, without blanks around it."""
+    """Regular expression for the whole name, without blanks around it."""
     place: str
 
 
@@ -42,7 +42,7 @@ def _table(rows: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[DriverCount
 
 
 DRIVERS: Mapping[str, tuple[DriverCounter, ...]] = _table({
-    # RNBC counts frames that came while no descriptor was free; the card's buffer still holds them. RQDPC, of each queue, counts lost ones.
+    # RNBC counts frames that arrived while no descriptor was free and that the card's buffer kept. RQDPC, per queue, counts lost frames.
     "igb igc e1000e e1000": {
         "rx_missed_errors": MISSED, "rx_no_buffer_count": BUFFER_LATE, r"rx_queue_\d+_drops": NO_BUFFER,
         r"alloc_rx_buff_failed|rx_queue_\d+_alloc_failed": NO_MEMORY,
@@ -56,11 +56,11 @@ DRIVERS: Mapping[str, tuple[DriverCounter, ...]] = _table({
     "mlx5_core": {
         "rx_discards_phy": MISSED, "rx_out_of_buffer": NO_BUFFER, "rx_buff_alloc_err": NO_MEMORY, "tx_queue_dropped": TX_FULL,
     },
-    # Of each ring in brackets, and their sum under two names (the second since Linux 6.6), which is not counted again.
+    # One counter per ring in brackets; their sum has two names (the second since Linux 6.6) and is not counted.
     "bnxt_en": {r"\[\d+\]: rx_(drops|discards)": NO_BUFFER, "rx_stat_discard": MISSED, "rx_total_oom_discards": NO_MEMORY},
     "r8169 r8125": {"rx_missed": MISSED},
     "virtio_net": {r"rx\d+_hw_drop_overruns": NO_BUFFER, r"tx\d+_hw_drop_overruns": TX_FULL},
-    # A line `Rx Queue#: N` before the lines of each queue; those further in are parts of the one above.
+    # The lines of each queue follow a line `Rx Queue#: N`; indented lines are parts of the line above.
     "vmxnet3": {"pkts rx OOB": NO_BUFFER, "rx buf alloc fail": NO_MEMORY, "pkts tx discard": TX_FULL},
     "ena": {
         r"queue_\d+_rx_(page|skb)_alloc_fail": NO_MEMORY, r"queue_\d+_rx_empty_rx_ring": BUFFER_LATE,
@@ -72,7 +72,7 @@ _COUNT = re.compile(r"^\s+(\S.*?)\s*: (\d+)$")
 
 
 def lost_at_cards(text: str) -> dict[str, float]:
-    """Parse `ethtool -S` of each card after a line `card INTERFACE DRIVER` into INTERFACE_PLACE → frames, over all of its queues."""
+    """Parse `ethtool -S` of each card, after a line `card INTERFACE DRIVER`, into INTERFACE_PLACE → frames of all queues."""
     frames_by_name: dict[str, float] = {}
     interface, counters = "", tuple[DriverCounter, ...]()
     for line in text.splitlines():

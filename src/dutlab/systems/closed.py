@@ -1,4 +1,4 @@
-"""Devices that no command reaches: one that is measured as it is found, and one that a person sets."""
+"""Devices without commands: one that is measured as it is found, and one that a person sets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from dutlab.systems.linux import LINUX
 from dutlab.systems.modes import AS_FOUND, FIREWALL_UNTRACKED
 
-# Nothing of a shell is ever asked of them.
+# They have no shell, so its words are never used.
 BLACK_BOX = replace(
     LINUX,
     name="black-box",

@@ -1,4 +1,4 @@
-"""Facts of a host as data: what is asked, what was answered, and the tree that they are put into. Pure."""
+"""Facts of a host: questions, answers, and the tree that stores them. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 Question = tuple[str, ...]
-"""A command, or a word of the scripts that ask (hosts/facts.py, linux_facts): slurp, every, lines, pcie, irqs, optic,
-drives, smart, and `asroot` before a command that answers others too, but not whole."""
+"""Command, or a function of the scripts that ask (hosts/facts.py, linux_facts): slurp, every, lines, pcie, irqs, optic, drives, smart.
+`asroot` precedes a command that prints less to other users."""
 
 
 class Answers:
@@ -17,24 +17,24 @@ class Answers:
         self._by_question, self._why = by_question, why
 
     def of(self, *question: str) -> tuple[str | None, str]:
-        """The answer without white space around it, or None and why; an empty file is an answer."""
+        """Return the stripped answer, or None and the reason; an empty file is an answer."""
         return self._by_question.get(question, (None, self._why))
 
     def said(self, *question: str) -> tuple[str | None, str]:
-        """Return the answer of a command, for which nothing is not an answer."""
+        """Return the answer of a command, or None and the reason; an empty output is not an answer."""
         text, why = self.of(*question)
         return text or None, why or f"`{question[0]}` said nothing"
 
 
 class FactTree:
-    """Collects values by path; a value that is not there is noted with its reason."""
+    """Values by path; a missing value is stored with its reason."""
 
     def __init__(self) -> None:
         self._tree: dict[str, Any] = {}
         self._absent: dict[str, str] = {}
 
     def put(self, path: str, value: object, why: str = "") -> None:
-        """Store a value. `path` is divided by dots, or by slashes where it has names with dots. A later value replaces an earlier one."""
+        """Store a value. Dots divide `path`, or slashes if it has names with dots. A later value replaces an earlier one."""
         node = self._tree
         *folders, leaf = path.split("/") if "/" in path else path.split(".")
         for folder in folders:
@@ -46,7 +46,7 @@ class FactTree:
             self._absent.pop(path, None)
 
     def to_json(self) -> dict[str, Any]:
-        """Sorted, with the reasons under `absent`."""
+        """Return the sorted tree, with the reasons under `absent`."""
         return {**dict(sorted(self._tree.items())), "absent": dict(sorted(self._absent.items()))}
 
 

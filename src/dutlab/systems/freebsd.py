@@ -1,6 +1,6 @@
-"""FreeBSD, alone and as router with pf(4), and pfSense, which is made of it.
+"""FreeBSD, alone and as router with pf(4), and pfSense, which is based on it.
 
-Read in the sources of FreeBSD 14 (sbin/ping/ping.c, ping6.c; usr.bin/cpuset) and pfSense 2.7.2; never run on a machine.
+Written from the sources of FreeBSD 14 (sbin/ping/ping.c, ping6.c; usr.bin/cpuset) and pfSense 2.7.2; never run on a machine.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _OF_DRIVER = {"description": "%desc", "driver_version": "iflib.driver_version", 
 _PFSENSE = (("slurp", "/etc/platform"), ("slurp", "/etc/version"))
 _INTERRUPTS = ("vmstat", "-ia")
 _PAIRS = {"now": "act_vq_pairs", "most": "max_vq_pairs"}
-"""Queues of a vtnet(4), whose interrupts bear no names of queues."""
+"""Queues of a vtnet(4), whose interrupt names have no queues."""
 _RX_QUEUES = "iflib.override_nrxqs"
-"""Queues that /boot/loader.conf fixed; 0 where it did not (iflib(4))."""
+"""Number of queues that /boot/loader.conf sets; 0 if it does not (iflib(4))."""
 _CORES = r"""
 ticks=$(sysctl -n kern.clockrate)
 while :; do
@@ -36,13 +36,13 @@ while :; do
 done
 """
 _STATES = 5
-"""user nice sys intr idle (sys/resource.h)"""
+"""Number of states: user, nice, sys, intr, idle (sys/resource.h)."""
 
 
 def parse_cores(text: str) -> CpuReading:
-    """One turn's output: kern.cp_times, five states a core in ticks of the statistics clock (sysctl(3)).
+    """Parse one turn's output: kern.cp_times, five states per core in ticks of the statistics clock (sysctl(3)).
 
-    FreeBSD has no clock in its shell finer than a second, so the ticks of the first core are the clock.
+    The finest clock of FreeBSD's shell is a second, so the ticks of the first core are the clock.
     """
     part = sections(text)
     ticks = [int(word) for word in part["times"].split()]
@@ -52,17 +52,17 @@ def parse_cores(text: str) -> CpuReading:
 
 
 class _Facts(BsdFacts):
-    """With what the firmware, the driver and pfSense's files tell."""
+    """Facts of FreeBSD, with those from firmware, driver and pfSense's files."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """Those of any BSD, and its own."""
+        """Yield the questions for any BSD, and those for FreeBSD."""
         yield from super().questions(names)
         yield from (*_PFSENSE, _INTERRUPTS)
         yield from (("kenv", "-q", key) for key in _KENV.values())
         yield from (_of_driver(name, leaf) for name in names for leaf in (*_OF_DRIVER.values(), *_PAIRS.values(), _RX_QUEUES))
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-        """Beside those of any BSD."""
+        """Store the facts of any BSD, and those of FreeBSD."""
         super().put(facts, answers, names)
         for path, key in _KENV.items():
             facts.put(path, *answers.said("kenv", "-q", key))
@@ -72,7 +72,7 @@ class _Facts(BsdFacts):
                 facts.put(f"interfaces/{name}/{key}", *answers.said(*_of_driver(name, leaf)))
 
     def _put_queues(self, facts: FactTree, answers: Answers, name: str) -> None:
-        """Store the queues, by interrupts: drivers of iflib call them `ix0:rxq0`, those before it `igb0:que 0`, others `cxl0:rx0`."""
+        """Store the queues, from interrupt names: `ix0:rxq0` with iflib, earlier `igb0:que 0`, other drivers `cxl0:rx0`."""
         output, why = answers.said(*_INTERRUPTS)
         queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", output or ""))
         fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""
@@ -84,7 +84,7 @@ class _Facts(BsdFacts):
         facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not stated")
 
     def title(self, answers: Answers, release: str) -> str:
-        """A pfSense says its own version."""
+        """Return the name of the system; a pfSense reports its own version."""
         platform, version = (answers.of(*question)[0] for question in _PFSENSE)
         return f"pfSense {version} ({release})" if (platform or "").strip().lower() == "pfsense" else release
 
@@ -101,7 +101,7 @@ FREEBSD = System(
     title="FreeBSD",
     kernel="FreeBSD",
     shell=SH,
-    # -W and -x count milliseconds. ping6's options are others, also where ping(8) is both.
+    # -W and -x are in milliseconds. ping6 has separate options, even where ping(8) implements both.
     ping=PingWords("FreeBSD", ("ping", "-n", "-c", "1", "-W", "1000", "-D", "-s"), ("ping6", "-n", "-c", "1", "-x", "1000", "-D", "-s")),
     listens=listens,
     is_listening=is_listening,

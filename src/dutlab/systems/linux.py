@@ -1,4 +1,4 @@
-"""Linux, and VyOS, a Linux with its own configuration system."""
+"""Linux, and VyOS, a Linux with a separate configuration system."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LINUX = System(
 )
 VYOS = replace(LINUX, name="vyos", title="VyOS", untried=True, modes=(*FIREWALL, *IPSEC), kernel_tables=False, runs_engine=False)
 MDRAID = replace(LINUX, name="mdraid", title="Linux with arrays", modes=(AS_FOUND, *ARRAYS), kernel_tables=False, runs_engine=False)
-"""A Linux host with drives, in a testbed without a path through a DUT: its modes are the arrays that its drives can make."""
+"""Linux host with drives, in a testbed without a path through a DUT; its modes are arrays of its drives."""
 EXACT = replace(
     LINUX,
     name="linux-exact",
@@ -55,4 +55,4 @@ EXACT = replace(
     kernel_tables=False,
     runs_engine=False,
 )
-"""A guest that the workload `exact` boots on the host, which is left as it is."""
+"""Guest that the workload `exact` boots on a host; the host itself is not changed."""

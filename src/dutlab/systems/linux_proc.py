@@ -1,8 +1,8 @@
-"""Cores and network of Linux: the questions, and the values in the answers. Pure: text in, numbers out.
+"""Cores and network counters of Linux: the scripts, and the values in their output. Pure: text in, numbers out.
 
-Columns: proc(5) for stat and softirqs, net/core/net-procfs.c (softnet_seq_show) for softnet_stat, RFC 4293 and RFC 1213 names in snmp.
-Names of counters carry their place: `cpu0_softnet_dropped`, `in-a_rx_dropped`, `ip_forwarded_datagrams`. What a host does not have is not
-there.
+Columns: proc(5) for stat and softirqs, net/core/net-procfs.c (softnet_seq_show) for softnet_stat, RFC 4293 and RFC 1213 names in snmp. A
+counter's name begins with its place: `cpu0_softnet_dropped`, `in-a_rx_dropped`, `ip_forwarded_datagrams`. Counters that a host lacks are
+missing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from dutlab.systems.watched import (
 _CPU_LINE = re.compile(r"cpu(\d+)\s+(.+)")
 _PRESSURE = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
 DEVICE_VARIABLE = "DUTLAB_DEVICE"
-"""In the environment of every program that dutlab starts as a DUT: the folder of the device. Its descendants inherit it."""
+"""Environment variable of every program that dutlab starts as a DUT: the folder of the device. Descendants inherit it."""
 _STAT_COLUMNS = 8
-"""user nice system idle iowait irq softirq steal; guest time is in user already."""
+"""Number of columns: user nice system idle iowait irq softirq steal; user includes guest time."""
 
-_SOFTNET_CPU_COLUMN = 12  # since Linux 5.10; before, the line number is all there is
+_SOFTNET_CPU_COLUMN = 12  # since Linux 5.10; earlier there is only the line number
 _BODY = r"""
   printf '\036uptime\n'; cat /proc/uptime
   printf '\036stat\n'; cat /proc/stat
@@ -74,12 +74,12 @@ _PROTOCOLS = {
     "Udp": {"NoPorts": "udp_no_ports", "RcvbufErrors": "udp_receive_buffer_errors", "SndbufErrors": "udp_send_buffer_errors"},
 }
 _INTERFACE = {"packets": "packets", "bytes": "bytes", "dropped": "dropped", "errors": "errors", "missed_errors": "missed"}
-"""Names of ip(8) → ours; `missed` is what the driver put into rx_missed_errors, whose own words (card_counters) are better."""
+"""Name in ip(8) → our name; `missed` is the driver's rx_missed_errors, for which its own counters (card_counters) are better."""
 _SOFTNET = ("processed", "dropped", "squeezed")
 
 
 def parse_counters(text: str) -> dict[str, float]:
-    """The output of the script above; parts that a kernel lacks are empty."""
+    """Parse the output of the script above; parts that a kernel lacks are empty."""
     part = sections(text)
     counters: dict[str, float] = {}
     for cpu, counts in softnet(part.get("softnet", "")).items():
@@ -94,7 +94,7 @@ def parse_counters(text: str) -> dict[str, float]:
             if theirs in protocols.get(protocol, {}):
                 counters[ours] = protocols[protocol][theirs]
     counters.update(_interfaces(part.get("link", "")))
-    counters.update(lost_at_cards(part.get("cards", "")))  # a driver's own words before what the kernel makes of them
+    counters.update(lost_at_cards(part.get("cards", "")))  # a driver's counters replace the kernel's summary of them
     counters.update(_carriers(part.get("carrier", "")))
     if (entries := part.get("conntrack_count", "").strip()).isdigit():
         counters[CONNTRACK_ENTRIES] = int(entries)
@@ -124,7 +124,7 @@ def _carriers(text: str) -> dict[str, float]:
 
 
 def parse_reading(text: str) -> CpuReading:
-    """One turn's output."""
+    """Parse the output of one turn."""
     part = sections(text)
     return CpuReading(
         uptime_s(part["uptime"]),
@@ -138,7 +138,7 @@ LINUX_CPU = CpuWatch(loop_of(_BODY), parse_reading)
 
 
 def cpu_times(stat: str) -> dict[int, CpuTimes]:
-    """Core → times, from /proc/stat. Kernels that know fewer columns leave the later ones 0."""
+    """Return core → times, from /proc/stat; columns that a kernel lacks are 0."""
     times = {}
     for line in stat.splitlines():
         if m := _CPU_LINE.fullmatch(line.strip()):
@@ -149,7 +149,7 @@ def cpu_times(stat: str) -> dict[int, CpuTimes]:
 
 
 def softnet(text: str) -> dict[int, Softnet]:
-    """Core → counters, from /proc/net/softnet_stat of any kernel: 9 to 15 hexadecimal columns."""
+    """Return core → counters, from /proc/net/softnet_stat of any kernel: 9 to 15 hexadecimal columns."""
     counters = {}
     for number, line in enumerate(line for line in text.splitlines() if line.strip()):
         columns = [int(c, 16) for c in line.split()]
@@ -159,7 +159,7 @@ def softnet(text: str) -> dict[int, Softnet]:
 
 
 def softirqs(text: str, names: tuple[str, ...] = ("NET_RX", "NET_TX")) -> dict[str, dict[int, int]]:
-    """Softirq → core → count, from /proc/softirqs, whose first line names the cores."""
+    """Return softirq → core → count, from /proc/softirqs, whose first line names the cores."""
     lines = text.splitlines()
     if not lines:
         return {}
@@ -173,7 +173,7 @@ def softirqs(text: str, names: tuple[str, ...] = ("NET_RX", "NET_TX")) -> dict[s
 
 
 def protocol_counters(text: str) -> dict[str, dict[str, int]]:
-    """Protocol → counter → value, from /proc/net/snmp or /proc/net/netstat: pairs of lines, names then values."""
+    """Return protocol → counter → value, from /proc/net/snmp or /proc/net/netstat: pairs of lines, names then values."""
     counters: dict[str, dict[str, int]] = {}
     for names, values in _pairs(text):
         protocol, _, keys = names.partition(":")
@@ -182,7 +182,7 @@ def protocol_counters(text: str) -> dict[str, dict[str, int]]:
 
 
 def conntrack_counters(text: str) -> dict[str, int]:
-    """Counter → sum over cores, from /proc/net/stat/nf_conntrack (a line of names, then hexadecimal) or `conntrack -S` (name=value)."""
+    """Return counter → sum over cores, from /proc/net/stat/nf_conntrack (names, then hexadecimal lines) or `conntrack -S`."""
     total: dict[str, int] = {}
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and "=" not in lines[0]:
@@ -192,19 +192,19 @@ def conntrack_counters(text: str) -> dict[str, int]:
         rows = [{k: int(v) for k, v in (word.split("=", 1) for word in line.split()) if v.isdigit()} for line in lines]
     for row in rows:
         for name, value in row.items():
-            if name not in ("cpu", "entries"):  # `entries` repeats the whole table's size on each line
+            if name not in ("cpu", "entries"):  # `entries` is the size of the whole table on each line
                 total[name] = total.get(name, 0) + value
     return total
 
 
 def cpu_pressure_s(text: str) -> float | None:
-    """Seconds since boot in which some thread waited for a CPU, from /proc/pressure/cpu; None where the kernel does not tell (psi.rst)."""
+    """Return the seconds since boot in which a thread waited for a CPU, from /proc/pressure/cpu (psi.rst); None without it."""
     match = _PRESSURE.search(text)
     return int(match[1]) / 1e6 if match else None
 
 
 def uptime_s(text: str) -> float:
-    """Seconds since boot, from /proc/uptime."""
+    """Return the seconds since boot, from /proc/uptime."""
     return float(text.split(maxsplit=1)[0])
 
 

@@ -1,4 +1,4 @@
-"""macOS. Its ping is made of FreeBSD's; read in Apple's ping(8) and ifconfig(8), never run on a machine."""
+"""macOS. Its ping is derived from FreeBSD's. Written from Apple's ping(8) and ifconfig(8); never run on a machine."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _SW_VERS = ("sw_vers", "-productVersion")
 
 
 class _Facts(BsdFacts):
-    """With the version that Apple gives it; every port of Ethernet is an `en` there."""
+    """Facts of macOS, with Apple's version number; every Ethernet port is an `en`."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """Those of any BSD, and its own."""
+        """Yield the questions for any BSD, and those for macOS."""
         yield from super().questions(names)
         yield _SW_VERS
 
     def title(self, answers: Answers, release: str) -> str:
-        """Return its usual name."""
+        """Return the name of the system, with Apple's version number."""
         version, _ = answers.said(*_SW_VERS)
         return f"macOS {version} ({release})" if version else release
 
     def driver(self, name: str) -> None:
-        """A port's name does not tell."""
+        """Return None: a port's name does not show its driver."""
 
 
 MACOS = System(
@@ -36,7 +36,7 @@ MACOS = System(
     title="macOS",
     kernel="Darwin",
     shell=SH,
-    ping=PingWords("macOS", ("ping", "-n", "-c", "1", "-W", "1000", "-D", "-s")),  # -W counts milliseconds
+    ping=PingWords("macOS", ("ping", "-n", "-c", "1", "-W", "1000", "-D", "-s")),  # -W is in milliseconds
     listens=listens,
     is_listening=is_listening,
     install="brew install {}",

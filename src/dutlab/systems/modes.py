@@ -1,7 +1,7 @@
-"""Modes of a DUT: one record each, by which every room knows what a mode is. No I/O.
+"""Modes of a DUT: one record each, used by all packages. No I/O.
 
-Users write a mode's name in experiment.yaml. `systems.modes_of` finds the record of a name; no other place reads anything from a name.
-A system (`systems/NAME.py`) lists the records of its modes, and the family (`dut/NAME.py`) says of each how it is applied and verified.
+Users write a mode's name in experiment.yaml. `systems.modes_of` finds the record of a name; no other code derives anything from a name. A
+system (`systems/NAME.py`) lists the records of its modes, and the family (`dut/NAME.py`) applies and verifies them.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Literal
 Between = Literal["networks", "hosts"]
 """Ends of a link's tunnel: the networks behind both ends, or the two ends themselves."""
 ArrayCondition = Literal["", "degraded", "rebuilding", "rebuilt"]
-"""Empty: healthy, and never otherwise."""
+"""Condition of an array; empty: healthy from the start."""
 MD, LVM, BTRFS, ZFS, OWN = "md", "lvm", "btrfs", "zfs", "own"
-"""Engines of arrays; `own` are the commands of an experiment file."""
+"""Engines of arrays; `own` means commands of an experiment file."""
 SETS = 2
-"""Sets of a level that is a stripe of sets."""
+"""Number of sets in a level that is a stripe of sets."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Behaviour of a mode that frames must show."""
+    """Behaviour that frames must show in a mode."""
 
     tracks: bool
-    """The DUT keeps a state for each flow."""
+    """True if the DUT keeps a state for each flow."""
     admits_unsolicited: bool
-    """A new flow from the sink's side passes."""
+    """True if a new flow from the sink's side passes."""
     translates: bool = False
-    """The sink sees the DUT's outer address instead of the source's."""
+    """True if the sink sees the DUT's outer address instead of the source's."""
 
 
 ROUTES = Behaviour(tracks=False, admits_unsolicited=True)
@@ -40,15 +40,15 @@ TRANSLATES_OPEN = Behaviour(tracks=True, admits_unsolicited=True, translates=Tru
 
 @dataclass(frozen=True)
 class ModeTunnel:
-    """A tunnel from the source of each link to the DUT. It wraps what the source's own kernel sends, and no frames of the engine."""
+    """Tunnel from the source of each link to the DUT. It carries packets of the source's kernel, but no frames of the engine."""
 
     wrapping: str
-    """Name in physics/ceilings/tunnel.py of what it adds to a packet."""
+    """Name of its overhead in physics/ceilings/tunnel.py."""
     drops_clear: bool = False
-    """True if unencrypted packets are dropped; otherwise they go past the tunnel."""
+    """True if unencrypted packets are dropped; otherwise they bypass the tunnel."""
     between: Between = "networks"
     by_number: bool = False
-    """A link may have several (factor `tunnels`)."""
+    """True if a link may have several (factor `tunnels`)."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,21 @@ class ModeArray:
     level: str
     """Level, in the engine's words."""
     least_drives: int
-    """Drives without which there is none (md(4), lvmraid(7), mkfs.btrfs(8), zpoolconcepts(7))."""
+    """Least number of drives (md(4), lvmraid(7), mkfs.btrfs(8), zpoolconcepts(7))."""
     raid: int | None = None
-    """Number of the RAID level, where each drive gets the blocks that the level says; None of others."""
+    """Number of the RAID level if it determines the blocks of each drive; else None."""
     set_level: str = ""
-    """Level of each of its two sets, of a level that is a stripe of sets."""
+    """Level of each of the two sets, for a level that is a stripe of sets."""
     even: bool = False
-    """It takes an even number of drives."""
+    """True if it needs an even number of drives."""
     redundant: bool = True
-    """It can lose a drive."""
+    """True if it can lose a drive."""
     state: ArrayCondition = ""
     device: str = ""
-    """Path of the block device, of an array that commands of an experiment file make."""
+    """Path of the block device, for an array made by commands of an experiment file."""
 
     def misfit(self, drives: int) -> str:
-        """Why so many drives make none; empty if they do."""
+        """Return why this number of drives makes no array; empty if it does."""
         if drives < self.least_drives:
             return f"needs {self.least_drives} drives, and there are {drives}"
         return f"needs an even number of drives, and there are {drives}" if self.even and drives % SETS else ""
@@ -81,15 +81,15 @@ class ModeArray:
 
 @dataclass(frozen=True)
 class DeclaredMode:
-    """A mode of a family of DUTs, or of an experiment file."""
+    """Mode of a family of DUTs, or of an experiment file."""
 
     name: str
     behaviour: Behaviour = ROUTES
-    """Behaviour; that of a router, where a mode is about something other than frames."""
+    """Behaviour of frames; that of a router for modes that do not concern frames."""
     tunnel: ModeTunnel | None = None
     array: ModeArray | None = None
     forwards: Literal["ip", "ethernet", "either"] = "ip"
-    """Between networks by IP, or below it within one; `either` says nothing of it."""
+    """Layer: between networks by IP, or within one by Ethernet; `either` if unknown."""
 
 
 AS_FOUND = DeclaredMode("as-found", forwards="either")
@@ -99,29 +99,29 @@ FILTER_1, FILTER_25 = DeclaredMode("filter-1"), DeclaredMode("filter-25")
 """Filters of RFC 2544 section 11.4."""
 FILTER_DEFAULT = DeclaredMode("filter-default", GUARDS)
 FILTER_OWN = DeclaredMode("filter-own", TRACKS)
-"""Keeps the ruleset that the system loads by itself."""
+"""Mode that keeps the ruleset which the system loads automatically."""
 NAT, NAT_OPEN = DeclaredMode("nat", TRANSLATES), DeclaredMode("nat-open", TRANSLATES_OPEN)
-"""`nat-open` translates and filters nothing."""
+"""Modes with translation; `nat-open` has no filter."""
 BRIDGE, BRIDGE_FILTER_25 = (DeclaredMode(name, forwards="ethernet") for name in ("bridge", "bridge-filter-25"))
-"""Ports joined below IP; the other with the filters of FILTER_25 between them."""
+"""Modes with ports joined below IP, without filters and with those of FILTER_25."""
 XDP_FORWARD = DeclaredMode("xdp-forward")
-"""A router whose frames do not reach its IP stack: a program at its ports looks up the route and sends them on."""
+"""Router whose frames do not reach its IP stack: a program at its ports looks up the route and forwards them."""
 TWO_ROUTERS = DeclaredMode("two-routers")
-"""Two routers one behind the other, as the ends of tunnels are, of a guest that counts its instructions."""
+"""Two routers in a row, like the ends of tunnels, in the guest of `linux-exact`."""
 FAST_PATHS = {
     ROUTER: DeclaredMode("flowtable", TRACKS), FILTER_DEFAULT: DeclaredMode("filter-default-flowtable", GUARDS),
     NAT: DeclaredMode("nat-flowtable", TRANSLATES),
 }  # fmt: skip
-"""Mode → the same that hands flows to the kernel's fast path, of that guest; elsewhere `flowtable` is a factor."""
+"""Mode → the mode with the kernel's fast path, for the guest of `linux-exact`; elsewhere `flowtable` is a factor."""
 OVS_SWITCH, OVS_ROUTER, OVS_FILTER = DeclaredMode("ovs-switch"), DeclaredMode("ovs-router"), DeclaredMode("ovs-filter", GUARDS)
 OVS_ROUTER_POLLING = DeclaredMode("ovs-router-polling")
 TESTPMD_IO, TESTPMD_MAC = DeclaredMode("testpmd-io"), DeclaredMode("testpmd-mac")
 USER_SPACE = (OVS_SWITCH, OVS_ROUTER, OVS_ROUTER_POLLING, OVS_FILTER, TESTPMD_IO, TESTPMD_MAC)
-"""A program of the host forwards in its kernel's place."""
+"""Modes in which a program of the host forwards in place of its kernel."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)
 )
-"""Modes of a firewall; the second where a filter without rules tracks no flow."""
+"""Modes of a firewall; in the second tuple a filter without rules tracks no flow."""
 
 _ESP = {
     "": "esp-aes-gcm", "-cbc": "esp-aes-cbc-sha256", "-null": "esp-null-sha256", "-3des-md5": "esp-3des-md5",
@@ -135,21 +135,21 @@ XFRM, IKEV2 = (
     )
     for keys in ("ipsec", "ikev2")
 )
-"""ESP in every cipher that Linux is asked for, with keys that are set and with keys that the ends agree on."""
+"""ESP with every cipher that is tested on Linux, with keys set by hand and with negotiated keys."""
 IPSEC = XFRM[:2]
-"""Those that every family has words for."""
+"""Modes of ESP that every family supports."""
 IPSEC_REQUIRE = replace(IPSEC[0], name="ipsec-require")
-"""The DUT takes nothing else from the source."""
+"""Mode in which the DUT accepts only protected packets from the source."""
 IKEV2_HOST = DeclaredMode("ikev2-host", tunnel=ModeTunnel("esp-aes-gcm", between="hosts"))
-"""Encrypts what passes between the source and the DUT itself, and not what goes on to the sink."""
+"""Mode that encrypts packets between the source and the DUT itself, but not those forwarded to the sink."""
 GRE, IPIP, OPENVPN = (DeclaredMode(kind, tunnel=ModeTunnel(kind)) for kind in ("gre", "ipip", "openvpn"))
 VXLAN, WIREGUARD = (DeclaredMode(kind, tunnel=ModeTunnel(kind, by_number=True)) for kind in ("vxlan", "wireguard"))
 WIREGUARD_GO = replace(WIREGUARD, name="wireguard-go")
-"""A process in place of the DUT's kernel."""
+"""Mode with a process in place of the DUT's kernel."""
 TUNNELS = (*XFRM, *IKEV2, IPSEC_REQUIRE, IKEV2_HOST, GRE, IPIP, VXLAN, WIREGUARD, WIREGUARD_GO, OPENVPN)
-"""All of Linux."""
+"""All tunnel modes of Linux."""
 GUEST_TUNNELS = tuple(replace(mode, tunnel=None) for mode in (*XFRM, WIREGUARD))
-"""Tunnels of a guest that has both ends, so that none begins on a source."""
+"""Tunnels of a guest that has both ends, so the source has none."""
 
 _LEVELS = (
     ModeArray(MD, "raid0", 2, raid=0, redundant=False), ModeArray(MD, "raid1", 2, raid=1), ModeArray(MD, "raid10", 4, raid=10),
@@ -163,9 +163,9 @@ _LEVELS = (
 
 
 def _in_states(array: ModeArray) -> tuple[DeclaredMode, ...]:
-    """Return the modes of an array that is whole, has lost its last drive, gets it back and has got it back.
+    """Return the modes of an array: healthy, degraded, rebuilding and rebuilt.
 
-    How fast btrfs rebuilds cannot be set, so it would be over before it is measured.
+    btrfs has no mode that rebuilds: its speed cannot be limited, so a rebuild would end before it is measured.
     """
     states: tuple[ArrayCondition, ...] = ("", "degraded", *(() if array.engine == BTRFS else ("rebuilding",)), "rebuilt")
     engine = "" if array.engine == MD else array.engine

@@ -1,8 +1,8 @@
-"""OpenBSD, alone and as router with pf(4). Read in the sources of OpenBSD 7.6 (sbin/ping/ping.c, sbin/ifconfig); never run on a machine.
+"""OpenBSD, alone and as router with pf(4). Written from its 7.6 sources (sbin/ping/ping.c, sbin/ifconfig); never run on a machine.
 
-The kernel has the times of each core (KERN_CPTIME2 of sysctl(2)), but sysctl(8) prints those of all cores together only; systat is the
-program of the base system that prints each core. `-B` waits for a second reading and prints what came between the two; a turn therefore
-sees the whole of its interval, and not the moments between two turns. Shares come in steps of 0.1 %.
+The kernel has the times of each core (KERN_CPTIME2 of sysctl(2)), but sysctl(8) prints only the sum of all cores. Of the programs in the
+base system, systat prints each core. `-B` waits for a second reading and prints the difference of the two. So a turn covers all of its
+interval, but not the moments between two turns. Shares have steps of 0.1 %.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dutlab.systems.system import PingWords, System
 from dutlab.systems.watched import CpuReading, CpuTimes, CpuWatch, sections, shell_times_s
 
 _RELINKED = ("ls", "/var/db/kernel.SHA256")
-"""reorder_kernel(8) links a new kernel only while this checksum is that of the kernel that runs."""
+"""Command that shows whether reorder_kernel(8) links a new kernel: this checksum must be that of the running kernel."""
 _CORES = r"""
 ticks=$(sysctl -n kern.clockrate)
 while :; do
@@ -31,15 +31,15 @@ while :; do
   printf '\036end\n'
 done
 """
-# CPU User Nice System Spin Interrupt Idle; a core that is off has `-` for each
+# Columns: CPU User Nice System Spin Interrupt Idle; a core that is off has `-` in each.
 _ROW = re.compile(r"^\s*(\d+)" + r"\s+([\d.]+)%" * 6 + r"\s*$", re.MULTILINE)
 
 
 def parse_cores(text: str) -> CpuReading:
-    """One turn's output: its cores' shares in thousandths.
+    """Parse one turn's output: the shares of each core, in thousandths.
 
-    OpenBSD's shell has no clock finer than a second, so the mean ticks of a core since boot (kern.cp_time) are the clock. Spinning on a
-    lock of the kernel is counted as `system`, as vmstat(8) does.
+    The finest clock of OpenBSD's shell is a second, so the mean ticks of a core since boot (kern.cp_time) are the clock. Spinning on a
+    kernel lock counts as `system`, as in vmstat(8).
     """
     part = sections(text)
     cpus = {}
@@ -51,20 +51,20 @@ def parse_cores(text: str) -> CpuReading:
 
 
 class _Facts(BsdFacts):
-    """Facts, and whether it links its kernel again at each boot."""
+    """Facts of OpenBSD, and whether it links its kernel again at each boot."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """Those of any BSD, and its own."""
+        """Yield the questions for any BSD, and those for OpenBSD."""
         yield from super().questions(names)
         yield _RELINKED
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-        """Beside those of any BSD."""
+        """Store the facts of any BSD, and those of OpenBSD."""
         super().put(facts, answers, names)
         facts.put("kernel.relinks_at_boot", answers.said(*_RELINKED)[0] is not None)
 
     def ifconfig(self, name: str) -> Question:
-        """With what the card can take over."""
+        """Return the command that describes an interface, with the offloads that the card supports."""
         return ("ifconfig", name, "hwfeatures")
 
 
@@ -75,7 +75,7 @@ OPENBSD = System(
     title="OpenBSD",
     kernel="OpenBSD",
     shell=SH,
-    # -m: ping6 does not have the kernel cut packets down to the least MTU of IPv6.
+    # -m: the kernel does not fragment packets of ping6 to the least MTU of IPv6.
     ping=PingWords("OpenBSD", ("ping", "-n", "-c", "1", "-w", "1", "-D", "-s"), ("ping6", "-n", "-c", "1", "-w", "1", "-m", "-s")),
     listens=listens,
     is_listening=is_listening,
@@ -97,5 +97,5 @@ OPENBSD = System(
     counters=BSD_COUNTERS,
     cores=OPENBSD_CPU,
 )
-# ipsecctl(8) takes no fixed keys for AES-GCM.
+# ipsecctl(8) refuses AES-GCM with static keys.
 OPENBSD_PF = replace(OPENBSD, name="openbsd-pf", title="OpenBSD with pf", modes=(*FIREWALL_UNTRACKED, IPSEC[1]))

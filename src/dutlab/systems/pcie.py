@@ -1,7 +1,7 @@
-"""The way from a card to the processor: each PCI Express link as it was trained and as it could be. Pure.
+"""Path from a card to the processor: each PCI Express link as trained, and its maximum. Pure.
 
 Registers of the PCI Express capability (identifier 10h): PCI Express Base Specification 7.5.3; offsets and masks as in the kernel's
-include/uapi/linux/pci_regs.h. An ordinary user sees 64 bytes of a device's registers only, and then the capability is not known.
+include/uapi/linux/pci_regs.h. Users other than root read only 64 bytes of a device's registers, without the capability.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ _MOST_CAPABILITIES = 48
 
 @dataclass(frozen=True)
 class PcieStep:
-    """One device on the way, and its link towards the processor. None is what it does not tell."""
+    """One device on the path, and its link towards the processor. None is an unknown value."""
 
     address: str
     link_gts: float | None
-    """Gigatransfers a second of one lane, as trained."""
+    """Gigatransfers per second of one lane, as trained."""
     link_width: int | None
     link_gts_most: float | None
     link_width_most: int | None
     payload_bytes: int | None = None
-    """The largest packet it sends (MPS)."""
+    """Largest packet that it sends (MPS)."""
     payload_bytes_most: int | None = None
     read_request_bytes: int | None = None
     aspm: str | None = None
     """Power saving of the link: `off`, `L0s`, `L1`, `L0s and L1`."""
 
     def to_json(self) -> dict[str, Any]:
-        """For the facts of a host."""
+        """Return the values for the facts of a host."""
         return asdict(self)
 
 
 def pcie_path(text: str) -> list[PcieStep]:
-    """Blocks of lines `device ADDRESS`, `current_link_speed 8.0 GT/s PCIe` and so on, `config HEX`; the card first."""
+    """Parse blocks of lines `device ADDRESS`, `current_link_speed 8.0 GT/s PCIe` and so on, `config HEX`; the card is first."""
     return [_step(block) for block in re.split(r"^device ", text, flags=re.MULTILINE)[1:]]
 
 
@@ -63,7 +63,7 @@ def _gigatransfers(told: Mapping[str, str], key: str) -> float | None:
 
 
 def _lanes(told: Mapping[str, str], key: str) -> int | None:
-    """0 and 255 are what the kernel writes for a link that is none."""
+    """Return the number of lanes; None for 0 and 255, which the kernel writes where there is no link."""
     value = told.get(key, "")
     return int(value) if value.isdigit() and 0 < int(value) <= 32 else None  # noqa: PLR2004 the widest link
 
@@ -86,7 +86,7 @@ def _registers(config: str) -> dict[str, Any]:
 
 
 def _capabilities(registers: bytes) -> Iterator[tuple[int, int]]:
-    """Place and identifier of each; a list that runs in a circle ends."""
+    """Yield offset and identifier of each capability; ends even if the list is a loop."""
     at = registers[_CAPABILITY_LIST] if len(registers) > _HEADER_BYTES else 0
     for _ in range(_MOST_CAPABILITIES):
         if not _HEADER_BYTES <= at < len(registers) - 1:

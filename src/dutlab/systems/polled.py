@@ -1,8 +1,8 @@
-"""Share of time in which polling threads had frames to handle, as their programs count it: a core that polls is always busy.
+"""Share of time in which polling threads had frames, by their programs' counters: the core of a polling thread is always busy.
 
-Open vSwitch (userspace datapath): `ovs-appctl dpif-netdev/pmd-stats-show`, whose words are of pmd_info_show_stats() in lib/dpif-netdev.c.
-DPDK 23.03 and newer: `/eal/lcore/usage` of its telemetry (rte_lcore_usage, lib/eal/common/eal_common_lcore.c), of every program that
-reports its cycles to DPDK, as testpmd does. VPP counts calls and frames in its own words (vpp.py).
+Open vSwitch (userspace datapath): `ovs-appctl dpif-netdev/pmd-stats-show`, printed by pmd_info_show_stats() in lib/dpif-netdev.c. DPDK
+23.03 and newer: `/eal/lcore/usage` of its telemetry (rte_lcore_usage, lib/eal/common/eal_common_lcore.c), for every program that reports
+its cycles to DPDK, as testpmd does. VPP has separate counters of calls and frames (vpp.py).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ for socket in /run/dpdk/*/dpdk_telemetry.v2; do
   echo /eal/lcore/usage | dpdk-telemetry.py --file-prefix "${folder##*/}"
 done
 """
-"""Parts of a Linux host's script; both are empty where no such program runs."""
+"""Parts of a Linux host's script; both are empty if no such program runs."""
 
 OVS_ASKS = r"""
 printf '\036pmd\n'; ask dpif-netdev/pmd-stats-show
 printf '\036perf\n'; ask dpif-netdev/pmd-perf-show
 """
-"""Asks an Open vSwitch that dutlab has started, by a function of the shell."""
+"""Commands for an Open vSwitch that dutlab has started; `ask` is a function of the shell."""
 
 _THREAD = re.compile(r"^pmd thread numa_id \d+ core_id (\d+):")
 _CYCLES = re.compile(r"^\s+(idle|polling|processing) cycles:\s*(\d+)")
@@ -42,7 +42,7 @@ _CORES = re.compile(r" - cores=(\d+) - ")
 
 
 def parse_polled(pmd: str, lcores: str) -> dict[str, float]:
-    """The parts of the script above."""
+    """Parse the two parts of the script above."""
     counters: dict[str, float] = {}
     thread = ""
     for line in pmd.splitlines():
@@ -54,14 +54,14 @@ def parse_polled(pmd: str, lcores: str) -> dict[str, float]:
                 counters[thread + CYCLES_WITH_FRAMES] = float(m[2])
     for line in lcores.splitlines():
         for number, total, busy in _usage(line):
-            name = f"lcore{number}"  # two programs on one core share it
+            name = f"lcore{number}"  # programs on the same core share the name
             counters[name + CYCLES] = counters.get(name + CYCLES, 0.0) + total
             counters[name + CYCLES_WITH_FRAMES] = counters.get(name + CYCLES_WITH_FRAMES, 0.0) + busy
     return counters
 
 
 def _usage(line: str) -> list[tuple[int, float, float]]:
-    """Number, cycles and cycles with frames of each core in an answer of the telemetry; nothing of any other line."""
+    """Return number, cycles and cycles with frames of each core in an answer of the telemetry; empty for other lines."""
     try:
         document = json.loads(line)
         usage = document["/eal/lcore/usage"]
@@ -72,9 +72,9 @@ def _usage(line: str) -> list[tuple[int, float, float]]:
 
 
 def parse_ovs(text: str) -> dict[str, float]:
-    """What OVS_ASKS printed: frames that all threads took, cycles of those that poll, and how often these found frames and found none.
+    """Parse the output of OVS_ASKS: frames of all threads, cycles of polling threads, and their polls with and without frames.
 
-    Words of dpif_netdev_pmd_info() and pmd_perf_format_overall_stats() in its lib/dpif-netdev.c and lib/dpif-netdev-perf.c.
+    Formats of dpif_netdev_pmd_info() and pmd_perf_format_overall_stats() in its lib/dpif-netdev.c and lib/dpif-netdev-perf.c.
     """
     part = sections(text)
     counters = parse_polled(part.get("pmd", ""), "")
@@ -91,9 +91,10 @@ def parse_ovs(text: str) -> dict[str, float]:
 
 
 def parse_testpmd(text: str, at_s: float) -> dict[str, float]:
-    """What testpmd printed of its ports and, at an instant of any clock, of its threads' cycles (fwd_stats_display() in its testpmd.c).
+    """Parse testpmd's counters of its ports and its threads' cycles (fwd_stats_display() in its testpmd.c), read at `at_s`.
 
-    It counts the cycles of looks that found frames, and tells how fast they go: what is left of the time went to looks that found none.
+    `at_s` is a time of any clock. testpmd prints the cycles of polls with frames and the clock rate of the cores. The remaining cycles are
+    those of polls without frames.
     """
     counters: dict[str, float] = {}
     port = ""

@@ -1,13 +1,13 @@
-r"""The words that Linux, the BSDs and macOS have in common: those of POSIX sh.
+r"""Words that Linux, the BSDs and macOS have in common: those of POSIX sh.
 
-sshd hands one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string holds nothing that one of them
-reads differently: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every byte that is not plain as `\0ooo`.
+sshd passes one string to the user's login shell: sh, bash, csh on older FreeBSD, fish. So the string contains only text that all of them
+read alike: `exec sh -c 'eval "$(printf %b "…")"' dutlab` with every other byte as `\0ooo`.
 
-sshd starts each command as leader of a new session (session.c, do_exec_no_pty: setsid), so the login shell's number is the number
-of its process group. Most login shells become the script's sh; pfSense's, rc.initial, runs it as a child and waits (2.7.2, lines 50 to
-53). So the group is asked for, and taken only where it is this sh's own number or its parent's: a server that starts no session would lose
-itself. The script prints the group before the command runs and the status after it, and then kills the group, itself included: children
-do not outlive the command that left them.
+sshd starts each command as leader of a new session (session.c, do_exec_no_pty: setsid), so the PID of the login shell is the number of its
+process group. Most login shells become the script's sh. pfSense's rc.initial runs it as a child and waits (2.7.2, lines 50 to 53). So the
+script asks for its group, and accepts it only if it is the PID of this sh or of its parent: otherwise a server without sessions would kill
+itself. The script prints the group before the command runs and the status after it. It then kills the group with itself, so that children
+do not outlive the command that started them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ while read -r sign group; do
 done
 for group in $watched; do kill -s KILL -- "-$group" 2>/dev/null; done
 """
-"""Lines `+ GROUP`, `- GROUP`; and `T GROUP`, `K GROUP` to send SIGTERM or SIGKILL, for a controller on another machine."""
+"""Script that reads lines `+ GROUP`, `- GROUP`, and `T GROUP`, `K GROUP` to send SIGTERM or SIGKILL, for a controller on another
+machine."""
 
 DOAS_OR_SUDO = (("doas", "-n"), ("sudo", "-n"))
-"""`-n`: rather fail than ask."""
+"""Prefixes for root; with `-n` they fail if they need a password."""
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:= ")
 _PREAMBLE = (
     "PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C NO_COLOR=1 TERM=dumb; "
@@ -44,7 +45,7 @@ _PREAMBLE = (
 )
 _SCRIPT = (
     'command -v "$1" >/dev/null 2>&1 || { printf "MARK-\\n"; printf "MARK\\nMARK127\\n" >&2; exit 127; }; '
-    # The fifth word of Linux's stat (proc(5)); the BSDs have no such file and are asked by ps(1).
+    # The fifth word of Linux's stat (proc(5)); the BSDs lack the file, so ps(1) prints the group.
     "group=; { read -r _ _ _ _ group _ </proc/$$/stat; } 2>/dev/null || group=$(ps -o pgid= -p $$ 2>/dev/null); "
     'group=${group##* }; [ "$group" = "$PPID" ] || group=$$; '
     'trap : TERM HUP INT; printf "MARK%s\\n" $group; printf "MARK\\n" >&2; '
@@ -56,7 +57,7 @@ case $(ps -ww -o args= -p "$keeper" 2>/dev/null) in
   *"$name"*) for group in "$@" "$keeper"; do kill -s KILL -- "-$group" 2>/dev/null; done ;;
 esac
 """
-# The file appears under its name only when all of it is there: a connection that is lost in the middle looks like the end of the input.
+# The file gets its name only when it is complete: a lost connection looks like the end of the input.
 _PUT = """
 path=$1 word=$2 mode=$3 size=$4
 case $path in */*) part=${path%/*}/.${path##*/} ;; *) part=.$path ;; esac
@@ -75,24 +76,24 @@ _LISTENS = (
 
 
 def command_line(argv: Sequence[str], mark: bytes) -> str:
-    """The line for sshd that runs `argv` with `mark` around its output."""
+    """Return the line for sshd that runs `argv` with `mark` around its output."""
     script = _SCRIPT.replace("MARK", mark.decode().replace("\x1e", "\\036"))
     return through_login_shell(f"{_PREAMBLE}set -- {shlex.join(argv)}; {script}")
 
 
 def through_login_shell(script: str) -> str:
-    """The line for sshd that runs a POSIX `script`, whatever the login shell is."""
+    """Return the line for sshd that runs a POSIX `script` with any login shell."""
     plain = "".join(chr(b) if b in _PLAIN else f"\\0{b:03o}" for b in script.encode())
     return f"""exec sh -c 'eval "$(printf %b "{plain}")"' dutlab"""
 
 
 def listens(port: int) -> Argv:
-    """Prints the line of whatever listens on a TCP port."""
+    """Return the command that prints a line for each listener on a TCP port."""
     return ("sh", "-c", _LISTENS.format(port=port))
 
 
 def is_listening(text: str, _: int) -> bool:
-    """Grep has looked for the port already."""
+    """Return whether there is a line; grep has selected the port already."""
     return bool(text.strip())
 
 

@@ -1,12 +1,11 @@
-"""Gate on a host: a shell that prints the host's clock, waits for an instant on it, and then starts a command.
+"""Gate on a host: a shell that prints the host's clock, waits for an instant of it, and then starts a command.
 
-It prints an empty line when ready, and reads lines: `clock` is answered by the clock and the unit that it counts in, both in nanoseconds;
-`go INSTANT LATER` by how far off that is. The command's output follows, and within it, wherever the command has come to after LATER
-seconds, BEGAN with two instants that it has begun between; at once, and with none, where the clock takes too long to read.
+It prints an empty line when ready, and then reads lines. The answer to `clock` is the clock and its resolution, both in nanoseconds. The
+answer to `go INSTANT LATER` is the time until the instant. The command's output follows. LATER seconds after the start, BEGAN appears
+within it, with two instants between which the command began. If reading the clock takes too long, BEGAN appears at once, without instants.
 
-Where there is bash (5.0 or later, of 2019) the clock is read without starting a program, and the command's shell is loaded beforehand and
-waits on a pipe: at the instant nothing is left to be started. Any POSIX shell does otherwise: it waits by `sleep` and runs the command
-itself.
+With bash (5.0 or later, of 2019) no program is needed to read the clock, and the command's shell is loaded beforehand and waits on a pipe,
+so that nothing must be started at the instant. Other POSIX shells wait by `sleep` and run the command themselves.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import re
 
 NS_PER_S = 1_000_000_000
 LONGEST_WAIT_NS = 60 * NS_PER_S
-"""A host whose clock was set does not wait for hours."""
+"""Longest wait in nanoseconds, so that a host whose clock was set does not wait for hours."""
 BEGAN = re.compile(rb"\0began(?: (\d+) (\d+))?\n")
-"""Written at once, so no output of the command comes between."""
+"""Mark of the start, written at once, so that it is not mixed with the command's output."""
 
-# $1: the command. File descriptors 5 and 6 are the command's own input and output, while the pipes take their place.
+# $1: the command. File descriptors 5 and 6 keep the command's input and output while the pipes replace them.
 _FINE = rf"""
 [ -n "$EPOCHREALTIME" ] || exec sh -c "$1" sh "$2"
 now() {{ t=${{EPOCHREALTIME/[.,]/}}000; }}
@@ -49,8 +48,8 @@ while read -r word at later; do
 done
 """
 
-# `date` knows %N on GNU, busybox and FreeBSD since 14.1; OpenBSD has perl in its base. `sleep` takes fractions on all of them.
-# The shell that waits is the one that runs the command, so that nothing is left to be loaded once the instant has come.
+# `date` has %N on GNU, busybox and FreeBSD since 14.1; OpenBSD has perl in its base. `sleep` accepts fractions on all of them. The waiting
+# shell itself runs the command, so that nothing must be loaded at the instant.
 _PLAIN = rf"""
 now() {{
   t=$(date +%s%N 2>/dev/null); unit=1
@@ -76,13 +75,13 @@ _EITHER = 'command -v bash >/dev/null && exec bash -c "$1" bash "$2" "$3"; exec 
 
 
 def gate_argv(command: str) -> tuple[str, ...]:
-    """Return the command for the host that carries out `command`, a line or more for `sh`."""
+    """Return the command for a host that runs `command`, one or more lines for `sh`, behind a gate."""
     return ("sh", "-c", _EITHER, "sh", _FINE, _PLAIN, command)
 
 
 def gate_here_argv(command: str) -> tuple[str, ...]:
-    """Return it for the controller's own machine: an empty line when ready, BEGAN with no instants once a line has been read.
+    """Return the command for the controller's own machine: an empty line when ready, then BEGAN without instants after a line of input.
 
-    One shell, which also carries the command out. It ends when its input ends before.
+    A single shell also runs the command. It ends if its input ends first.
     """
     return ("sh", "-c", f"echo\nread -r go || exit\nunset go\nprintf '\\0began\\n'\n{command}")

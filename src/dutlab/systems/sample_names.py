@@ -1,10 +1,10 @@
-"""Names of samples and counters that say more than a word: made and read here alone.
+"""Names of samples and counters that contain more than one value: made and parsed only here.
 
-cpu3_softirq_percent      the share of a core's time in a state
-core_0_limit_celsius      the limit of the temperature `core_0_celsius`; it is given once, and when it changes
-vpp_NAME_calls, _vectors  of a device's input that polls: how often it looked, and how many frames it found
-device_frames             what a program that is the DUT took, by its own count
-NAME_poll_cycles, _poll_cycles_with_frames  of a thread that polls: its cycles, and those in which it had frames
+cpu3_softirq_percent      share of a core's time in a state
+core_0_limit_celsius      limit of the temperature `core_0_celsius`; recorded once, and when it changes
+vpp_NAME_calls, _vectors  polls of a device's input, and the frames that they found
+device_frames             frames of a program that is the DUT, by its own count
+NAME_poll_cycles, _poll_cycles_with_frames  cycles of a polling thread, and those with frames
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 CALLS, VECTORS = "_calls", "_vectors"
 CYCLES, CYCLES_WITH_FRAMES = "_poll_cycles", "_poll_cycles_with_frames"
 DEVICE_FRAMES = "device_frames"
-"""Frames that a program which is the DUT took, by its own count."""
+"""Frames of a program that is the DUT, by its own count."""
 _LIMIT = "_limit_celsius"
 IDLE, STEAL = "idle", "steal"
 """States of a core: without work, and taken by a hypervisor."""
@@ -23,18 +23,18 @@ _CORE = re.compile(r"cpu(\d+)_([a-z]+)_percent")
 
 
 def frames_and_calls(counters: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Return, for each polling input, how many frames it found, and how often it polled."""
+    """Return, for each polling input, the number of frames that it found, and the number of polls."""
     return [(of, counters.get(name.removesuffix(VECTORS) + CALLS, 0.0)) for name, of in counters.items() if name.endswith(VECTORS)]
 
 
 def poll_cycle_shares(counters: Mapping[str, float]) -> list[float]:
-    """Return, for each polling thread that counts its cycles, the share of those in which it had frames."""
+    """Return, for each polling thread that counts its cycles, the share of cycles with frames."""
     cycles = {name.removesuffix(CYCLES): of for name, of in counters.items() if name.endswith(CYCLES) and of > 0}
     return [counters.get(thread + CYCLES_WITH_FRAMES, 0.0) / whole for thread, whole in cycles.items()]
 
 
 def limit_name(temperature: str) -> str:
-    """`core_0_limit_celsius` of `core_0_celsius`."""
+    """Return the name of a temperature's limit: `core_0_limit_celsius` for `core_0_celsius`."""
     return temperature.removesuffix("_celsius") + _LIMIT
 
 
@@ -44,11 +44,11 @@ def is_limit(name: str) -> bool:
 
 
 def core_sample(core: int, state: str) -> str:
-    """The name of the sample of a core's time in a state: `cpu3_softirq_percent`."""
+    """Return the name of the sample of a core's time in a state: `cpu3_softirq_percent`."""
     return f"cpu{core}_{state}_percent"
 
 
 def core_of(name: str) -> tuple[int, str] | None:
-    """The core and the state that a sample is of; None of any other."""
+    """Return the core and the state of a sample's name; None for other names."""
     match = _CORE.fullmatch(name)
     return None if match is None else (int(match[1]), match[2])

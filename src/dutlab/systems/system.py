@@ -1,4 +1,4 @@
-"""A system: one record of the words in which hosts of its kind are asked, and of the meaning of their answers. No I/O."""
+"""System: one record of the commands for hosts of its kind, and of the meaning of their output. No I/O."""
 
 from __future__ import annotations
 
@@ -19,50 +19,51 @@ Argv = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Shell:
-    """Way of a command to a host through the login shell that sshd starts, and way to end it there. The words are argvs or one line."""
+    """Start and end of commands on a host through the login shell of sshd. Each word is an argv or one line."""
 
     command_line: Callable[[Sequence[str], bytes], str]
-    """The line for sshd that runs an argv with a mark around its output (hosts/ssh_command.py says what comes back)."""
+    """Returns the line for sshd that runs an argv with a mark around its output (hosts/ssh_command.py has the format)."""
     keeper: Callable[[str], Argv]
-    """Reads from standard input which groups to watch and to end, and ends those left when its input ends; its last word is given."""
+    """Reads from standard input which groups to watch and to end, and ends the remaining ones at the end of its input; its last word is
+    given."""
     sweep: Callable[[int, str, Sequence[int]], Argv]
-    """Ends the groups of a connection that was lost, if its keeper, by number and last word, still runs."""
+    """Ends the groups of a lost connection, if its keeper, identified by PID and last word, still runs."""
     put: Callable[[str, str, int, int], Argv]
-    """Writes standard input to PATH, under which the file appears only once all of SIZE is there: PATH, a word for its name until then,
+    """Writes standard input to PATH, where the file appears only once it has SIZE bytes. Arguments: PATH, a word for its temporary name,
     mode, SIZE."""
     get: Callable[[str], Argv]
     """Prints a file."""
     lease: Callable[[str, str], Argv]
-    """Holds the host's lease for whoever the first word names until its input ends (hosts/lease.py says what it prints). The second is
-    `over` to take one over whose holder has ended."""
+    """Holds the host's lease until the end of its input (hosts/lease.py has its output). Arguments: name of the holder, and `over` to
+    replace a lease whose holder has ended."""
     text: Callable[[str], Argv]
     """Runs a text that a user wrote, in the language of the system's users."""
     gate: Callable[[str], Argv]
-    """The command behind a gate, started at an instant that is named later (posix_gate.py)."""
+    """Runs a command behind a gate, which starts it at an instant named later (posix_gate.py)."""
     in_directory: Callable[[str, str], str]
-    """The text, run in a folder; a host without the folder ends with 126 and says so."""
+    """Returns the text with a change into a folder before it; without the folder it ends with 126 and a message."""
     absent: Callable[[Sequence[Argv]], Argv]
-    """Prints the first name of each group of programs of which the host has none."""
+    """Prints the first name of each group of programs if the host has none of the group."""
     gate_here: Callable[[str], Argv] | None = None
-    """The command behind a gate on the controller itself: started by a word, since its clock is the controller's."""
+    """Runs a command behind a gate on the controller itself, which starts it by a line, since the clock is the same."""
     watches_background: bool = True
-    """True if programs that a command leaves in the background are seen, and ended with its group."""
+    """True if background processes of a command are watched, and ended with its group."""
 
 
 @dataclass(frozen=True)
 class PingWords:
-    """A single ping that may not be fragmented: the command before size and address, by version of IP; a version without one has none."""
+    """Single ping that must not be fragmented: the command before size and address, per IP version; empty if the system has none."""
 
     system: str
     v4: Argv
     v6: Argv = ()
     answer: str = ""
-    """A pattern of the line in which the far end answers, `{address}` in place of its address. Empty where the exit status is enough."""
+    """Pattern of the line with the far end's answer, with `{address}` for its address; empty where the exit status is enough."""
     version: Argv = ()
-    """Command that prints its version, if there is one."""
+    """Command that prints its version; empty if there is none."""
 
     def argv(self, version: int, payload: int, address: str) -> list[str]:
-        """Raises MeasurementError where this system has no such ping."""
+        """Return the command for a ping. Raises MeasurementError if the system has none for this IP version."""
         words = self.v6 if version == _IPV6 else self.v4
         if not words:
             raise MeasurementError(
@@ -72,61 +73,61 @@ class PingWords:
         return [*words, str(payload), address]
 
     def answered(self, status: int, text: str, address: str) -> bool:
-        """Return whether `address`, the far end, answered."""
+        """Return whether the far end, `address`, answered."""
         if not self.answer:
             return status == 0
         return status == 0 and re.search(self.answer.format(address=re.escape(address)), text) is not None
 
 
 def hint(text: str) -> int:
-    """Return the MTU that the refusal of a ping names (RFC 1191 section 4), 0 where there is none."""
+    """Return the MTU in the error message of a ping (RFC 1191 section 4); 0 without one."""
     match = _HINT.search(text)
     return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True)
 class System:
-    """System of a host, called by its `family` in a testbed."""
+    """System of a host, selected by its `family` in a testbed."""
 
     name: str
     title: str
     shell: Shell
     ping: PingWords
     listens: Callable[[int], Argv]
-    """Ends with 0 and prints a line for which `is_listening` holds if something listens on a TCP port."""
+    """Command that prints the listeners on a TCP port; `is_listening` parses its output."""
     is_listening: Callable[[str, int], bool]
     install: str
-    """Command with which a person installs a program there; `{}` is the package."""
+    """Command to install a program there, for the user; `{}` is the package."""
     kernel: str = ""
     """Output of `uname -s`."""
     modes: tuple[DeclaredMode, ...] = ()
-    """Those that dut/NAME.py applies and verifies; without any, each mode is written out in the experiment."""
+    """Modes that dut/NAME.py applies and verifies; without any, the experiment defines each mode."""
     ports: Argv = ()
-    """Prints the names of all interfaces; empty where a testbed's names of ports are others."""
+    """Command that prints the names of all interfaces; empty where a testbed uses other names of ports."""
     spaced_ports: bool = False
-    """Names of its adapters are its users' own and may have spaces: `Ethernet 2`."""
+    """True if users name its adapters, so that names may have spaces: `Ethernet 2`."""
     pin: Argv = ()
-    """Stands before a list of cores and a command that may run on these only; empty where no command does that."""
+    """Prefix, followed by a list of cores, of a command that runs only on these; empty if the system has none."""
     as_root: tuple[Argv, ...] = ()
     """Prefixes that run a command as root without a password."""
     has_way_in: bool = True
     """True if a command can reach such a host."""
     kernel_tables: bool = False
-    """True if routes, rules and states are those of its Linux kernel, and not managed by other software."""
+    """True if routes, rules and states are those of its Linux kernel, without other software that manages them."""
     facts: tuple[Sequence[str], Callable[[str, Sequence[str]], dict[str, object]]] | None = None
-    """Scripts in the language of `shell.text`, and what they print together as path of a fact → value, for so many interfaces (ValueError
-    where it is not an answer). None where a POSIX shell is asked the questions of linux_facts."""
+    """Scripts in the language of `shell.text`, and the parser of their joint output for a list of interfaces: path of a fact → value
+    (ValueError for an invalid answer). None for systems with a POSIX shell, which answer the questions of linux_facts."""
     own_facts: OwnFacts | None = None
-    """Further questions in its own words."""
+    """Further questions for this system."""
     counters: Counting | None = None
-    """Reader of its counters before and after a trial; None where that is not known."""
+    """Reader of its counters before and after a trial; None if they cannot be read."""
     cores: CpuWatch | None = None
-    """Watch of its cores; None where they cannot be watched."""
+    """Watch of its cores; None if they cannot be watched."""
     runs_engine: bool = False
-    """True if our engine runs there; elsewhere modes are verified by pings."""
+    """True if the engine runs there; otherwise pings verify modes."""
     untried: bool = False
-    """True if its words were tried against documented outputs only, and never on a machine."""
+    """True if it was only tested against documented outputs, and never on a machine."""
 
     def pinned(self, cores: Sequence[int]) -> list[str]:
-        """Return the prefix of a command that runs on `cores`; empty without any. spec refuses cores where nothing pins."""
+        """Return the prefix of a command that runs on `cores`; empty without cores. spec refuses cores on systems without `pin`."""
         return [*self.pin, ",".join(str(core) for core in cores)] if cores else []

@@ -1,7 +1,7 @@
 """VPP, a router in user space on a Linux, with its own ports and counters.
 
-Words: `show interface`, `show errors` and `show runtime` of VPP's CLI. Tried against transcripts of documented outputs only, never on
-a machine.
+Words: `show interface`, `show errors` and `show runtime` of VPP's CLI. Tested only against transcripts of documented outputs, never on a
+machine.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ part vpp_errors; ask show errors
 part vpp_runtime; ask show runtime
 part vpp_sessions; ask show acl-plugin sessions; ask show nat44 summary
 """
-"""Goes before the end of the script of a Linux host, whose part() it uses."""
+"""Lines for the end of a Linux host's script, which defines part()."""
 
 _COUNTERS = {
     "rx packets": "rx_packets", "rx bytes": "rx_bytes", "tx packets": "tx_packets", "tx bytes": "tx_bytes", "drops": "rx_dropped",
     "rx-miss": "rx_missed", "rx-error": "rx_errors", "tx-error": "tx_errors", "rx-no-buf": "rx_no_buffers", "punt": "punted",
 }  # fmt: skip
 _LACKING = (FILTER_OWN, NAT_OPEN)
-"""VPP loads no lists by itself, and nat44 drops what comes from outside without a session (nat44_ed_out2in.c)."""
+"""Modes that VPP lacks: it loads no lists automatically, and nat44 drops packets from outside without a session (nat44_ed_out2in.c)."""
 _NAME = re.compile(r"^(\S+)\s+\d+\s+(?:up|down)\b")
 _COUNTER = re.compile(r"\s(" + "|".join(_COUNTERS) + r")\s+(\d+)\s*$")
 _ERROR = re.compile(r"^\s*(\d+)\s+(\S+)\s+(\S.*?)(?:\s+(?:error|info|warn|none)\s*)?$")
 _POLLING = re.compile(r"^\s*(\S+)\s+polling\s+(\d+)\s+(\d+)\s")
-"""Name, Calls and Vectors of an input node that polls (format_vlib_node_stats in vlib/cli.c); a vector has the frames of one call."""
+"""Name, Calls and Vectors of a polling input node (format_vlib_node_stats in vlib/cli.c); a vector has the frames of one call."""
 MOST_A_CALL = 256
-"""Frames of a vector at most (VLIB_FRAME_SIZE)."""
+"""Most frames in a vector (VLIB_FRAME_SIZE)."""
 _SESSIONS = re.compile(r"^(?:Sessions total: .*= |total sessions: )(\d+)", re.MULTILINE)
 
 
 def parse_counters(text: str) -> dict[str, float]:
-    """The parts of the script above."""
+    """Parse the parts of the script above."""
     part = sections(plain(text))
     counters: dict[str, float] = {}
     name = ""

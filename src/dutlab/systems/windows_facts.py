@@ -1,7 +1,7 @@
-"""Facts of a Windows, by one PowerShell script: classes of CIM, adapters, and the power scheme, by the names of Linux's facts.
+"""Facts of Windows by PowerShell scripts, with the names of Linux's facts: CIM classes, adapters, and the power scheme.
 
 Names of properties are those of Microsoft's documentation of Win32_OperatingSystem, Win32_Processor, Win32_ComputerSystem, Win32_BIOS and
-MSFT_NetAdapter; nothing that is read is translated, and the power scheme is known by its GUID. Never run on a machine.
+MSFT_NetAdapter. No value depends on the system's language; the power scheme is identified by its GUID. Never run on a machine.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ $ErrorActionPreference='SilentlyContinue'
    ConvertTo-Json -Depth 3 -Compress
 """,
 )
-"""Two, as cmd.exe takes 8,191 characters: each prints an object in one line."""
+"""Two scripts, because cmd.exe accepts 8,191 characters; each prints an object on one line."""
 _SCHEMES = {
     "381b4222-f694-41f0-9685-ff5bb260df2e": "balanced",
     "8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c": "high performance",
     "a1841308-3541-4fab-bc81-f71556f20b4a": "power saver",
 }
-"""GUIDs of the schemes that every Windows has (Power Policy Settings)."""
+"""GUIDs of the schemes that all versions of Windows have (Power Policy Settings)."""
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KIB = 1024
 _MEGA = 10**6
@@ -65,7 +65,7 @@ def _machine(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     yield "os", os.get("Caption")
     yield "memory_bytes", int(memory) * _KIB if memory else None
     yield "cpu.model", cpu.get("Name")
-    yield "cpu.cores", threads or None  # as everywhere: what the kernel schedules on
+    yield "cpu.cores", threads or None  # as on other systems: the cores that the kernel schedules
     yield "cpu.threads_per_core", threads // cores if cores else None
     yield "cpu.sockets", len(sockets) or None
     yield "cpu.now_mhz", cpu.get("CurrentClockSpeed")
@@ -104,18 +104,18 @@ def _adapters(document: Mapping[str, Any], names: Sequence[str]) -> Iterator[tup
 
 
 def _value(row: Mapping[str, Any]) -> str:
-    """Return the value of a property: a list of one text."""
+    """Return the value of a property, which is a list with one text."""
     value = row.get("RegistryValue")
     return str(value[0] if isinstance(value, list) and value else value)
 
 
 def _pause(value: str) -> dict[str, bool]:
-    """The standardised keyword *FlowControl: 1 sends, 2 obeys, 3 both, 4 whatever was negotiated."""
+    """Parse the standardised keyword *FlowControl: 1 sends, 2 obeys, 3 both, 4 as negotiated."""
     return {"autonegotiate": value == "4", "rx": value in {"2", "3", "4"}, "tx": value in {"1", "3", "4"}}
 
 
 def _dimm(row: Mapping[str, Any]) -> dict[str, object]:
-    """Facts by the names of dmidecode."""
+    """Return the facts of a memory module, with the names of dmidecode."""
     return {"place": row.get("DeviceLocator"), "mts": row.get("Speed"), "mts_now": row.get("ConfiguredClockSpeed")}
 
 
@@ -124,6 +124,6 @@ def _first(rows: object) -> Mapping[str, Any]:
 
 
 def _rows(rows: object) -> list[Mapping[str, Any]]:
-    """A list of one is an object in some versions of ConvertTo-Json."""
+    """Return the rows of a list, which is an object in some versions of ConvertTo-Json if it has one row."""
     listed = rows if isinstance(rows, list) else [rows]
     return [row for row in listed if isinstance(row, Mapping)]

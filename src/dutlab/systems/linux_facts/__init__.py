@@ -1,4 +1,4 @@
-"""Facts of a Linux: the questions about machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
+"""Facts of Linux: questions about machine, cards, drives and neighbours, and the facts in the answers. Pure: text in, facts out."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what t
   done
 }
 """
-"""Functions of sh that questions begin with, in addition to those of hosts/facts.py."""
+"""Functions of sh for the questions, in addition to those of hosts/facts.py."""
 
 
 def questions(names: Sequence[str], root: str, *, of_drives: bool) -> Iterator[Question]:
-    """Yield the questions, for the interfaces `names`; `root` is the folder that holds the host's /sys, /proc and /etc."""
+    """Yield the questions, for the interfaces `names`; `root` is the folder that contains the host's /sys, /proc and /etc."""
     yield from machine.questions(root)
     yield from firewall.questions(root)
     for name in names:
@@ -110,7 +110,7 @@ def questions(names: Sequence[str], root: str, *, of_drives: bool) -> Iterator[Q
 
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str], root: str, *, of_drives: bool) -> None:
-    """Every answer into the tree, by the names that all systems' facts have."""
+    """Store every answer in the tree, under the names that the facts of all systems have."""
     machine.put(facts, answers, root)
     firewall.put(facts, answers, root)
     for name in names:

@@ -1,4 +1,4 @@
-"""An interface: its driver, queues and offloads, who is interrupted, and where its card sits."""
+"""Facts of an interface: its driver, queues, offloads and interrupts, and the slot of its card."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def questions(name: str, root: str) -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
-    """Into `interfaces/NAME`."""
+    """Store the answers under `interfaces/NAME`."""
     at = f"interfaces/{name}"
     output, why = answers.said("ip", "-d", "-j", "link", "show", "dev", name)
     link = first_of_json(output)
@@ -43,7 +43,7 @@ def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
     for file, key in _FILES.items():
         text, why = answers.of("slurp", f"{root}/sys/class/net/{name}/{file}")
         if file == "speed" and text is not None and (text == "-1" or virtual):
-            # A veth pair claims 10 Gb/s and carries what the cores can; -1 is a link that is down, or a driver that does not know.
+            # A veth pair reports 10 Gb/s, but its speed depends on the cores; -1 is a link that is down, or a driver without a speed.
             text, why = None, "no cable, so no speed" if virtual else "the link is down, or its driver does not know"
         facts.put(f"{at}/{key}", int(text) if text and re.fullmatch(r"-?\d+", text) and key != "near_cores" else text, why)
     _of_driver(facts, answers, name, at)

@@ -1,6 +1,6 @@
-"""The drives of a host: what they are, where they sit, how warm and how worn they are.
+"""Facts of drives: model, place, temperature and wear.
 
-Everything in /sys/block about each; temperature and wear also from nvme-cli or smartmontools, as root where a way to be it is given.
+They are from /sys/block; temperature and wear also from nvme-cli or smartmontools, as root where the login can become root.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dutlab.systems.linux_facts.text import chosen
 from dutlab.systems.pcie import pcie_path
 
 _SECTOR, _DATA_UNIT, _KELVIN = 512, 512_000, 273
-"""/sys/block/*/size counts sectors of 512 bytes whatever the drive's are; NVMe counts data in thousands of them and heat in kelvin."""
+"""Units: /sys/block/*/size has sectors of 512 bytes for every drive; NVMe has data in thousands of these, and temperatures in kelvin."""
 _NUMBERS = {
     "queue/logical_block_size": "logical_sector_bytes",
     "queue/physical_block_size": "physical_sector_bytes",
@@ -44,7 +44,7 @@ def questions(root: str) -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
-    """Into `drives/NAME`, by the names of the kernel."""
+    """Store the answers under `drives/NAME`, with the kernel's names."""
     output, why = answers.said("drives", root)
     if output is None:
         facts.put("drives", None, why)
@@ -65,7 +65,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
 
 
 def drive_facts(text: str) -> dict[str, Any]:
-    """Parse the files of one drive: lines `file contents`, then the way to the processor as `pcie_path` reads it."""
+    """Parse the files of one drive: lines `file contents`, then the path to the processor as `pcie_path` reads it."""
     own, _, way = text.partition("\ndevice ")
     contents = {key: value.strip() for key, _, value in (line.partition(" ") for line in own.splitlines()) if value.strip()}
     properties: dict[str, Any] = {
@@ -73,7 +73,7 @@ def drive_facts(text: str) -> dict[str, Any]:
     }
     properties |= {name: contents[file] for file, name in _TEXTS.items() if file in contents}
     if "model" not in properties:
-        properties.pop("vendor", None)  # of a virtual drive it is a number of the PCI bus
+        properties.pop("vendor", None)  # a virtual drive has a PCI vendor number there
     properties |= {"size_bytes": int(contents["size"]) * _SECTOR} if contents.get("size", "").isdecimal() else {}
     properties |= {"rotational": contents["queue/rotational"] == "1"} if "queue/rotational" in contents else {}
     properties |= {"scheduler": chosen(contents["queue/scheduler"]) or contents["queue/scheduler"]} if "queue/scheduler" in contents else {}
@@ -85,7 +85,7 @@ def drive_facts(text: str) -> dict[str, Any]:
 
 
 def health_of(text: str) -> dict[str, Any]:
-    """Return what `nvme smart-log -o json` and `smartctl --json` name alike; empty where it is neither."""
+    """Return the values that `nvme smart-log -o json` and `smartctl --json` both have; empty for other texts."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -103,7 +103,7 @@ _SAYS_NONE = "the drive's own log has none"
 
 
 def _celsius(value: float) -> float | None:
-    """None for 0, which a drive without a sensor says (0 kelvin or 0 degrees; smartmontools 7.4), and for what no drive can be."""
+    """Return the temperature; None for 0, the value without a sensor (smartmontools 7.4), and for impossible values."""
     return float(value) if value != 0 and _COLDEST_C <= value <= _HOTTEST_C else None
 
 
@@ -137,7 +137,7 @@ def _first(told: Mapping[str, Any], read: _Read) -> float | None:
 
 
 def _blocks(word: str, text: str) -> Iterator[tuple[str, str]]:
-    """Parts that begin with a line `WORD NAME`."""
+    """Yield name and text of the parts that begin with a line `WORD NAME`."""
     for block in re.split(rf"^{word} ", text, flags=re.MULTILINE)[1:]:
         name, _, rest = block.partition("\n")
         yield name.strip(), rest

@@ -1,4 +1,4 @@
-"""Number and place of rules that a packet passes; not their contents."""
+"""Number and place of the rules that a packet passes, without their contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def questions(root: str) -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
-    """Into `firewall`."""
+    """Store the answers under `firewall`."""
     output, why = answers.said(*_LIST)
     facts.put("firewall/hooked_chains", hooked_chains(output) if output else None, why)
     tables, why = answers.of("slurp", f"{root}/proc/net/ip_tables_names")
@@ -31,7 +31,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
 def hooked_chains(ruleset: str) -> list[dict[str, Any]] | None:
     """Return the chains of `nft -j list ruleset` (libnftables-json(5)) that packets pass, with the rules of their whole table.
 
-    A hooked chain may jump into any other of its table, so those rules count too. None for what cannot be read.
+    A hooked chain may jump to any other of its table, so those rules count too. None for unreadable text.
     """
     try:
         entries = [e for e in json.loads(ruleset)["nftables"] if isinstance(e, dict)]

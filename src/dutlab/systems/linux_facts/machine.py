@@ -1,4 +1,4 @@
-"""The machine and its kernel: processor and what slows it down, clock source, sysctls, versions of programs."""
+"""Facts of the machine and its kernel: processor and its limits, clock source, sysctls, versions of programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MODULES = ("/sys/module", "*/version")
 _LOADED = 'cut -d" " -f1 -- "$1"'
 _BUCKETS = "net.netfilter.nf_conntrack_buckets"
 _HASH_SIZE = "/sys/module/nf_conntrack/parameters/hashsize"
-"""Size of the hash for kernels whose sysctl does not show it."""
+"""File with the size of the hash table, for kernels without the sysctl."""
 _DIMMS = ("asroot", "dmidecode", "--type", "17")
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
@@ -83,7 +83,7 @@ _VERSIONS = {
     "nvme": ("nvme", "version"),
     "smartctl": ("smartctl", "--version"),
 }
-# systemd-detect-virt ends with 1 and says "none" on bare metal.
+# systemd-detect-virt ends with 1 and prints "none" on bare metal.
 _VIRTUAL = ("sh", "-c", "systemd-detect-virt --vm || true")
 _HYPERVISOR = 'grep -c -w hypervisor -- "$1" || [ $? = 1 ]'
 
@@ -138,7 +138,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
 
 
 def idle_exit_latency(lines: str) -> int | None:
-    """Microseconds that a core needs at most to wake, from states that are not disabled (Documentation/admin-guide/pm/cpuidle)."""
+    """Return the most microseconds that a core needs to wake, from enabled states (Documentation/admin-guide/pm/cpuidle)."""
     contents = dict(line.partition(":")[::2] for line in lines.splitlines())
     states = {name.partition("/")[0] for name in contents}
     enabled = [contents.get(f"{state}/latency", "") for state in states if contents.get(f"{state}/disable", "0") == "0"]

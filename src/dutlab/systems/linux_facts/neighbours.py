@@ -1,4 +1,4 @@
-"""The neighbour tables of the test interfaces, but not whose an entry is; apart from the interfaces, as they change by the minute."""
+"""Neighbour tables of the test interfaces, without addresses. They are separate from the interfaces because they change often."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def questions(names: Sequence[str]) -> Iterator[Question]:
 
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
-    """Into `neighbours/NAME`."""
+    """Store the answers under `neighbours/NAME`."""
     for name in names:
         text, why = answers.of(*_of_linux(name))
         facts.put(f"neighbours/{name}", neighbour_states(text) if text is not None else None, why)
 
 
 def neighbour_states(text: str) -> list[dict[str, Any]] | None:
-    """`ip -s -j neigh`: state and seconds since it was last confirmed, of each entry."""
+    """Parse `ip -s -j neigh`: state of each entry, and seconds since it was confirmed."""
     try:
         return [{"state": " ".join(e["state"]), "confirmed_s": e.get("confirmed")} for e in json.loads(text or "[]")]
     except (ValueError, KeyError, TypeError):

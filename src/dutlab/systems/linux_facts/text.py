@@ -1,4 +1,4 @@
-"""Output of programs as values. Pure: text in, facts out."""
+"""Parsers of programs' output. Pure: text in, facts out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def os_name(os_release: str) -> str | None:
-    """PRETTY_NAME of /etc/os-release (os-release(5))."""
+    """Return PRETTY_NAME of /etc/os-release (os-release(5))."""
     m = re.search(r'^PRETTY_NAME="?([^"\n]*)"?$', os_release, re.MULTILINE)
     return m[1] if m else None
 
 
 def lscpu_fields(text: str) -> dict[str, str]:
-    """Field → value, of `lscpu -J` whether its entries are nested (util-linux since 2.37) or not."""
+    """Return field → value of `lscpu -J`, with nested entries (util-linux since 2.37) or without."""
     try:
         fields: dict[str, str] = {}
         _gather(json.loads(text)["lscpu"], fields)
@@ -25,12 +25,12 @@ def lscpu_fields(text: str) -> dict[str, str]:
 
 
 def colon_pairs(text: str) -> dict[str, str]:
-    """Lines `key: value`."""
+    """Parse lines `key: value`."""
     return {k.strip(): v.strip() for k, colon, v in (line.partition(":") for line in text.splitlines()) if colon}
 
 
 def ring_sizes(text: str) -> dict[str, dict[str, int]] | None:
-    """`ethtool -g` or `-l`: most and now → what → number. None when nothing can be set."""
+    """Parse `ethtool -g` or `-l`: most and now → name → number. None when nothing can be set."""
     most, _, now = text.partition("Current hardware settings:")
     numbers = {
         which: {k.lower().replace(" ", "_"): int(v) for k, v in colon_pairs(part).items() if v.isdigit()}
@@ -46,7 +46,7 @@ def _gather(entries: Sequence[Mapping[str, Any]], into: dict[str, str]) -> None:
 
 
 def first_of_json(text: str | None) -> dict[str, Any]:
-    """The first object of a JSON list, as ip and ethtool print one; empty for anything else."""
+    """Return the first object of a JSON list, as printed by ip and ethtool; empty for other texts."""
     try:
         parsed = json.loads(text or "[]")
     except ValueError:
@@ -55,13 +55,13 @@ def first_of_json(text: str | None) -> dict[str, Any]:
 
 
 def chosen(text: str) -> str | None:
-    """The word in brackets, of files that list what could be chosen: `[default] performance powersave`."""
+    """Return the word in brackets, in files that list all choices: `[default] performance powersave`."""
     m = re.search(r"\[([^\]]+)\]", text)
     return m[1] if m else None
 
 
 def coalescing(text: str) -> dict[str, int | bool]:
-    """`ethtool -c`: how long and how many frames a card waits before it interrupts; what the driver cannot set is left out."""
+    """Parse `ethtool -c`: time and frames until a card interrupts; settings that the driver lacks are left out."""
     settings: dict[str, int | bool] = {}
     if m := re.search(r"^Adaptive RX: (on|off|n/a)\s+TX: (on|off|n/a)", text, re.MULTILINE):
         settings |= {f"adaptive_{way}": state == "on" for way, state in zip(("rx", "tx"), m.groups(), strict=True) if state != "n/a"}
@@ -72,12 +72,12 @@ def coalescing(text: str) -> dict[str, int | bool]:
 
 
 def pause_frames(text: str) -> dict[str, bool]:
-    """`ethtool -a`: whether flow control is negotiated, obeyed and sent (IEEE 802.3 annex 31B)."""
+    """Parse `ethtool -a`: whether flow control is negotiated, obeyed and sent (IEEE 802.3 annex 31B)."""
     return {key.lower(): value == "on" for key, value in colon_pairs(text).items() if key in ("Autonegotiate", "RX", "TX")}
 
 
 def irq_cores(text: str) -> dict[str, dict[str, str]]:
-    """Lines `number may goes name` → number → name, cores_allowed and cores_now as lists of the kernel; `-` is what it does not tell."""
+    """Parse lines `number may goes name` into number → name, cores_allowed and cores_now, in the kernel's list format; `-` is unknown."""
     rows = [line.split(None, 3) for line in text.splitlines()]
     keys = ("cores_allowed", "cores_now", "name")
     return {row[0]: {k: v for k, v in zip(keys, row[1:], strict=False) if v != "-"} for row in rows if row}
@@ -93,9 +93,9 @@ _OF_SPEED = re.compile(
 
 
 def command_line(text: str) -> str:
-    """The kernel's (/proc/cmdline): a parameter that changes its speed whole, of others the name, since a value can name people or places.
+    """Return the kernel's command line (/proc/cmdline) without values that may identify people or places.
 
-    What follows `--` is for the first program.
+    Only parameters that affect its speed keep their values. Words after `--` are for the first program and are left out.
     """
     words = (word.partition("=") for word in text.partition(" -- ")[0].split())
     return " ".join(
@@ -104,7 +104,7 @@ def command_line(text: str) -> str:
 
 
 def dimms(text: str) -> list[dict[str, str | int]]:
-    """`dmidecode --type 17`: the memory devices that are there; speeds in megatransfers a second, sizes in bytes (DSP0134, 7.18)."""
+    """Parse `dmidecode --type 17`: installed memory modules; speeds in megatransfers per second, sizes in bytes (DSP0134, 7.18)."""
     devices: list[dict[str, str | int]] = []
     for block in re.split(r"^Memory Device$", text, flags=re.MULTILINE)[1:]:
         pairs = colon_pairs(block)

@@ -1,4 +1,4 @@
-"""Transceivers: what each system prints of them, and a judgement by their own thresholds."""
+"""Transceivers: parsers for each system's output, and checks against the module's own thresholds."""
 
 from dutlab.systems.optics.ethtool import of_ethtool
 from dutlab.systems.optics.ifconfig import of_freebsd, of_openbsd
@@ -8,6 +8,6 @@ __all__ = ["Optic", "OpticFinding", "dbm", "of_ethtool", "of_freebsd", "of_openb
 
 
 def optic_of(text: str) -> Optic | None:
-    """Parse the output of a system's command, of any known system. None where it shows no module."""
+    """Parse the output of any known system's command. None where it shows no module."""
     optic = of_ethtool(text) or of_freebsd(text) or of_openbsd(text)
     return None if optic is None else readable(optic)

@@ -1,7 +1,7 @@
-"""Output of `ethtool -m`, as text and as JSON.
+"""Parser of `ethtool -m`, as text and as JSON.
 
-JSON came with ethtool 6.13 and has changed since: a measured value and its thresholds had the same key at first, received power was a list
-before it was an object. All shapes are read.
+JSON came with ethtool 6.13 and has changed since: at first a measured value and its thresholds had the same key, and received power was a
+list before it was an object. All of these forms are read.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from dutlab.systems.optics.optic import LIMITS, Optic, made_on
 
-# Modules with CMIS (QSFP-DD, OSFP and their kin): identifiers of SFF-8024 table 4-1, states of OIF-CMIS 5.0 table 6-2.
+# Modules with CMIS (QSFP-DD, OSFP and similar): identifiers of SFF-8024 table 4-1, states of OIF-CMIS 5.0 table 6-2.
 _CMIS_FORMS = {0x18: "QSFP-DD", 0x19: "OSFP", 0x1B: "DSFP", 0x1E: "QSFP (CMIS)", 0x1F: "SFP-DD", 0x20: "SFP (CMIS)"}
 _READY = 3
 _STATES = {1: "ModuleLowPwr", 2: "ModulePwrUp", _READY: "ModuleReady", 4: "ModulePwrDn", 5: "ModuleFault"}
 _LANE_COUNTS = (1, 2, 4)
 _OF_LANES = frozenset({"tx_power_mw", "tx_bias_ma", "rx_power_mw"})
 
-# Labels of ethtool's sfpdiag.c, qsfp.c and cmis.c, without the channel's number; the keys of its JSON are the same in other letters.
+# Labels of ethtool's sfpdiag.c, qsfp.c and cmis.c, without the channel number; the JSON keys are the same in lower case with underscores.
 _LABELS = {
     "Module temperature": "temperature_c",
     "Module voltage": "voltage_v",
@@ -44,14 +44,13 @@ _THRESHOLD = re.compile(r" (high|low) (alarm|warning) threshold$")
 _IN_BRACKETS = re.compile(r"0x([0-9a-f]+) \((.*)\)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BEYOND = 1e9
-"""No module measures as much, in any unit: a misprint."""
+"""Limit of plausible values in any unit; larger ones are errors of the module."""
 _ETHERNET = (re.compile(r"Extended: (.*)"), re.compile(r"100G Ethernet: (.*)"), re.compile(r"(?:10G |40G )?Ethernet: (.*)"))
-"""Types to believe among those that a module names, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T
-or of 25G name the older kinds beside them."""
+"""Patterns of types, best first: the codes of SFF-8024 table 4-4 are the newest, and modules of 10GBASE-T or 25G also name older types."""
 _CABLES = ("Passive Cable", "Active Cable")
 
 Pairs = list[tuple[str, Any]]
-"""An object of JSON with every key that was written, also one that was written twice."""
+"""JSON object with all of its keys, including duplicates."""
 
 
 def of_ethtool(text: str) -> Optic | None:
@@ -106,7 +105,7 @@ def _of_json(text: str) -> Optic | None:
         if quantity is None:
             continue
         if measured := _numbers(value):
-            values[quantity] = (*values.get(quantity, ()), *measured)  # each bank of a CMIS module has the key again
+            values[quantity] = (*values.get(quantity, ()), *measured)  # each bank of a CMIS module repeats the key
         elif isinstance(value, list) and (thresholds := _limits(value)):
             limits[quantity] = thresholds
     state, code = value_by_key.get("module_state"), value_by_key["identifier"]
@@ -125,10 +124,10 @@ def _of_json(text: str) -> Optic | None:
 
 
 def _lanes_there(values: Mapping[str, tuple[float, ...]], state: int | None) -> tuple[dict[str, tuple[float, ...]], str]:
-    """Return ethtool's values of a module, without lanes that it does not have; and the reason for missing ones.
+    """Return ethtool's values without lanes that the module lacks, and the reason for missing ones.
 
-    ethtool prints eight lanes whatever the module has. Lanes at the end that are dark, without bias, and leave 1, 2 or 4 are taken as
-    none. `state` is the module's, None where ethtool does not tell it.
+    ethtool prints eight lanes for every module. Dark lanes without bias at the end are taken as absent if 1, 2 or 4 lanes remain. `state`
+    is that of the module, None if ethtool does not print it.
     """
     if state not in (None, _READY):
         return {q: of for q, of in values.items() if q not in _OF_LANES}, _not_ready(state)
@@ -144,7 +143,7 @@ def _not_ready(state: int | None) -> str:
 
 
 def _there(optic: Optic, state: int | None) -> Optic:
-    """Without the lanes that ethtool prints of a CMIS module although it has them not."""
+    """Return a CMIS module without lanes that ethtool prints although the module lacks them."""
     if optic.form not in _CMIS_FORMS.values():
         return optic
     values, note = _lanes_there(optic.values, state)
@@ -152,12 +151,12 @@ def _there(optic: Optic, state: int | None) -> Optic:
 
 
 def _form(code: int | None, text: str) -> str:
-    """Return the form; ethtool prints a sentence for a CMIS module."""
+    """Return the form factor; ethtool prints a sentence for a CMIS module."""
     return _CMIS_FORMS.get(code or 0, text)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 whatever JSON holds
-    """A measured value: a number, one a lane, or an object that holds either."""
+    """Return a measured value as numbers: one number, one per lane, or an object with either."""
     if isinstance(value, list) and value and all(isinstance(v, tuple) for v in value):
         inside = dict(value)
         return _numbers(inside.get("values", inside.get("value")))
@@ -175,13 +174,13 @@ def _is_number(value: Any) -> bool:  # noqa: ANN401 whatever JSON holds
 
 
 def _bracketed(text: str) -> str:
-    """`0x07 (LC)` → `LC`."""
+    """Return the text in brackets: `0x07 (LC)` → `LC`."""
     m = _IN_BRACKETS.match(text)
     return m[2] if m else text
 
 
 def _code(text: str) -> int | None:
-    """`0x07 (LC)` → 7."""
+    """Return the number before the brackets: `0x07 (LC)` → 7."""
     m = _IN_BRACKETS.match(text)
     return int(m[1], 16) if m else None
 

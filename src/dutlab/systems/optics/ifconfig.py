@@ -1,7 +1,7 @@
-"""Output of ifconfig on FreeBSD (`ifconfig -vvv IFACE`) and OpenBSD (`ifconfig IFACE sff`) about a transceiver.
+"""Parser of ifconfig about a transceiver, on FreeBSD (`ifconfig -vvv IFACE`) and OpenBSD (`ifconfig IFACE sff`).
 
-FreeBSD knows no thresholds, and no transmitted power of an SFP since its version 13; OpenBSD prints those of alarms. What either calls an
-alarm is not read. Their sources: sbin/ifconfig/sfp.c and sbin/ifconfig/sff.c.
+FreeBSD prints no thresholds, and no transmitted power of an SFP since version 13; OpenBSD prints thresholds of alarms. Alarm flags of both
+are ignored. Sources: sbin/ifconfig/sfp.c and sbin/ifconfig/sff.c.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LANE = re.compile(
 _DUMP = re.compile(r"DUMP \(0xA0 0\.\.127 range\):\s*\n(?P<bytes>(?:\s*(?:[0-9a-f]{2}(?:\s+|\Z)){16})+)", re.IGNORECASE)
 
 _COPPER = 0x0C
-"""Byte 8 of page A0h: passive or active cable."""
+"""Bits of byte 8 of page A0h: passive or active cable."""
 
 _TRANSCEIVER = re.compile(r"^\s*transceiver: (?P<form>\S+)(?: (?P<connector>[^,\n]+))?(?:, (?P<wavelength>\d+) nm)?", re.MULTILINE)
 _MODEL = re.compile(r"^\s*model: (?P<vendor>.*?) ?(?P<part>\S+)(?: rev (?P<rev>.*?))?\s*$", re.MULTILINE)
@@ -36,7 +36,7 @@ _QUANTITIES = {"voltage": "voltage_v", "bias current": "tx_bias_ma", "temp": "te
 
 
 def of_freebsd(text: str) -> Optic | None:
-    """Parse `ifconfig -v IFACE`, with any number of v. None where it shows no module."""
+    """Parse `ifconfig -v IFACE`, with one or more `v`. None where it shows no module."""
     plugged, vendor = _PLUGGED.search(text), _VENDOR.search(text)
     if plugged is None:
         return None
@@ -64,10 +64,10 @@ def of_freebsd(text: str) -> Optic | None:
 
 
 def _dumped_wavelength(text: str) -> float | None:
-    """Read page A0h, which -vvv dumps of an SFP: bytes 60 and 61, unless byte 8 says that it is a copper cable (SFF-8472 table 4-1)."""
+    """Return the wavelength in page A0h, which -vvv dumps for an SFP: bytes 60 and 61; None for copper (SFF-8472 table 4-1, byte 8)."""
     m = _DUMP.search(text)
     page = bytes.fromhex("".join(m["bytes"].split())) if m else b""
-    if len(page) < 128 or page[8] & _COPPER:  # noqa: PLR2004 as the headline of the dump says
+    if len(page) < 128 or page[8] & _COPPER:  # the length that the dump's headline names
         return None
     return float(int.from_bytes(page[60:62], "big")) or None
 
@@ -102,5 +102,5 @@ def of_openbsd(text: str) -> Optic | None:
 
 
 def _from_dbm(text: str) -> float:
-    """Milliwatts; `-inf dBm` is darkness."""
+    """Return milliwatts; `-inf dBm` is 0."""
     return 0.0 if text.endswith("inf") else milliwatts(float(text))

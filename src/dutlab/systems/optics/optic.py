@@ -1,7 +1,7 @@
-"""A transceiver: its data, and its readings against its own limits. Pure.
+"""Transceiver: its data, and its readings compared with its own thresholds. Pure.
 
-Modules raise alarm flags themselves, but drivers and tools pass them on wrongly now and then; so each value is compared with its
-threshold here, and the flags are not read.
+Modules have alarm flags, but drivers and tools sometimes report them wrongly. So each value is compared with its threshold here, and the
+flags are ignored.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 LIMITS = ("high_alarm", "low_alarm", "high_warning", "low_warning")
-"""In the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
+"""Names of thresholds, in the order in which modules store them (SFF-8472 table 9-5, SFF-8636 table 6-28)."""
 DARK = "dark"
-"""In place of a limit: no light at all, for a module without thresholds."""
+"""Name in place of a threshold: no light, for a module without thresholds."""
 _RECEIVED = "rx_power_mw"
 _OF_LIGHT = frozenset({_RECEIVED, "tx_power_mw", "tx_bias_ma"})
 _COPPER_CONNECTORS = frozenset({"RJ45", "Copper pigtail"})
 _COPPER = re.compile(r"Base-(T|CR\d*|CX4?)\b|Passive Cable|Active Cable", re.IGNORECASE)
 _BRIGHTEST_DBM = 100.0
-"""Ten megawatts; more is not power but a misprint."""
+"""Largest plausible power, ten megawatts; larger values are errors of the module."""
 
 
 @dataclass(frozen=True)
 class OpticFinding:
-    """A value beyond one of the module's own limits."""
+    """Value beyond one of the module's own thresholds."""
 
     quantity: str
     lane: int
-    """From 1, as modules and switches count; also of what a module has once, as its temperature."""
+    """Lane from 1, as on modules and switches; also 1 for values of the whole module, such as its temperature."""
     value: float
     limit: str
-    """`low_alarm` and the like; DARK without a threshold."""
+    """Name of the threshold, such as `low_alarm`; DARK without thresholds."""
     threshold: float
 
     def __str__(self) -> str:
@@ -47,10 +47,10 @@ class OpticFinding:
 
 @dataclass(frozen=True)
 class Optic:
-    """One module. `values` is quantity → value by lane, its unit in its name; `limits` is quantity → limit → threshold."""
+    """One module. `values` is quantity (with its unit) → value by lane; `limits` is quantity → limit → threshold."""
 
     form: str = ""
-    """Form by its identifier: `SFP`, `QSFP28`."""
+    """Form factor, from its identifier: `SFP`, `QSFP28`."""
     kind: str = ""
     """Ethernet type: `10G Base-SR`."""
     connector: str = ""
@@ -58,17 +58,17 @@ class Optic:
     part: str = ""
     serial: str = ""
     made: str = ""
-    """YYYY-MM-DD, or as the module has it."""
+    """Date of manufacture, as YYYY-MM-DD or in the module's format."""
     wavelength_nm: float | None = None
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
-    """Why there is less here than the module has."""
+    """Reason for missing values."""
 
     def findings(self) -> list[OpticFinding]:
-        """Every value beyond a limit; where alarm and warning are both passed, the alarm alone. Darkness needs no limit.
+        """Return every value beyond a threshold; an alarm replaces a warning. A dark lane is found without thresholds.
 
-        Limits that are all 0 are those of a module that has none.
+        Thresholds that are all 0 belong to a module without thresholds.
         """
         results = []
         for quantity, lanes in self.values.items():
@@ -87,16 +87,16 @@ class Optic:
 
     @property
     def is_copper(self) -> bool:
-        """A cable with plugs, or a module for twisted pairs: there is no light in it."""
+        """True for a cable with plugs or a module for twisted pairs, which have no light."""
         return self.connector in _COPPER_CONNECTORS or _COPPER.search(self.kind) is not None
 
     def to_json(self) -> dict[str, Any]:
-        """For the facts of a host."""
+        """Return the values for the facts of a host."""
         return {**asdict(self), "values": {k: list(v) for k, v in self.values.items()}, "findings": [str(f) for f in self.findings()]}
 
 
 def readable(optic: Optic) -> Optic:
-    """Without what a module of copper prints of light: its registers hold zeros, and thresholds of whatever they were copied from."""
+    """Return the module; without values of light if it is copper: its registers have zeros, and thresholds copied from other modules."""
     if not optic.is_copper:
         return optic
     values = {q: of for q, of in optic.values.items() if q not in _OF_LIGHT}
@@ -104,16 +104,16 @@ def readable(optic: Optic) -> Optic:
 
 
 def dbm(milliwatts: float) -> float:
-    """Optical power as the logarithm that data sheets use; ethtool's JSON has milliwatts only."""
+    """Return optical power in dBm, as in data sheets; ethtool's JSON has only milliwatts."""
     return 10 * math.log10(milliwatts) if milliwatts > 0 else -math.inf
 
 
 def milliwatts(decibels: float) -> float:
-    """The inverse, to the 0.1 µW in which modules count."""
+    """Return dBm in milliwatts, rounded to the 0.1 µW of modules' registers."""
     return round(10 ** (min(decibels, _BRIGHTEST_DBM) / 10), 4)
 
 
 def made_on(date_code: str) -> str:
-    """YYMMDD of a module, perhaps with a lot behind it (SFF-8472 table 4-1, bytes 84 to 91)."""
+    """Return the date in YYMMDD of a module, which a lot code may follow (SFF-8472 table 4-1, bytes 84 to 91)."""
     code = date_code.strip()
     return f"20{code[:2]}-{code[2:4]}-{code[4:6]}" if code[:6].isdigit() and len(code) >= len("YYMMDD") else code
