@@ -170,7 +170,7 @@ class DeviceProgram:
 
 @dataclass
 class DevicePrograms:
-    """The programs of one mode on one host."""
+    """Programs of one mode on one host."""
 
     mode: str
     cpus: Sequence[int] = ()

@@ -37,7 +37,7 @@ _WITHIN_S, _WITHIN = 0.002, 0.1
 
 @dataclass(frozen=True)
 class DistantPort:
-    """One direction of a link with a distance, and the port before which it is made."""
+    """Port with a queue that adds the distance of one direction of a link."""
 
     port: Port
     link: Link

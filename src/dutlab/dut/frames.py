@@ -1,4 +1,4 @@
-"""Proof by real frames that a mode is in force, whatever system the DUT runs."""
+"""Proof by real frames that a mode is in force, on DUTs of all systems."""
 
 from __future__ import annotations
 

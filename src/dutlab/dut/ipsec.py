@@ -73,7 +73,7 @@ class Negotiates(Protocol):
 
 @runtime_checkable
 class Requires(Protocol):
-    """End that drops all packets from the networks of its tunnels that did not come through a tunnel, even packets to itself."""
+    """End that drops unprotected packets from the networks of its tunnels, including packets to itself."""
 
     async def drops(self, source: Host, testbed: Testbed) -> list[Check]:
         """Check that it also drops unprotected packets to addresses that no tunnel covers. Raises HostError."""

@@ -37,7 +37,7 @@ class Level(Protocol):
         """Return the steps that undo apply(), read from the hosts as they are now. Changes nothing. Raises HostError."""
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
-        """Set the level, whatever level is set now. Raises HostError."""
+        """Set the level, from any other. Raises HostError."""
 
     async def verify(self, hosts: Hosts) -> Sequence[Check]:
         """Check that the level is set. Raises HostError."""
@@ -155,7 +155,7 @@ class KnobLevel:
         return checks
 
     async def faults(self, hosts: Hosts) -> Sequence[str]:
-        """Return values that a kernel or driver cannot have, with host, message and remedy; called before any change."""
+        """Return the values that a kernel or driver refuses, with host, message and remedy; called before any change."""
         return [
             fault for name, settings in self.settings.items() for fault in _unable(name, settings, await _values(hosts[name], settings))
         ]

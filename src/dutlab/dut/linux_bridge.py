@@ -1,8 +1,7 @@
 """Modes `bridge…` of Linux: the two test ports of each link joined below IP, by ip-link(8) and nftables of family bridge.
 
-A mode shows that it is in force by frames that carry the address (MAC) of the sink, which nothing but a bridge passes, and by the addresses
-that each bridge has learnt from frames at both of its ports. Where the kernel has br_netfilter, it hands bridged packets to the rules for
-IP too; these modes turn that off.
+Two things prove the mode: frames to the MAC address of the sink pass, which only a bridge forwards, and each bridge has learnt addresses at
+both of its ports. Where the kernel has br_netfilter, it also passes bridged packets to the rules for IP; these modes turn that off.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ _LAST = 1000
 
 @dataclass(frozen=True)
 class RequiringEnd(XfrmEnd):
-    """Router that drops all unprotected packets from the networks of its tunnels, even packets to itself."""
+    """Router that drops unprotected packets from the networks of its tunnels, including packets to itself."""
 
     is_: Literal["source", "router"] = "router"
 

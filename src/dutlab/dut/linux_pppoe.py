@@ -177,7 +177,7 @@ class PppoeMode:
 
 
 def _routes(network: IPv4Network | IPv6Network, via: str, port: str) -> str:
-    """Return lines for `sh -e` with routes to both halves of a network. They repeat for some seconds: the port gets its address late."""
+    """Return lines for `sh -e` that route both halves of a network; they retry, because the port gets its address after it is up."""
     words = " && ".join(f"ip route replace {half} via {via} dev {port}" for half in network.subnets())
     return f"i=0\nuntil {{ {words}; }} 2>/dev/null || [ $i -ge 50 ]; do i=$((i+1)); sleep 0.2; done\n{words}\n"
 

@@ -1,8 +1,8 @@
 """Connection tracking of a Linux kernel: whether it tracks a flow, and how to make it forget all flows.
 
-The list in /proc is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS), and conntrack(8) is seldom installed. The kernel also
-answers over netlink, so perl (part of every Debian) or python3 can replace conntrack(8).
-Messages: include/uapi/linux/netfilter/nfnetlink_conntrack.h; they are little-endian, and a big-endian kernel answers with an error.
+The list in /proc is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS), and conntrack(8) is rarely installed. The kernel also
+answers over netlink, so perl (part of every Debian) or python3 can replace conntrack(8). Messages:
+include/uapi/linux/netfilter/nfnetlink_conntrack.h. They are little-endian; a big-endian kernel answers with an error.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class VppEnd:
         text = lines(*(tuple(_words(t, self.suite)) for t in tunnels))
         done = await (await Root.on(host)).run(["sh", "-c", fed('vppctl exec "$f"')], stdin=text, check=False)
         output = hidden(_TAKEN.sub("", plain(done.text)).strip() or done.errors.strip(), tunnels)
-        if output or done.status != 0:  # vppctl ends with 0 whatever VPP says
+        if output or done.status != 0:  # vppctl ends with 0 even if VPP refuses
             raise CommandFailed(host=host.name, argv=done.argv, status=done.status, stderr_tail=output)
 
     async def held(self, host: Host) -> TunnelEndState:

@@ -53,7 +53,7 @@ def namespaces_of(label: str, hosts: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that built a lab. Its start time (clock ticks since boot) distinguishes it from a later process with the same PID."""
+    """Process that built a lab. Its start time (clock ticks since boot) distinguishes it from a later process with the same PID."""
 
     pid: int
     start_ticks: int
@@ -122,7 +122,7 @@ def labels_among(namespaces: Iterable[str]) -> set[str]:
 
 
 class StateFolder:
-    """The folder of state files: /run/dutlab/labs, or the user's runtime folder if /run is not writable."""
+    """Folder of state files: /run/dutlab/labs, or the user's runtime folder if /run is not writable."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or _runtime_folder() / "dutlab" / "labs"

@@ -47,7 +47,7 @@ class BsdFacts:
     mitigations: tuple[str, ...] = ()
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """Yield the questions about it, and about its interfaces `names`."""
+        """Yield the questions about the host, and about its interfaces `names`."""
         yield ("uname", "-r")
         yield from (_sysctl(name) for name in (*_SYSCTLS, *self.sysctls, *self.mitigations, *self._named().values()))
         yield from (_PF, _ARP, *bsd_slot.questions())

@@ -54,7 +54,7 @@ class OwnFacts(Protocol):
     """Questions for a known system in addition to those of linux_facts. The answers have the names of Linux's facts."""
 
     def questions(self, names: Sequence[str]) -> Iterator[Question]:
-        """Yield the questions about it and about its interfaces `names`."""
+        """Yield the questions about the host, and about its interfaces `names`."""
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
         """Store the answers under the paths of Linux's facts; a later value replaces an earlier one."""

@@ -22,30 +22,30 @@ class Shell:
     """Start and end of commands on a host through the login shell of sshd. Each word is an argv or one line."""
 
     command_line: Callable[[Sequence[str], bytes], str]
-    """Returns the line for sshd that runs an argv with a mark around its output (hosts/ssh_command.py has the format)."""
+    """Function that returns the line for sshd: it runs an argv with a mark around its output (format: hosts/ssh_command.py)."""
     keeper: Callable[[str], Argv]
-    """Reads from standard input which groups to watch and to end, and ends the remaining ones at the end of its input; its last word is
-    given."""
+    """Command that reads from standard input which groups to watch and to end. It ends the remaining ones at the end of its input. Its last
+    word is given."""
     sweep: Callable[[int, str, Sequence[int]], Argv]
-    """Ends the groups of a lost connection, if its keeper, identified by PID and last word, still runs."""
+    """Command that ends the groups of a lost connection, if its keeper, identified by PID and last word, still runs."""
     put: Callable[[str, str, int, int], Argv]
-    """Writes standard input to PATH, where the file appears only once it has SIZE bytes. Arguments: PATH, a word for its temporary name,
-    mode, SIZE."""
+    """Command that writes standard input to PATH, where the file appears only once it has SIZE bytes. Arguments: PATH, a word for its
+    temporary name, mode, SIZE."""
     get: Callable[[str], Argv]
-    """Prints a file."""
+    """Command that prints a file."""
     lease: Callable[[str, str], Argv]
-    """Holds the host's lease until the end of its input (hosts/lease.py has its output). Arguments: name of the holder, and `over` to
+    """Command that holds the host's lease until the end of its input (output: hosts/lease.py). Arguments: name of the holder, and `over` to
     replace a lease whose holder has ended."""
     text: Callable[[str], Argv]
-    """Runs a text that a user wrote, in the language of the system's users."""
+    """Command that runs a user's text, in the language of the system's users."""
     gate: Callable[[str], Argv]
-    """Runs a command behind a gate, which starts it at an instant named later (posix_gate.py)."""
+    """Command that runs a text behind a gate, which starts it at an instant named later (posix_gate.py)."""
     in_directory: Callable[[str, str], str]
-    """Returns the text with a change into a folder before it; without the folder it ends with 126 and a message."""
+    """Function that puts a change into a folder before a text; without the folder, the text ends with 126 and a message."""
     absent: Callable[[Sequence[Argv]], Argv]
-    """Prints the first name of each group of programs if the host has none of the group."""
+    """Command that prints the first name of each group of programs if the host has none of the group."""
     gate_here: Callable[[str], Argv] | None = None
-    """Runs a command behind a gate on the controller itself, which starts it by a line, since the clock is the same."""
+    """Command that runs a text behind a gate on the controller itself; a line starts it, because the clock is the same."""
     watches_background: bool = True
     """True if background processes of a command are watched, and ended with its group."""
 
