@@ -1,7 +1,7 @@
 """Arrays of btrfs: a file system `dutlab-array` of all drives, with a file that fills half of it, because btrfs makes no block device.
 
 The file is written before a drive is lost, so its data is on all drives. A drive is lost by erasing its superblock while the file system is
-not mounted, and is replaced by itself (btrfs-replace(8)).
+not mounted; the same drive then replaces it (btrfs-replace(8)).
 """
 
 from __future__ import annotations

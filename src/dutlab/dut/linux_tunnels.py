@@ -3,9 +3,9 @@
 The tunnel is bound to the port below it. So its outer packets leave by that port, and a route to the source through the tunnel does not
 affect them. The engine's frames do not pass the source's kernel, so nothing wraps them: the modes are for iperf3, ping and similar tools.
 
-VXLAN carries Ethernet. Its ports get fixed MAC addresses, and each end is given that of the other, so the tunnel carries no ARP. An end
-that learned addresses from frames would store them without the port below (vxlan_snoop() in drivers/net/vxlan/vxlan_core.c), and its outer
-packets would take the route of the inner ones.
+VXLAN carries Ethernet. Its ports get fixed MAC addresses, and each end is given that of the other, so the tunnel carries no ARP. The ends
+do not learn addresses from frames: they would store them without the port below (vxlan_snoop() in drivers/net/vxlan/vxlan_core.c). Their
+outer packets would then take the route of the inner ones.
 
 With several tunnels per link (`vxlan`) the DUT has all of them. The source has those that carry traffic; a rule by source address selects
 each after the first. All tunnel ports are in one group (ip-link(8)), so that one command deletes any number of them.

@@ -3,8 +3,8 @@
 They are those of the published review of the E302-9D: a stateful `pass in quick` for each pair of an inner and an outer network, and one
 translation for each outer port. Syntax: pf.conf(5) of FreeBSD and OpenBSD, which differ only in translation.
 
-Rules match only test ports, so the administrator of the DUT can reach it through another port, and the DUT answers pings to the address of
-a test port. pfctl(8) loads the rules unchanged: by default it would merge six or more into a table.
+Rules match only test ports, so the administrator of the DUT can reach it through another port. The DUT answers pings to the address of a
+test port. pfctl(8) loads the rules unchanged: by default it would merge six or more into a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Router in XDP: looks up the route of each frame in the kernel's table and forwards it from the port of the route. Frames without a route
-// or a known neighbour, with an expiring TTL, or not plain IP are passed to the kernel as without XDP. No header of libbpf is needed: the few
-// definitions of the kernel's interface (include/uapi/linux/bpf.h) are repeated here.
+// Router in XDP: looks up the route of each frame in the kernel's table and forwards it from the port of the route. The kernel gets all
+// frames without a route or a known neighbour, with an expiring TTL, or not plain IP, as without XDP. No header of libbpf is needed: the
+// few definitions of the kernel's interface (include/uapi/linux/bpf.h) are repeated here.
 
 typedef unsigned char u8;
 typedef unsigned short u16;

@@ -2,8 +2,8 @@
 
 Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create), and several namespaces may have a port of the same name. The
 kernel reports by netlink which thread serves which port (`netdev.py`), since Linux 6.8. With earlier kernels, the threads of a lab are
-those that appear while its ports are switched to threaded NAPI, under a lock of all labs that share /run. Setting a port down ends its
-thread, and the pinning.
+those that appear while its ports are switched to threaded NAPI. A lock of all labs that share /run protects the switch. Setting a port down
+ends its thread, and the pinning.
 """
 
 from __future__ import annotations

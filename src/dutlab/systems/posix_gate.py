@@ -4,8 +4,8 @@ It prints an empty line when ready, and then reads lines. The answer to `clock` 
 answer to `go INSTANT LATER` is the time until the instant. The command's output follows. LATER seconds after the start, BEGAN appears
 within it, with two instants between which the command began. If reading the clock takes too long, BEGAN appears at once, without instants.
 
-With bash (5.0 or later, of 2019) no program is needed to read the clock, and the command's shell is loaded beforehand and waits on a pipe,
-so that nothing must be started at the instant. Other POSIX shells wait by `sleep` and run the command themselves.
+With bash (5.0 or later, of 2019) no program is needed to read the clock. The command's shell is loaded beforehand and waits on a pipe, so
+that nothing must be started at the instant. Other POSIX shells wait by `sleep` and run the command themselves.
 """
 
 from __future__ import annotations
