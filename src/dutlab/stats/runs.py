@@ -1,12 +1,12 @@
 """Compare two sides by whole runs: the levels of both sides over several runs each, in time order.
 
 The value of a run is the logarithm of its median. The difference of the two means is a linear estimate, so its standard error is known for
-any autocorrelation. Runs are seldom independent (heat, neighbours, updates during a night), and a few runs cannot show the dependence. So
-p is the larger of two values: for independent runs, and for runs with an autocorrelation of 0.8. Degrees of freedom follow F. E.
+any autocorrelation. Runs are seldom independent (heat, neighbours, updates during a night), and a few runs cannot show the dependence. So p
+is the larger of two values: for independent runs, and for runs with an autocorrelation of 0.8. Degrees of freedom follow F. E.
 Satterthwaite (Biometrics Bull. 2, 1946). A single new run against several older ones is a special case.
 
-Changes from run to run mostly affect all cells of a device. A cell with a small spread over a few runs had luck. So the error of a cell
-is at least the median error over all cells of the same runs.
+Changes from run to run mostly affect all cells of a device. A small spread of one cell over a few runs is often chance. So the error of a
+cell is at least the median error over all cells of the same runs.
 
 If each of several runs has both sides, each run gives one ratio, and the t-test is over these ratios. Their spread includes effects of a
 run on only one side. A few runs estimate this spread badly, so it is shrunk towards the spread of the other pairs, as far as these agree
