@@ -1,6 +1,6 @@
 """Calibration of the rig: the same generator and sink, looped without the DUT. No result can be better than this.
 
-Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of the rate received then. A point has for each load
+Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of the rate received at full speed. Each load gives one point:
 
     offered_pps, received_pps        counted by the generator and by the sink
     failed_ratio                  share of the frames made that were lost or not taken: the loss floor

@@ -21,7 +21,7 @@ ROUNDING_FRAMES = 8  # a generator may send one more than rate times time on eac
 
 
 def most_frames(asked: int, tolerance: float) -> int:
-    """Return the most frames that a trial may send without being rejected as too long."""
+    """Return the most frames that a trial may send and still count as the asked one."""
     return math.ceil(asked * (1 + tolerance)) + ROUNDING_FRAMES
 
 

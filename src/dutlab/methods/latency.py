@@ -1,7 +1,7 @@
 """Method `latency`: one-way latency over the whole load axis, in shares of one rate, with all histograms.
 
-The rate is given, or found first by a short search for rates without loss. Each share of it is one trial. A share of 0 is a trickle of
-frames that never wait for one another. Figures of a link, by share (`90%` is that of the rate):
+The rate is given, or found first by a short search for rates without loss. Each share of it is one trial. A share of 0 means a rate so low
+that frames never wait for one another. Figures of a link, by share (`90%` is that of the rate):
 
     reference_pps                            the rate that shares are of
     90%/tl_ns, 90%/wcl_ns                    typical and worst-case latency: median and 99.9th percentile (RFC 8219 section 7.2)

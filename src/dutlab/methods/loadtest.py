@@ -10,7 +10,7 @@ Figures of a direction (`a` forward, `a.back` back) and, under `a+a.back`, of al
     max_offered_pps, max_received_pps, max_received_bps_l1    the best second
     max_line_ratio                                         its bits on the wire as a share of a line rate: up to 2 for both directions
     saturation_pps, saturation_bps_l1, saturation_line_ratio, saturation_s
-                                                           rate received in the saturated second, and its begin from the start of the ramp;
+                                                           rate received in the saturated second, and its start, from that of the ramp;
                                                            absent if the ramp ended without saturation
     loss_ratio                                             of all frames that were sent
 """

@@ -100,7 +100,7 @@ class Offer:
     burst_rate: Pps | None = None
     """Rate inside a burst, above the mean rate; None is as fast as the port takes the frames."""
     broadcast_ratio: float = 0.0
-    """Number of test frames for each frame to the hardware broadcast address, which is not counted. Not at full speed."""
+    """Frames to the hardware broadcast address for each test frame, sent evenly and not counted. At full speed there are none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
     """Callback for concurrent actions, called within some tenths of a second after the first counted frame."""
 
@@ -118,7 +118,7 @@ class Offer:
     """True if the DUT is changed during the offer: it cannot be repeated, and a lost carrier does not end it."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError if rate and profile are both given."""
+        """Raise ValueError if rate and profile are both given."""
         if self.profile and self.rate is not None:
             raise ValueError("an offer has a rate or a profile, not both")
 
@@ -153,7 +153,7 @@ Histogram = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Gaps:
-    """Time from each frame to the next when sent: how exactly the generator kept the asked rate."""
+    """Time from each frame to the next as it was sent: what the generator really did with the asked rate."""
 
     count: int
     min_ns: int
@@ -361,7 +361,7 @@ Table = Sequence[Row]
 
 @dataclass(frozen=True)
 class OfferCount:
-    """Number of loads that a method offered. Each is judged separately."""
+    """Number of loads that a method offered, each judged by itself."""
 
     made: int
     disturbed: int

@@ -49,7 +49,7 @@ async def under_load(
 ) -> tuple[Outcome, _T]:
     """Offer the load, and run `act` after `before` seconds of it. Return the outcome of the load and the result of `act`.
 
-    Raises the errors of both, after ending the other; MeasurementError if the load ended before the generator reported its begin.
+    Raises the errors of both, after ending the other; MeasurementError if the load ended before the generator reported its start.
     """
     begun = asyncio.Event()
     offering = asyncio.ensure_future(generator.offer(replace(offer, begun=begun.set, once=True)))
@@ -196,7 +196,7 @@ def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
 
 
 def _left_s(asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> float:
-    """Return how long the load continued after the begin of the change: a command reaches the DUT with a delay."""
+    """Return how long the load continued after the start of the change: a command reaches the DUT with a delay."""
     if outcome.began_s is None:
         return asked.setting.after_s
     return min(asked.setting.after_s, outcome.began_s + flow.sent_seconds - change.began_s)

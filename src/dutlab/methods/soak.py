@@ -10,7 +10,7 @@ Figures of a link:
     latency_first_ns, latency_last_ns        mean latency of the first and the last tenth: the drift of the DUT
 
 The record's table `events` has each event, including that of frames lost after the last reading; `course` has the trial in at most 600
-pieces. With a target loss, the soak searches the rate with this loss: methods.critical_rate.
+pieces. With a target loss, the soak searches for the rate with this loss: methods.critical_rate.
 """
 
 from __future__ import annotations

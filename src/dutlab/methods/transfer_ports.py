@@ -36,7 +36,7 @@ class TransferReport:
     """Result of the transfers. Flows have the names of those of an offer: `a`, `a.back`."""
 
     began_s: float
-    """Wall clock of the first data; earlier by at most the program's time to start."""
+    """Wall clock of the first data; its error is at most the program's time to start."""
     ended_s: float
     readings: Mapping[str, Sequence[TransferReading]]
     """Readings by flow."""

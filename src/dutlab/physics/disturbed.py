@@ -5,7 +5,7 @@ embedded lab on two cores. So the time taken by other work is at most the time t
 A trial is disturbed if that is more than a hundredth of the CPU time of the threads that send, forward and receive. One load of a search
 may lose a tenth: its result is whether frames were lost, and /proc is too coarse for a short load.
 
-A little other work can cost more than its own time, since threads that pass frames to one another get out of step. So a trial is also
+A little other work can cost more than its own time, since it delays threads that pass frames to one another. So a trial is also
 compared with its cell. It is disturbed if its threads waited for 10 percentage points more of their time than in the calmest repeat, unless
 other work is known to have used almost nothing.
 
@@ -22,8 +22,8 @@ from dutlab.physics.interference import Interference
 MOST_TAKEN = 0.01
 """Share of our threads' CPU time above which a trial is disturbed.
 
-Below it, sweeps under load differ from those of an idle machine by no more than these differ; up to 0.1 they are a quarter lower
-(tests/bench/disturbed_predictors.py).
+Below it, sweeps next to other work differ from those of an idle machine no more than the latter from one another. Up to 0.1 they are a
+quarter lower (tests/bench/disturbed_predictors.py).
 """
 MOST_TAKEN_OF_LOAD = 0.10
 """Largest share of one load of a search that other work may take."""
@@ -36,7 +36,7 @@ LEAST_TAKEN_FOR_LOSS = 0.04
 FEW = 5
 """Fewest attempts for a verdict on all of them."""
 NEARLY_ALL = 0.8
-"""Share of attempts that do not count from which no more attempts are made."""
+"""Share of void attempts at which repeating stops."""
 
 Interferences = Mapping[str, Interference]
 """Host → interference."""

@@ -32,7 +32,7 @@ class ThreadTime:
 
 @dataclass(frozen=True)
 class ForwardingWait:
-    """Waiting of the forwarding threads, on a machine where it is read many times a trial."""
+    """Waiting of the threads that forward, on the machine where it is read many times a trial."""
 
     run_s: float
     wait_s: float

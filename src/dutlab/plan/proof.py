@@ -21,7 +21,7 @@ class Proof:
 
     repeats: int
     comparisons: int
-    """Pairs of modes and levels of one cell, for each direction of a link and for their sum: p is adjusted for so many."""
+    """Pairs of modes and levels of one cell, for each direction of a link and for their sum: p is adjusted for this number."""
     least: float | None
     """Smallest relative difference between two modes that one cell proves four times in five, at a spread of 1 %; None if none."""
     together: float | None

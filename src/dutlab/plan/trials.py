@@ -98,7 +98,7 @@ class Turns(BaseModel):
 
     @classmethod
     def of(cls, resolved: Mapping[str, Any]) -> Self | None:
-        """Read the value from resolved.json of a run; None for a run without turns."""
+        """Read the turns of a run from its resolved.json; None for a run without turns."""
         try:
             return cls.model_validate(resolved[TURNS])
         except (KeyError, ValidationError):

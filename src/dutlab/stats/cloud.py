@@ -29,7 +29,7 @@ _NEVER = -1e9
 
 
 class Cloud:
-    """Weighted sample of a posterior. `box` has the least and the greatest value of each column of `points`."""
+    """Sample of points from a posterior. `box` has the least and the greatest value of each column of `points`."""
 
     def __init__(self, box: Array, count: int) -> None:
         self._random = np.random.default_rng(_SEED)

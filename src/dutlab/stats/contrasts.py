@@ -53,7 +53,7 @@ class CellDesign:
         return self._mean(found)
 
     def quadruples(self, a: int, b: int, change_a: tuple[Levels, Levels], change_b: tuple[Levels, Levels]) -> Weights | None:
-        """Return the mean interaction over all sets of four cells that differ in the two groups alone: the change of `a` by `b`."""
+        """Return the interaction of two groups: how the effect of `a` changes with `b`, averaged over sets of four cells."""
         place = {cell: n for n, cell in enumerate(self.cells)}
         found = []
         for cell, n in place.items():

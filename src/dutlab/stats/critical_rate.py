@@ -108,7 +108,7 @@ _MOST_UNMET = 1 / 3
 """Greatest loss by such events, as a share of the target."""
 _HALVINGS = 40
 _THINNED = 5
-"""One of so many points is used to compare a trial with the expected outcomes."""
+"""Step between the points that are used to compare a trial with the expected outcomes."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 The mean loss at load x is the integral from 0 to x of a curve that rises from 0 to 1 around a capacity m, over a width s. `stretch` uses
 the logistic curve. `erf` uses the curve of the normal distribution: the loss of a device whose capacity is normal with mean m and standard
-deviation s. Loads, capacities and widths share one unit, any one. In widths both are I((x - m) / s) - I(-m / s), with a different integral
+deviation s. Loads, capacities and widths share one arbitrary unit. In widths both are I((x - m) / s) - I(-m / s), with a different integral
 I for each. Values are logarithms, because far below its capacity a device loses almost nothing.
 """
 

@@ -31,7 +31,7 @@ _SHIFTS: Mapping[int, tuple[float, ...]] = {
     10: (3.767, 3.417, 3.152, 2.964, 2.793, 2.663, 2.539, 2.43, 2.332, 2.232, 2.147, 2.07, 2.008, 1.944, 1.892, 1.851, 1.814, 1.783,
          1.762, 1.751, 1.742, 1.737, 1.735, 1.73),
 }  # fmt: skip
-"""Shifts by _simulated() for the same number of repeats on both sides, for k = 1, 2, … up to that of 5 %. By repeats.
+"""Shifts by _simulated(), by the number of repeats on both sides; one for each k = 1, 2, … up to that of 5 %.
 
 They are precomputed because loading NumPy takes longer than making a plan.
 """
@@ -74,7 +74,7 @@ def provable_by_few(repeats: int, cells: int, *, sd: float, comparisons: int, le
 
 
 _QUARTILE = {3: 1.386, 4: 1.369, 5: 1.346, 6: 1.325}
-"""Upper quartile of the variance of so many normal values with variance 1 (chi-squared by its degrees of freedom)."""
+"""Upper quartile of a sample variance, by the number of normal values of variance 1 (chi-squared ÷ degrees of freedom)."""
 
 
 def _t_quantile(share: float, freedom: int) -> float:

@@ -1,4 +1,4 @@
-"""Functions on rates that were read at irregular instants. Pure."""
+"""Rates that were read at irregular instants. Pure functions."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ LEAST_POINTS = 3
 def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, least_depth: float = LEAST_DEPTH) -> float | None:
     """Return the x after which y rises steeply; None for too few points, or if y does not rise.
 
-    The rise begins at the least y: latency may be high at low load, as of a device that sleeps between frames, and fall first. The knee is
-    the point of the convex, rising curve that is farthest below its chord (Satopaa et al., Finding a "Kneedle" in a Haystack, 2011),
+    The rise begins at the least y, because y may fall first: a device that sleeps between frames has a high latency at low load. The knee
+    is the point of the convex, rising curve that is farthest below its chord (Satopaa et al., Finding a "Kneedle" in a Haystack, 2011),
     without smoothing.
     """
     ordered = sorted(points)

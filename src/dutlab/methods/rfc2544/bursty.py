@@ -1,6 +1,6 @@
 """Bursty traffic (RFC 2544 section 21): frames come in bursts at the least gap; finds the least interval of bursts without loss.
 
-For each length of burst, the highest mean rate without loss is searched like the throughput, so trials are as long and as strict. A burst
+For each length of burst, the highest mean rate without loss is found like the throughput, so trials are as long and as strict. A burst
 larger than the DUT's buffer loses frames at any rate: then there is no interval.
 
     interval = frames of a burst / mean rate      from the start of one burst to the start of the next

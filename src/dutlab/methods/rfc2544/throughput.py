@@ -64,7 +64,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
 
 
 async def measure(stand: SuiteContext) -> Rfc2544Result:
-    """Search the throughput, which is the lower bound. Raises MeasurementError if no trial had a result, InputError."""
+    """Search for the throughput, which is the lower bound. Raises MeasurementError if no trial had a result, InputError."""
     setting, goal = stand.setting, goal_of(stand)
     search_result = await _search(stand, stand.generator, AgainAtEnd.BOTH)
     result = search_result.results[goal.name]

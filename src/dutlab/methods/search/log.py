@@ -125,7 +125,7 @@ class SearchLog:
         return second
 
     async def _still_there(self, silent: SearchTrial) -> None:
-        """Check after a trial with almost no received frames that the DUT still forwards a lower rate. Raises Ended if not.
+        """Check after a trial with almost no received frames that the DUT still forwards a rate that passed before. Raises Ended.
 
         Without this check, a DUT that fails during the search would seem to have a low limit.
         """

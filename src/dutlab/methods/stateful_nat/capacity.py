@@ -1,8 +1,8 @@
 """Connection tracking table capacity (RFC 9693 section 4.9): the most connections that the DUT knows at once.
 
 From C0, a safe number, the number is doubled until the maximum connection establishment rate drops below the share `beta`. Then the gap is
-halved until it is at most `error` wide, with `gamma` instead of `beta`. Only the fact of this drop matters: the last rate that held is
-tried, then half of it, and so on down to that share.
+halved until it is at most `error` wide, with `gamma` instead of `beta`. The search needs to know only whether the rate drops so far: the
+last rate that held is tried, then half of it, and so on down to that share.
 """
 
 from __future__ import annotations

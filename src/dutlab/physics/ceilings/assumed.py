@@ -13,7 +13,7 @@ ABOVE_FRAMES = 1.02
 ABOVE_BITS = 1.005
 """Largest ratio of goodput to its ceiling.
 
-It is a mean over the trial; TCP without timestamps exceeds its ceiling by 0.8 % at 1500 bytes.
+Goodput is a mean over the trial. TCP without timestamps exceeds its ceiling by 0.8 % at 1500 bytes.
 """
 USUAL_MTU = 1500
 JUMBO_MTU = 9000

@@ -97,7 +97,7 @@ def oversubscription(devices: PcieLink, count: int, uplink: PcieLink, uplinks: i
 def shared_ceilings(
     devices: PcieLink, count: int, uplink: PcieLink, uplinks: int, *, payload: int | None = None, spec_bytes_per_s: float | None = None
 ) -> tuple[Ceiling, ...]:
-    """Return the oversubscription and rate of `count` devices behind `uplinks`; with a device's rated bytes a second, also their share.
+    """Return the oversubscription and rate of `count` devices behind `uplinks`; with a device's rating, also the share that passes.
 
     Raises ValueError.
     """
