@@ -158,7 +158,7 @@ def _insist_on_ways(load: _Load, quiet: Outcome) -> None:
         raise MeasurementError(what, raw=dict(quiet.raw), remedy="give the DUT and the routers behind it routes to `network`")
 
 
-def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> Row:  # noqa: PLR0917 -- all of one flow
+def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> Row:  # noqa: PLR0917 -- of one flow
     lost, frames = failed_frames(flow), made_frames(flow)
     why = _why_not(load, flow, outcome, change)
     outage = None if why else outcome.outages.get(flow.link)

@@ -156,7 +156,7 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
     ]
 
 
-def _row(  # noqa: PLR0917 -- all that is known of one change
+def _row(  # noqa: PLR0917 -- all facts of one change
     turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange, passing: Collection[str] | None
 ) -> dict[str, float | str | None]:
     lost, frames = failed_frames(flow), made_frames(flow)

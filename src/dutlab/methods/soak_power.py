@@ -89,7 +89,7 @@ def _power(bench: Bench) -> PowerControl:
 
 async def _hold(bench: Bench, setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...], sleep: Sleep) -> _Held:
     readings = bench.readings
-    assert readings is not None  # noqa: S101 -- the caller looked
+    assert readings is not None  # noqa: S101 -- the caller has checked it
     hold = _Held(readings.now_s())
     while (left := hold.from_s + phase.duration - readings.now_s()) > (0.0 if not phase.share else LOOK_S):
         if phase.share:

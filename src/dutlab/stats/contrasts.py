@@ -78,7 +78,7 @@ class CellDesign:
 
     def mixed_with(self, group: int, before: Levels, after: Levels) -> list[tuple[int, int]]:
         """Return the pairs of groups whose interaction is confounded with the effect of `alone`."""
-        import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+        import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
         weights = self.alone(group, before, after)
         if weights is None:

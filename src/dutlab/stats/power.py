@@ -111,7 +111,7 @@ def _deviations(n: int, m: int, level: float) -> float | None:
 
 def _simulated(n: int, m: int, k: int) -> float:
     """Return the simulated shift at which fewer than k of the pairs contradict it, with probability POWER."""
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
     dice = np.random.default_rng(_SEED)
     a, b = np.sort(dice.normal(size=(_DRAWS, n))), np.sort(dice.normal(size=(_DRAWS, m)))

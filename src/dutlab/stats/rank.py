@@ -99,7 +99,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def p_words(p: float) -> str:
     """Return text as in `p = 0.012`; at most three digits."""
-    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"  # noqa: PLR2004 -- as above
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"  # noqa: PLR2004 -- three digits
 
 
 def u_quantile(n: int, m: int, share: float) -> tuple[int, float]:

@@ -35,7 +35,7 @@ def changed(cells: Sequence[Mapping[int, Round]], least: float) -> list[float]:
 
     A cell maps the number of a round to the values of both runs.
     """
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
     if not cells:
         return []

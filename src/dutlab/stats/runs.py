@@ -89,7 +89,7 @@ class RunLevels:
 
 def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequence[int], second_at: Sequence[int]) -> RunLevels | None:
     """Compare run medians `first` and `second`, with their positions in time `…_at`. None for too few runs, or values not above 0."""
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
     if not first or not second or len(first) + len(second) < FEWEST or min(*first, *second) <= 0:
         return None
@@ -153,7 +153,7 @@ def drawn_together(variances: Sequence[float], freedoms: Sequence[float]) -> tup
 
     The estimate uses the moments of the logarithms (Smyth, section 6.2). It needs at least two variances, all above 0.
     """
-    from scipy.special import digamma, polygamma  # noqa: PLC0415 - 80 ms that only this needs
+    from scipy.special import digamma, polygamma  # noqa: PLC0415 - takes 80 ms to import, and only this needs it
 
     logs = [log(v) - float(digamma(own / 2)) + log(own / 2) for v, own in zip(variances, freedoms, strict=True)]
     beyond = variance(logs) - fmean(float(polygamma(1, own / 2)) for own in freedoms)

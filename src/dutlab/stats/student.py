@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def two_sided(size: float, freedom: float) -> float:
     """Return the two-sided probability of a value at least as far from 0 as `size`."""
-    from scipy.special import stdtr  # noqa: PLC0415 - 0.1 s that only some commands need
+    from scipy.special import stdtr  # noqa: PLC0415 - takes 0.1 s to import, and few commands need it
 
     return 2 * float(stdtr(freedom, -abs(size)))
 

@@ -63,7 +63,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
 
 
 async def _by_command(stand: SuiteContext, kind: ResetKind) -> tuple[float, float]:
-    assert stand.device is not None  # noqa: S101 -- the caller looked
+    assert stand.device is not None  # noqa: S101 -- the caller has checked it
     return await stand.device.reset(kind), 0.0
 
 
@@ -73,7 +73,7 @@ async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float]:
 
 
 def _words(first: PowerCut) -> str:
-    mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- as shown
+    mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- rounding
     return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after it was given{mode}"
 
 

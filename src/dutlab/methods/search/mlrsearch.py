@@ -94,9 +94,9 @@ class Library:
 
         Raises MeasurementError if the library ends with an error.
         """
-        assert self._loop is not None  # noqa: S101 first() came before
+        assert self._loop is not None  # noqa: S101 first() was called before
         self._next = self._loop.create_future()
-        from MLRsearch import MeasurementResult  # type: ignore[import-untyped]  # noqa: PLC0415 -- first() had it loaded
+        from MLRsearch import MeasurementResult  # type: ignore[import-untyped]  # noqa: PLC0415 -- first() has imported it
 
         self._replies.put(
             MeasurementResult(
@@ -122,7 +122,7 @@ class Library:
             bounds = self._searched()
         except _Abandoned:
             return
-        except Exception as error:  # noqa: BLE001 whatever a library raises belongs to who waits for it
+        except Exception as error:  # noqa: BLE001 every error of the library goes to the waiting caller
             self._post(error)
         else:
             self._post(bounds)

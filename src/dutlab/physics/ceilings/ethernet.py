@@ -122,7 +122,7 @@ def _tcp_bytes(*, timestamps: bool) -> int:
 
 
 def _tags_fault(tags: int) -> str:
-    return "" if 0 <= tags <= 2 else f"a frame has 0, 1 or 2 VLAN tags (IEEE 802.1ad), not {tags}"  # noqa: PLR2004 - QinQ is the most
+    return "" if 0 <= tags <= 2 else f"a frame has 0, 1 or 2 VLAN tags (IEEE 802.1ad), not {tags}"  # noqa: PLR2004 - QinQ has two
 
 
 def _frame_fault(name: str, size: float) -> str:
