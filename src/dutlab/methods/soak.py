@@ -31,7 +31,7 @@ from dutlab.units import Pps, Seconds, line_rate, si
 
 MOST_PIECES = 600
 GUESSED_THRESHOLD = 0.001
-"""Least loss ratio that counts without counted losses: a smaller one may come from two counters read at different instants."""
+"""Least loss ratio that counts if losses follow from rates: a smaller one may come from counters read at two instants."""
 
 
 @dataclass(frozen=True)

@@ -44,20 +44,20 @@ from dutlab.systems.modes import DeclaredMode
 from dutlab.units import BpsL1, Seconds
 
 LAB_S = Seconds(4.0)
-"""Time once a run: build the lab, check tools, collect facts, take the lab down."""
+"""Seconds per run: build the lab, check tools, collect facts, take the lab down."""
 MODE_S = Seconds(2.0)
-"""Time once an application of a mode: read the state, apply, verify with real frames, restore."""
+"""Seconds per application of a mode: read the state, apply, verify with real frames, restore."""
 TOOL_S = {"iperf3": Seconds(0.8), "engine": Seconds(0.5)}
-"""Time once a trial: start and end the tool, read counters before and after, write the record."""
+"""Seconds per trial: start and end the tool, read counters before and after, write the record."""
 OTHER_TOOL_S = Seconds(1.0)
 GUEST_S = Seconds(12.0)
-"""Time once a guest with its own kernel and each of its reboots, in addition to LAB_S: it boots, and answers more slowly."""
+"""Seconds per guest with its own kernel, and per reboot of it, in addition to LAB_S: it boots, and answers more slowly."""
 GUEST_MODE_S = Seconds(2.0)
-"""Time in addition to MODE_S if the DUT is a guest."""
+"""Seconds in addition to MODE_S if the DUT is a guest."""
 REBOOT_S = Seconds(120.0)
-"""Time of one reboot of a machine."""
+"""Seconds per reboot of a machine."""
 HAND_S = Seconds(300.0)
-"""Time of one change by a person: a setup screen, a cable."""
+"""Seconds per change by a person: a setup screen, a cable."""
 
 
 def tool_overhead(tool: str) -> Seconds:

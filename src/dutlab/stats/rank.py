@@ -88,7 +88,7 @@ def repeats_needed(level: float = 0.05) -> int:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return adjusted p-values: a false claim among all of them is no likelier than the level asked (S. Holm, 1979)."""
+    """Return adjusted p-values: the probability of any false claim among them is at most the level asked (S. Holm, 1979)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     out, reached = [1.0] * len(p_values), 0.0
     for place, index in enumerate(order):

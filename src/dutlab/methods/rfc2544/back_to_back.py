@@ -27,7 +27,7 @@ from dutlab.units import Pps, Seconds
 SHORTEST_FRAMES = 16
 RESOLUTION = 0.01
 RAISED = 4
-"""Factor for a higher time limit: if a burst of the limit passes, it is raised once (RFC 9004 section 6.2)."""
+"""Factor on the time limit of a burst, applied once if a burst of that length passes (RFC 9004 section 6.2)."""
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:

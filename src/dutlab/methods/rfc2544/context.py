@@ -26,7 +26,7 @@ LEAST_DRAIN_S = 0.2
 """Least drain in seconds, for any scale: a software router must have time to send what it buffers."""
 
 STARVED_TRIES = 2
-"""Number of offers of a load that the generator does not make in full; then it has no figure."""
+"""Most offers of a load that the generator does not make in full; after them there is no figure."""
 
 Sleep = Callable[[float], Awaitable[None]]
 

@@ -21,7 +21,7 @@ SHORTEST_S = 0.2
 
 
 HELD_BACK_MARGIN = 2.0
-"""Factor for a higher rate: at full speed a DUT takes less than it could, because refusing frames costs it time."""
+"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 LINE_RATE = "the line rate"
 
 

@@ -24,9 +24,9 @@ from dutlab.subject import joined, part_figure
 from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25
-"""Factor above the rate of a short trial at full speed, for a search without a given highest rate: other trials may reach more."""
+"""Factor on the rate of a short trial at full speed, without a given highest rate: other trials may reach more."""
 HELD_BACK_MARGIN = 2.0
-"""The factor if the DUT held the generator back: how much more it takes without overload is not known."""
+"""Factor on the rate that the DUT took, if it held the generator back: its rate without overload may be higher."""
 
 
 _OF_FLOWS = frozenset({DoubtKind.DUPLICATES, DoubtKind.FOREIGN_FRAMES})

@@ -13,7 +13,7 @@ from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
 from dutlab.stats.rescore import NO, YES, TrialPoint
 
 NEXT_TO_NOTHING = 0.001
-"""Share of the frames made below which almost nothing came back: frames still on their way when a DUT failed, or stray ones."""
+"""Share of received frames below which a trial counts as silent: frames on their way when a DUT failed, or stray ones."""
 
 
 class Role(enum.Enum):

@@ -90,7 +90,7 @@ async def _limited(states: StateTable, setting: StateSetting) -> None:
 
 
 async def _room(states: StateTable, setting: StateSetting) -> int:
-    """Return the most flows of a trial: they can be distinguished, and fill neither the table nor its range of ports."""
+    """Return the most distinguishable flows that a trial may begin without filling the table or its range of ports."""
     await states.forget()
     most = (await states.counts()).most
     room = setting.most_flows if most is None else min(setting.most_flows, int(most * rate.ROOM))

@@ -32,7 +32,7 @@ KEPT_S = 3600.0
 """Least seconds for which a connection stays in the DUT's table without a frame: longer than any trial (RFC 9693 section 4.4)."""
 REACH_S = Seconds(0.5)
 HELD_BACK_MARGIN = 2.0
-"""Factor for a higher rate: at full speed a DUT takes less than it could, because refusing frames costs it time."""
+"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 
 
 @dataclass
