@@ -22,8 +22,7 @@ COUNTED = {f"{of}_{kind}": f"received_{kind}" for of in ("sent", "received", "ma
 COUNTED["goodput_bps"] = "goodput_bps"
 """Names of counted rates of frames, and of goodput, with their ceilings."""
 OFFERED = {f"{of}{kind}": f"received_{kind}" for of in ("offered_", "rate_", "") for kind in ("pps", "bps_l1", "bps_l2")}
-"""Names of offered rates with their ceilings. A generator may count frames in a ring that are not yet sent; such figures have another
-doubt."""
+"""Names of offered rates with their ceilings. They have a separate doubt: a generator may count frames not yet sent from a ring."""
 
 
 def exceeds(value: float, line: float, unit: str) -> bool:
