@@ -1,1 +1,1 @@
-"""Methods: how a number is found. They see the world through `ports.py` alone."""
+"""Methods: procedures that find a figure. They use the testbed through the protocols of `ports.py` and its siblings alone."""

@@ -1,7 +1,7 @@
-"""The load at the limit that a method found, offered once more for whoever looks on meanwhile; its account moves no figure.
+"""One more offer of the load at the limit that a method found, for observers such as profilers. It changes no figure.
 
-Rows: `offered_pps`, `received_pps` of all flows together; `loss_ratio`, with what the next port did not take; `latency_p50_ns` and
-`latency_p99_ns` of the slowest flow, where frames have times; `disturbed`: in words, what other work took, where it took too much.
+Columns of a row: `offered_pps`, `received_pps` of all flows together; `loss_ratio`, frames that the next port did not take included;
+`latency_p50_ns` and `latency_p99_ns` of the slowest flow, if frames have times; `disturbed`: the effect of other work, if it took too much.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dutlab.methods.ports import AtLimit, Flow, Generator, LimitTrial, Offer, Ro
 
 
 def frames_at_limit(generator: Generator, offer: Offer) -> AtLimit:
-    """Offers `offer` to its end, however much is lost."""
+    """Return a function that offers `offer` to its end, however much is lost."""
 
     async def once_more() -> LimitTrial:
         outcome = await generator.offer(whole := replace(offer, stop_after_lost=None))

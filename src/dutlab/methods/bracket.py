@@ -1,6 +1,6 @@
-"""The largest whole number for which something holds: doubled from a small one until it does not, then the gap is halved.
+"""Search for the largest whole number for which a condition holds: double until it fails, then halve the gap.
 
-Where somebody says what it should be, that is tried after the first, and then what lies just above it: three trials, if it is true.
+An expected answer is tried right after the first number, then the number just above it: three trials if it is correct.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bracket:
-    """`held` is the largest that held, 0 if none did; `failed_from` the smallest that did not, None if all held."""
+    """Result of a search. `held`: largest number that held, 0 if none. `failed_from`: smallest number that failed, None if none."""
 
     held: int
     failed_from: int | None
 
 
 async def bracket(holds: Callable[[int], Awaitable[bool]], *, first: int, most: int, resolution: float, said: int | None = None) -> Bracket:
-    """Between `first` and `most`; ends when the two differ by at most `resolution` of the smaller. `said` may be wrong."""
+    """Search between `first` and `most`, until the bounds differ by at most `resolution` of the lower one.
+
+    `said` is the expected answer; it may be wrong.
+    """
     good, tried = 0, min(first, most)
     while await holds(tried):
         good = tried

@@ -1,17 +1,17 @@
-"""The rig without the DUT: the same generator and sink, looped. No result can be better than this.
+"""Calibration of the rig: the same generator and sink, looped without the DUT. No result can be better than this.
 
-Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of what came back. Of each load the point says
+Each mix is sent as fast as the generator can, then at 90, 50 and 10 % of the rate received at full speed. Each load gives one point:
 
-    offered_pps, received_pps        what the generator made, what the sink counted
-    failed_ratio                  of the frames made, those that were lost or not taken: the loss floor
+    offered_pps, received_pps        counted by the generator and by the sink
+    failed_ratio                  share of the frames made that were lost or not taken: the loss floor
     rate_error_ratio              made ÷ asked - 1; None at full speed
-    gap_error_ns                  median gap between frames as sent, less the asked gap; None where the back end keeps no gaps
-    latency_min_ns, latency_p99_ns  the latency floor; None where the clocks do not agree
+    gap_error_ns                  median gap between sent frames, less the asked gap; None if the back end records no gaps
+    latency_min_ns, latency_p99_ns  the latency floor; None if the clocks do not agree
 
-Where source and sink cannot be looped, the generator alone is measured, sending into the DUT: what it makes and how even. What was received
-and failed is then the DUT's affair, and so is any latency: they are None.
+Where source and sink cannot be looped, only the generator is measured, sending into the DUT: its rate and its evenness. Received and failed
+frames and latency then depend on the DUT, so they are None.
 
-A result's headroom is what the rig does with the same frames on the same links ÷ the result.
+A result's headroom is the rate of the rig with the same frames on the same links ÷ the result.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from dutlab.subject import apart, figure_name
 from dutlab.units import Pps, Seconds
 
 LOADS = (None, 0.9, 0.5, 0.1)
-"""None is full speed, the rest are shares of what came back then."""
+"""Loads as shares of the rate received at full speed; None is full speed."""
 LOADS_ALONE = (None, 0.5)
-"""Loads to measure the generator alone: frames go through the DUT, and results say nothing about it."""
+"""Loads for the generator alone, whose frames go through the DUT."""
 LEAST_HEADROOM = 1.1
-"""Below this a result may be the rig's, not the DUT's."""
+"""Headroom below which a result may show the rig's limit, not the DUT's."""
 CLEAN_RATIO = 0.001
-"""Frames that may fail in a load that the rig is said to carry."""
+"""Largest failed share of a load that counts as carried by the rig."""
 DURATION = Seconds(0.25)
 _WARMUP, _DRAIN = Seconds(0.05), Seconds(0.2)
 HEADROOM = "headroom_ratio"
@@ -46,12 +46,12 @@ HEADROOM = "headroom_ratio"
 
 @dataclass(frozen=True)
 class RigPoint:
-    """One load on one link of the rig; `links` were loaded at once, each as its flow is called."""
+    """One load on one link of the rig. `links` were loaded at once; each has the name of its flow."""
 
     links: tuple[str, ...]
     link: str
     mix: str
-    """Mix, as mix_key() writes it."""
+    """Mix in the form of mix_key()."""
     intended_pps: float | None
     offered_pps: float
     received_pps: float | None
@@ -64,21 +64,21 @@ class RigPoint:
     version: str = ""
     """Version of the generator."""
     disturbed: str = ""
-    """Effect of other work on this load, where disturbed loads count; empty for an undisturbed one."""
+    """Effect of other work on this load, if disturbed loads count; empty for an undisturbed load."""
 
     @property
     def carried_pps(self) -> float:
-        """Rate that came back; for a generator alone, the rate that it made: then the sink may do less."""
+        """Received rate; for a generator alone, the rate that it made, although the sink may be slower."""
         return self.offered_pps if self.received_pps is None else self.received_pps
 
     @property
     def clean(self) -> bool:
-        """No more failed than may, as far as that is known."""
+        """True if no more than CLEAN_RATIO of the frames failed, or if the failed share is not known."""
         return self.failed_ratio is None or self.failed_ratio <= CLEAN_RATIO
 
 
 def mix_key(mix: Mix) -> str:
-    """The sizes themselves: two mixes of one name may differ."""
+    """Return the sizes of a mix as a key: two mixes with one name may differ."""
     if mix.sequence is not None:
         return ">".join(str(size) for size in mix.sequence)
     return str(mix.parts[0][0]) if len(mix.parts) == 1 else ",".join(f"{size}:{weight}" for size, weight in mix.parts)
@@ -96,10 +96,7 @@ async def calibrate(
     rig: Rig = Rig.LOOPED,
     directions: Directions = Directions.FORWARD,
 ) -> list[RigPoint]:
-    """Every load on `links` at once; `model` and `version` are the generator's.
-
-    Raises ToolFailed, HostError, and MeasurementError when nothing comes back.
-    """
+    """Measure all `loads` on `links` at once; `model` and `version` describe the generator."""
     points: list[RigPoint] = []
     carried = 0.0
     for share in loads:
@@ -137,17 +134,17 @@ def _point(links: tuple[str, ...], mix: Mix, rate: Pps | None, flow: Flow) -> Ri
 
 
 def _alone(point: RigPoint, flow: Flow) -> RigPoint:
-    """Return the outcome without what is about the DUT. `made` counts frames that the DUT's port did not take."""
+    """Return the point without values that depend on the DUT. `made` also counts frames that the DUT's port did not take."""
     made_pps = made_frames(flow) / flow.sent_seconds
     return replace(point, offered_pps=made_pps, received_pps=None, failed_ratio=None, latency_min_ns=None, latency_p99_ns=None)
 
 
 def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoint], links: tuple[str, ...], mix: str) -> dict[str, float]:
-    """Link (or `a+b` for their sum) → rig ÷ result; links of which either is unknown are absent.
+    """Return the headroom (rig ÷ result) of each link, or of `a+b` for a sum; links with an unknown value are absent.
 
-    A forwarding rate, or the best second of a ramp, is held against the highest rate that the rig received. A rate without loss (the lower
-    bound of a search, a throughput, a critical rate, the rate that latencies are shares of) is held against the highest load of which at
-    most CLEAN_RATIO failed.
+    A forwarding rate, or the best second of a ramp, is compared with the highest rate that the rig received. A rate without loss (the lower
+    bound of a search, a throughput, a critical rate, the reference rate of latencies) is compared with the highest load of which at most
+    CLEAN_RATIO failed.
     """
     same = [p for p in points if p.links == links and p.mix == mix]
     return {
@@ -161,7 +158,7 @@ def headroom(figures: Mapping[str, Mapping[str, float]], points: Iterable[RigPoi
 def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, label: str) -> dict[str, float]:
     """Return the rig's highest rates with these frames: `rig_offered_pps`, `rig_received_pps`; of a link or summed over `a+b`.
 
-    Of a generator alone there is no second.
+    A generator alone has no received rate.
     """
     same = {p.link: p for p in points if (p.links, p.mix, p.intended_pps) == (links, mix_key(mix), None)}
     names = apart(label)
@@ -175,7 +172,7 @@ def full_speed(points: Iterable[RigPoint], links: tuple[str, ...], mix: Mix, lab
 
 
 def doubts_of_headroom(ratios: Mapping[str, float]) -> list[Doubt]:
-    """RIG_LIMITED for each link whose headroom is below LEAST_HEADROOM."""
+    """Return a RIG_LIMITED doubt for each link whose headroom is below LEAST_HEADROOM."""
     return [Doubt(DoubtKind.RIG_LIMITED, f"headroom {ratio:.2f}", link) for link, ratio in ratios.items() if ratio < LEAST_HEADROOM]
 
 
@@ -184,15 +181,15 @@ _WITH_LOSS = ("received_pps", "max_received_pps")
 
 
 def _result(of_directions: Mapping[str, float], directions: int) -> tuple[float, bool]:
-    """The highest rate among the figures of so many directions, and whether it is one without loss; 0 when they have none."""
+    """Return the highest rate of `directions` directions together (0 if there is none), and True if it is a rate without loss."""
     bounds = [value for name, value in of_directions.items() if figure_name(name).measure in _WITHOUT_LOSS]
-    if "critical_pps" in of_directions:  # of each link
+    if "critical_pps" in of_directions:  # critical_pps is for each link
         bounds.append(of_directions["critical_pps"] * directions)
     return (max(bounds), True) if bounds else (max(of_directions.get(name, 0.0) for name in _WITH_LOSS), False)
 
 
 def _rig(same: Sequence[RigPoint], links: Sequence[str], carried: Sequence[RigPoint]) -> float:
-    """Sum over `links` of the highest rate that the rig carried; 0 when the rig was not measured on each."""
+    """Return the sum over `links` of the highest rate that the rig carried; 0 if the rig was not measured on each."""
     if not set(links) <= {p.link for p in same}:
         return 0.0
     return sum(max((p.carried_pps for p in carried if p.link == link), default=0.0) for link in links)

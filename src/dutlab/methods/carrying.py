@@ -1,4 +1,4 @@
-"""A generator whose offers all carry the same traffic, whatever method makes them."""
+"""Generator whose offers all carry the same traffic, for any method."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dutlab.spec.traffic import Traffic
 
 @dataclass(frozen=True)
 class Carrying:
-    """`generator`, with `traffic` in every offer, and of each way in `traffic_of` its own."""
+    """Wrapper of `generator` that puts `traffic` into every offer; `traffic_of` has the traffic of single flows."""
 
     generator: Generator
     traffic: Traffic
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Offer as methods.ports says."""
+        """Offer the load with this traffic; see methods.ports."""
         return await self.generator.offer(offer.carrying(self.traffic, self.traffic_of))
 
 
 def carrying(bench: Bench, traffic: Traffic) -> Bench:
-    """`bench`, whose generator carries `traffic`."""
+    """Return a copy of `bench` whose generator carries `traffic`."""
     return replace(bench, generator=Carrying(bench.generator, traffic))

@@ -1,4 +1,4 @@
-"""TCP connections through the DUT, as a method sees them: the request, and the result of each."""
+"""Protocol and data types for TCP connections through the DUT: the load and its results."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from dutlab.units import Seconds
 FAILURES = (
     "refused", "unreachable", "no_handshake", "tls_failed", "reset", "closed_early", "no_answer", "malformed", "error_status",
 )  # fmt: skip
-"""Kinds of failure: RST instead of a handshake; ICMP or no route; no answer to SYN in time; no handshake of TLS; RST, FIN or
-silence where an answer was due; an answer that is none; one with another status than 200."""
+"""Kinds of failure of a connection.
+
+In order: RST instead of a handshake; ICMP or no route; no answer to SYN in time; no TLS handshake; RST, FIN or silence instead of an
+answer; a malformed answer; a status other than 200.
+"""
 
 
 @dataclass(frozen=True)
 class ProxyEnd:
-    """Where a proxy listens."""
+    """Address at which a proxy listens."""
 
     ports: str
-    """`8080` or `8080-8095`."""
+    """Ports, as `8080` or `8080-8095`."""
     address: str = ""
-    """Empty: that of the DUT's port towards the source."""
+    """Address; empty for that of the DUT's port towards the source."""
     name: str = ""
-    """What requests and TLS call it; empty: by its address."""
+    """Name of the proxy in requests and TLS; empty to use its address."""
 
 
 @dataclass(frozen=True)
 class ConnectionLoad:
-    """Request to both ends. Sizes in bytes: of a request with its head, of a response without."""
+    """TCP connections to make. Sizes are in bytes: of a request with its head, of a response without."""
 
     link: str
     rate_per_s: float
@@ -38,28 +41,28 @@ class ConnectionLoad:
     requests: int
     request_bytes: int
     response_bytes: str
-    """Or several sizes by weight, as `1024:60,102400:40`."""
+    """Size, or several sizes by weight, as `1024:60,102400:40`."""
     timeout: Seconds
     hold: bool = False
-    """All stay open until the last was answered, and each is asked once more then."""
+    """True to keep all connections open until the last was answered; then each gets one more request."""
     resets: bool = False
-    """They end with RST instead of FIN."""
+    """True to end connections with RST instead of FIN."""
     sources: int = 1
-    """Addresses that they begin from, one after the other."""
+    """Number of source addresses, used in turn."""
     to: ProxyEnd | None = None
-    """Where they go instead of the sink."""
+    """Proxy to connect to instead of the sink."""
     http2: bool = False
-    """The client speaks HTTP/2, which the server does not."""
+    """True if the client uses HTTP/2; the server never does."""
     client_tls: str = ""
-    """Version of TLS that the client speaks, or `any`; empty without TLS."""
+    """Version of TLS of the client, or `any`; empty without TLS."""
     server_tls: str = ""
     resumes: bool = False
-    """Sessions of TLS are resumed."""
+    """True to resume TLS sessions."""
 
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Percentiles of times in nanoseconds; None where there is none."""
+    """Percentiles of times in nanoseconds."""
 
     p50_ns: float = 0.0
     p99_ns: float = 0.0
@@ -68,19 +71,19 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class TlsSeen:
-    """Handshakes of TLS at one end."""
+    """TLS handshakes at one end."""
 
     full: int = 0
     resumed: int = 0
     agreed: Mapping[str, int] = field(default_factory=dict)
-    """`TLS 1.3 TLS_AES_256_GCM_SHA384 X25519` → how many."""
+    """Number of connections by agreed parameters, as `TLS 1.3 TLS_AES_256_GCM_SHA384 X25519`."""
     error: str = ""
-    """Why one failed, the last time."""
+    """Reason of the last failure."""
 
 
 @dataclass(frozen=True)
 class ServerCounts:
-    """What the sink's servers counted."""
+    """Counters of the sink's servers."""
 
     accepted: int = 0
     answered: int = 0
@@ -88,9 +91,9 @@ class ServerCounts:
     closed: int = 0
     """Connections that the other end closed."""
     closed_here: int = 0
-    """Those that the servers closed, as a request asked for."""
+    """Connections that the servers closed, because a request asked for it."""
     reset: int = 0
-    """Those that the other end reset."""
+    """Connections that the other end reset."""
     tls: TlsSeen = TlsSeen()
 
 
@@ -103,49 +106,49 @@ class ConnectionReport:
     established: int
     completed: int
     failed: Mapping[str, int]
-    """Number by kind of failure, in the words of FAILURES."""
+    """Number of connections by kind of failure (FAILURES)."""
     open_max: int
-    """Established at once, at most."""
+    """Most connections that were established at once."""
     transactions: int
     body_bytes: int
     begun_s: float
-    """From the first SYN to the last."""
+    """Seconds from the first SYN to the last."""
     answered_s: float
-    """From the first SYN to the last byte of an answer."""
+    """Seconds from the first SYN to the last byte of an answer."""
     handshake: Percentiles = Percentiles()
     tls_handshake: Percentiles = Percentiles()
     first_byte: Percentiles = Percentiles()
     response: Percentiles = Percentiles()
     reset_by_sink: int = 0
-    """RSTs that the sink's kernel sent, among the refused and reset. None of those that went to a proxy, whose kernel ended them."""
+    """RSTs that the sink's kernel sent, among the refused and reset. Connections to a proxy are not included: its kernel ends them."""
     reset_by_path: int = 0
-    """The rest: something between the ends sent them."""
+    """All other RSTs: a device between the ends sent them."""
     retransmits: int = 0
-    """Segments that either end sent again."""
+    """Segments that either end retransmitted."""
     overflows: int = 0
-    """SYNs that the sink's own queues had no room for: the rig's limit, not the DUT's."""
+    """SYNs that overflowed the sink's own queues: the rig's limit, not the DUT's."""
     system_refused: str = ""
-    """Why the source had no socket or port, if it had none."""
+    """Reason why the source had no socket or port; empty if it had."""
     statuses: Mapping[str, int] = field(default_factory=dict)
-    """Status other than 200 → how many answers had it."""
+    """Number of answers by status, other than 200."""
     tls: TlsSeen = TlsSeen()
-    """Of the client."""
+    """TLS handshakes of the client."""
     server: ServerCounts = ServerCounts()
     raw: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def not_begun(self) -> int:
-        """The generator was late, or had no socket or port."""
+        """Connections that were not begun: the generator was late, or had no socket or port."""
         return self.asked - self.begun
 
     @property
     def balances(self) -> bool:
-        """Every connection has one end."""
+        """True if every connection has exactly one result."""
         return self.begun == self.completed + sum(self.failed.values())
 
 
 class Connections(Protocol):
-    """Begins connections at a link's source, answers them at its sink."""
+    """Opens connections at a link's source and answers them at its sink."""
 
     async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
-        """Raises ToolFailed, HostError."""
+        """Make the connections of `load`. Raises ToolFailed, HostError."""

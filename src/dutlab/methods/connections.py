@@ -1,14 +1,14 @@
-"""Method `connections`: TCP connections with handshakes, requests and answers, through a DUT that keeps state.
+"""Method `connections`: TCP connections with handshakes, requests and answers, through a stateful DUT.
 
-Figures of a link; what is not known is absent:
+Figures of a link; unknown ones are absent:
 
     connections_lower_per_s, connections_upper_per_s   RFC 3511 section 5.3, RFC 9411 section 7.2
     transactions_per_s, goodput_bps                    at the lower bound: RFC 3511 section 5.7, RFC 9411 section 7.3; bits of bodies
-    handshake_p50_ns, _p99_ns, first_byte_p50_ns, _p99_ns, response_p50_ns, _p99_ns   there too: RFC 9411 section 7.4
-    tls_handshakes_per_s, tls_resumed_ratio, tls_handshake_p50_ns, _p99_ns   there too, with TLS: RFC 9411 section 7.6
+    handshake_p50_ns, _p99_ns, first_byte_p50_ns, _p99_ns, response_p50_ns, _p99_ns   at the lower bound: RFC 9411 section 7.4
+    tls_handshakes_per_s, tls_resumed_ratio, tls_handshake_p50_ns, _p99_ns   at the lower bound, with TLS: RFC 9411 section 7.6
     concurrent_connections, concurrent_upper_connections   RFC 3511 section 5.2, RFC 9411 section 7.5
 
-Tables `connection_trials` and `concurrent_trials` have every trial, how its connections failed, and which end reset them;
+Tables `connection_trials` and `concurrent_trials` have every trial, the failures of its connections, and the end that reset them.
 `tls_agreed` has the versions and cipher suites of TLS at either end.
 """
 
@@ -37,16 +37,16 @@ from dutlab.units import Pps, Seconds
 
 GOAL = "connections"
 FILL_SHARE = 0.5
-"""Share of the found rate at which many are opened."""
+"""Share of the found rate at which concurrent connections are opened."""
 FIRST_CONCURRENT = 1000
 _ROOM = 0.9
-"""Share of the DUT's table that a trial may fill."""
+"""Largest share of the DUT's table that a trial may fill."""
 _MIX = Mix(name="connection", parts=((64, 1),))
-"""A search counts frames; here each of them is a connection."""
+"""Pseudo-mix of a search: it counts frames, and here each frame is a connection."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises InputError, HostError, ToolMissing, ToolFailed, and MeasurementError when no test found anything."""
+    """Run the tests of the setting. Raises InputError, HostError, ToolMissing, ToolFailed; MeasurementError if no test has a result."""
     setting, link = cell.setting_as(ConnectionsSetting), cell.links[0]
     if bench.connections is None:
         raise MeasurementError("nothing makes TCP connections on this testbed", remedy="name hosts of Linux at both ends of the link")
@@ -93,7 +93,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 def _at_limit(trials: _Trials, rate: float) -> AtLimit:
-    """At the rate that was found, for as long as a trial of the search."""
+    """Return a function that offers the found rate once more, for as long as a trial of the search."""
 
     async def once_more() -> LimitTrial:
         report = await trials.carry_out(rate, max(1, math.floor(rate * trials.setting.trial_s)))
@@ -111,7 +111,7 @@ def _at_limit(trials: _Trials, rate: float) -> AtLimit:
 
 
 async def _search(trials: _Trials, setting: ConnectionsSetting) -> Search:
-    """Up to the rate that was asked for, or at which a trial fills the DUT's table."""
+    """Return the search up to the asked rate, or up to the rate at which a trial fills the DUT's table."""
     room, highest, why = await trials.room(), setting.highest_per_s, "the rate that was asked for"
     if room is not None and room / setting.trial_s < highest:
         highest, why = (
@@ -134,7 +134,7 @@ async def _search(trials: _Trials, setting: ConnectionsSetting) -> Search:
 
 
 async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping[str, float]:
-    """The most that were open at once, each of which was answered after the last had been opened."""
+    """Return the most connections that were open at once, each answered after the last one was opened."""
     setting = trials.setting
 
     async def holds(count: int) -> bool:
@@ -149,13 +149,13 @@ async def _concurrent(trials: _Trials, fill: float, notes: list[str]) -> Mapping
 
 
 def _in_connections(words: str) -> str:
-    """Turn the words of a search about frames into words about connections."""
+    """Turn the text of a search about frames into text about connections."""
     return re.sub(r"\bframe(s?)\b", r"connection\1", re.sub(r"([kM]?)pps\b", r"\1/s", words))
 
 
 @dataclass
 class _Trials:
-    """A generator to whom each frame is a connection, before each of whose trials the DUT forgets all others."""
+    """Generator that makes one connection per frame; before each trial, the DUT forgets all flows."""
 
     connections: Connections
     states: StateTable | None
@@ -165,23 +165,23 @@ class _Trials:
     reports: dict[float, ConnectionReport] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
     agreed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """End and what it agreed on by TLS → connections, of all trials."""
+    """Number of connections of all trials by end and agreed TLS parameters."""
     statuses: Counter[str] = field(default_factory=Counter)
     at_clients: Counter[str] = field(default_factory=Counter)
-    """Connections, requests and bytes of all trials, as clients counted them."""
+    """Connections, requests and bytes of all trials, counted by clients."""
     at_servers: Counter[str] = field(default_factory=Counter)
-    """As servers did."""
+    """Connections, requests and bytes of all trials, counted by servers."""
     made: int = 0
     overflows: int = 0
     why: str = ""
     tls_error: str = ""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Offer, as the port of a generator."""
+        """Offer connections through the interface of a generator."""
         rate = float(offer.rate or self.setting.highest_per_s)
         report = await self.carry_out(rate, max(1, math.floor(rate * offer.duration)))
         failed = report.begun - report.completed
-        # A source that began all in time, to within some milliseconds of the last, held the rate.
+        # If the last connection began within milliseconds of its time, the source kept the rate.
         begun_s = report.asked / rate if not report.not_begun else max(report.begun_s, 1e-9)
         flow = Flow(
             self.link, report.asked, report.begun, report.not_begun, report.completed, failed, 0, 0, 0,
@@ -190,7 +190,7 @@ class _Trials:
         return Outcome((flow,))
 
     async def carry_out(self, rate: float, count: int, *, hold: bool = False) -> ConnectionReport:
-        """One trial in an empty table. Raises MeasurementError for an account that does not add up."""
+        """Run one trial in an empty table. Raises MeasurementError if the counts of connections do not add up."""
         s = self.setting
         before = None
         if self.states is not None:
@@ -262,11 +262,11 @@ class _Trials:
         }
 
     def agreed_rows(self) -> list[Row]:
-        """What each end agreed on by TLS, and how many connections did."""
+        """Return the TLS parameters that each end agreed on, with their number of connections."""
         return [{"end": end, "agreed": words, "agreed_connections": count} for (end, words), count in sorted(self.agreed.items())]
 
     async def room(self) -> int | None:
-        """Return the number of connections that fit into the DUT's table; None where it is not known."""
+        """Return the number of connections that fit into the DUT's table; None if not known."""
         if self.states is None:
             return None
         await self.states.forget()
@@ -274,7 +274,7 @@ class _Trials:
         return None if counts.most is None else int(counts.most * _ROOM)
 
     def taken_rows(self) -> list[Row]:
-        """The rows since the last call."""
+        """Return the rows since the last call."""
         rows, self.rows = self.rows, []
         return rows
 
@@ -297,7 +297,7 @@ class _Trials:
 
     @property
     def notes(self) -> list[str]:
-        """Return sentences about the rig."""
+        """Notes about the rig."""
         notes = []
         if self.overflows:
             notes.append(f"the sink's own queues had no room for {self.overflows} SYNs: those failures are the rig's, not the DUT's")
@@ -314,7 +314,7 @@ class _Trials:
         return notes
 
     def _of_proxy(self) -> Iterator[str]:
-        """What lies between what clients and servers counted: a proxy may open fewer connections, and answer by itself."""
+        """Yield how the counts of clients and servers differ: a proxy may open fewer connections, and answer from its cache."""
         clients, servers = self.at_clients, self.at_servers
         if not clients["requests"]:
             return

@@ -1,7 +1,7 @@
-"""Method `convergence`: flows to many destinations while a path of the DUT fails and while it comes back (RFC 6412, RFC 6413).
+"""Method `convergence`: flows to many destinations while a path of the DUT fails and while it recovers (RFC 6412, RFC 6413).
 
-One load for each, so that the ledger alone says what it cost; one more before all of them, in which nothing happens. Each flow has an
-account of its own: its lost frames ÷ its rate are its loss of connectivity, exact to the gap between two of its frames.
+Each event has one load, so that the ledger alone shows its loss; one more load without an event is first. Each flow has a separate ledger:
+its lost frames ÷ its rate are its loss of connectivity, exact to the gap between two of its frames.
 
 Figures of a link; PART is failure or reversion:
 
@@ -10,17 +10,17 @@ Figures of a link; PART is failure or reversion:
     PART/route_loss_min_ns, route_loss_p50_ns, route_loss_max_ns
                                    loss of connectivity of the flows that lost frames (RFC 6412 section 3.6.5)
     PART/loss_derived_ns           all frames lost ÷ the rate of all flows (section 3.6.6)
-    PART/loss_begins_ns            from the event to the first frame that was lost
+    PART/loss_begins_ns            from the event to the first lost frame
     PART/first_route_ns            from the event until the first of these flows was back (section 3.6.2)
-    PART/full_convergence_ns       from the event until all of them were (section 3.6.1), by the numbers of the frames
-    PART/full_rate_ns              the same by the rate-derived method (section 3.5.1)
-    PART/instant_error_ns          the last three instants are true to within this, and to what the command took
+    PART/full_convergence_ns       from the event until all of them were back (section 3.6.1), by the numbers of the frames
+    PART/full_rate_ns              full convergence by the rate-derived method (section 3.5.1)
+    PART/instant_error_ns          error of the last three instants, in addition to the duration of the command
     PART/affected_ratio            share of the flows that lost frames
-    PART/lossless_ratio            share of the events in which no frame was lost
+    PART/lossless_ratio            share of the events without loss
     PART/lost_frames, duplicated_frames, reordered_frames      of all flows
-    PART/command_ns                what the command took
+    PART/command_ns                duration of the command
 
-Times of a part are absent where one of its flows has none: it did not come back, or the event missed the load. The record's table `flows`
+Times of a part are absent if one of its flows has none: it did not come back, or the event was outside the load. The record's table `flows`
 has each flow of each event, and `course` the samples around the first.
 """
 
@@ -50,11 +50,11 @@ FAILURE, REVERSION = "failure", "reversion"
 SAMPLING = Seconds(0.02)
 """Packet sampling interval of the rate-derived method (RFC 6412 section 3.7.4)."""
 HALF_A_FLOW = 0.5
-"""A sample in which some flow has less than this share of its frames is one before the flows are back."""
+"""Least share of its frames that a flow must have in a sample to count as back."""
 FRAMES_OF_A_SAMPLE = 4
-"""Of each flow at least; with fewer a sample says nothing of it."""
+"""Fewest frames of each flow in a sample that can show whether the flow is back."""
 COURSE_S = 0.1
-"""Of the curve in a report."""
+"""Step of the curve in a report, in seconds."""
 _NS = 1e9
 
 
@@ -68,22 +68,22 @@ class _Load:
 
     @property
     def flow_pps(self) -> float:
-        """Of each flow."""
+        """Frames a second of each flow."""
         return self.setting.rate_pps / self.setting.flow_count
 
     @property
     def destinations(self) -> dict[str, str]:
-        """Flow → where it goes."""
+        """Destination address of each flow."""
         spread = self.setting.spread
         return {flow_of_stream(self.link, stream.name): str(spread.address(n)) for n, stream in enumerate(self.offer.streams)}
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rates since the sample before: of all flows together, and of the flow that got least."""
+    """Rates since the previous sample: of all flows together, and of the flow with the lowest rate."""
 
     at_s: float
-    """By the wall clock."""
+    """Wall clock of the sample."""
     offered_pps: float
     received_pps: float
     least_pps: float
@@ -98,12 +98,12 @@ class _Occurrence:
     outcome: Outcome
     change: DutChange
     rows: Sequence[Row]
-    """One a flow."""
+    """One row for each flow."""
     samples: Sequence[_Sample]
 
 
 def load_of(link: str, setting: ConvergenceSetting) -> _Load:
-    """As many streams as flows, each to an address in another part of the network."""
+    """Return the load: one stream for each flow, each to an address in another part of the network."""
     spread, each = setting.spread, Pps(setting.rate_pps / setting.flow_count)
     streams = tuple(
         OfferedStream(f"{n:02}", setting.frame_size, each, traffic=Traffic(flows=FlowSet(destinations=spread.part(n))))
@@ -118,7 +118,7 @@ def load_of(link: str, setting: ConvergenceSetting) -> _Load:
 
 
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
-    """Raises InputError, HostError, ToolFailed, TestbedError, and MeasurementError: nothing was sent, or nothing came through before."""
+    """Run one trial. Raises InputError, HostError, ToolFailed, TestbedError; MeasurementError if nothing is sent or nothing passes."""
     if bench.device is None:
         raise InputError("nothing can be done to this DUT inside a trial", remedy="leave the workload convergence out")
     setting, link = cell.setting_as(ConvergenceSetting), cell.links[0]
@@ -149,7 +149,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
 
 
 def _insist_on_ways(load: _Load, quiet: Outcome) -> None:
-    """Raises MeasurementError where the generator sent nothing, or a destination is not reached although nothing has failed."""
+    """Raise MeasurementError if the generator sent nothing, or if a destination is unreachable before any failure."""
     if not any(made_frames(flow) for flow in quiet.flows):
         raise MeasurementError("the generator sent nothing", raw=dict(quiet.raw))
     where = load.destinations
@@ -158,7 +158,7 @@ def _insist_on_ways(load: _Load, quiet: Outcome) -> None:
         raise MeasurementError(what, raw=dict(quiet.raw), remedy="give the DUT and the routers behind it routes to `network`")
 
 
-def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> Row:  # noqa: PLR0917 -- all of one flow
+def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> Row:  # noqa: PLR0917 -- of one flow
     lost, frames = failed_frames(flow), made_frames(flow)
     why = _why_not(load, flow, outcome, change)
     outage = None if why else outcome.outages.get(flow.link)
@@ -183,7 +183,7 @@ def _row(number: int, part: str, load: _Load, flow: Flow, outcome: Outcome, chan
 
 
 def _since(change: DutChange, between: tuple[float, float] | None) -> tuple[float, float] | tuple[None, None]:
-    """Two instants, counted from when the command was given: what follows from it cannot be before it."""
+    """Return two instants relative to the start of the command; an effect cannot precede its command."""
     if between is None:
         return None, None
     low, high = ((at_s - change.began_s) * _NS for at_s in between)
@@ -191,7 +191,7 @@ def _since(change: DutChange, between: tuple[float, float] | None) -> tuple[floa
 
 
 def _why_not(load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> str:
-    """Why the flow's loss is not a time from this event; empty where it is."""
+    """Return why the flow's loss does not give a time for this event; empty if it does."""
     offer, setting = replace(load.offer, rate=Pps(load.flow_pps)), load.setting
     if starved(offer, flow):
         return "the generator did not make the load"
@@ -206,7 +206,7 @@ def _why_not(load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> st
 
 
 def _reasons(of: _Occurrence) -> Iterator[tuple[str, str]]:
-    """Each reason with the part, and how many flows have it."""
+    """Yield each reason with its part and the number of flows that it affects."""
     counted: dict[str, int] = defaultdict(int)
     for row in of.rows:
         counted[str(row["why"] or "")] += 1
@@ -223,7 +223,7 @@ def _figures(load: _Load, found: Sequence[_Occurrence]) -> dict[str, float]:
     losses = [[ns for row in of.rows if (ns := _number(row, "route_loss_ns")) is not None] for of in found]
     figures["lossless_ratio"] = sum(not of for of in losses) / len(losses)
     figures["affected_ratio"] = median_low(len(of) / load.setting.flow_count for of in losses)
-    if not all(losses):  # an event without loss has no times: it was shorter than the gap between two frames, or met none of the flows
+    if not all(losses):  # an event without loss has no times: it was shorter than the gap between two frames, or affected no flow
         return figures
     every = [ns for of in losses for ns in of]
     figures |= {"route_loss_min_ns": min(every), "route_loss_p50_ns": median_low(every), "route_loss_max_ns": max(every)}
@@ -254,13 +254,13 @@ def _sum(rows: Sequence[Row], name: str) -> float | None:
 
 
 def _extreme(which: Callable[[Iterable[float]], float], name: str, rows: Sequence[Row]) -> float | None:
-    """Of the flows that lost frames; None where one of them has no such instant."""
+    """Return the extreme instant of the flows that lost frames; None if one of them has no such instant."""
     values = [_number(row, name) for row in rows if row["route_loss_ns"] is not None]
     return None if None in values or not values else which(value for value in values if value is not None)
 
 
 def _widest(rows: Sequence[Row]) -> float | None:
-    """By how much an instant of a flow may be wrong."""
+    """Return the largest error of an instant of any flow."""
     widths = [
         abs(high - low)
         for row in rows
@@ -271,7 +271,7 @@ def _widest(rows: Sequence[Row]) -> float | None:
 
 
 def _samples(load: _Load, outcome: Outcome) -> list[_Sample]:
-    """All flows together at the instants of the receiver's counters, of which each flow has one; while the generator sends."""
+    """Return the samples of all flows together while the generator sends, at the instants of the receiver's counters."""
     received: dict[float, list[float]] = defaultdict(list)
     offered: dict[str, list[float]] = defaultdict(list)
     for reading in outcome.readings:
@@ -290,7 +290,10 @@ def _samples(load: _Load, outcome: Outcome) -> list[_Sample]:
 
 
 def _rate_derived(load: _Load, of: _Occurrence) -> float | None:
-    """From the event to the end of the last sample that lacks a flow; None where none does, the last does, or a sample is too short."""
+    """Return the time from the event to the end of the last sample in which a flow is not back.
+
+    None if there is no such sample, if it is the last sample, or if samples are too short.
+    """
     since = [sample for sample in of.samples if sample.at_s > of.change.began_s]
     short = [sample for sample in since if sample.least_pps < HALF_A_FLOW * load.flow_pps]
     if not short or short[-1] is since[-1] or load.flow_pps * SAMPLING < FRAMES_OF_A_SAMPLE:
@@ -299,7 +302,7 @@ def _rate_derived(load: _Load, of: _Occurrence) -> float | None:
 
 
 def _course(of: _Occurrence) -> list[Row]:
-    """Means of the samples in each COURSE_S: all flows send at one instant, so single samples differ by a frame of each."""
+    """Return means of the samples in each COURSE_S: all flows send at one instant, so single samples differ by a frame of each."""
     by_time: dict[int, list[_Sample]] = defaultdict(list)
     for sample in of.samples:
         by_time[math.floor((sample.at_s - of.change.began_s) / COURSE_S)].append(sample)
@@ -315,7 +318,7 @@ def _course(of: _Occurrence) -> list[Row]:
 
 
 def _doubts(load: _Load, quiet: Outcome, outcomes: Sequence[Outcome]) -> Iterator[Doubt]:
-    """Each kind once for a link or flow."""
+    """Yield each kind of doubt once for a link or flow."""
     lost, frames = sum(map(failed_frames, quiet.flows)), sum(map(made_frames, quiet.flows))
     if lost > 0:
         yield Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{lost} of {frames} frames", load.link)

@@ -1,17 +1,17 @@
-"""The critical rate of a soak: the rate at which the DUT is expected to lose just the target share of its frames, with its interval.
+"""Critical rate of a soak: the rate at which the expected loss is the target share of frames, with its interval.
 
-Trials follow one another, each a little longer than the one before, at rates that the estimate so far chooses. The first two are half of
-the highest rate and the highest rate itself; the others by turns the upper end of the interval, its middle and its lower end
-(stats.critical_rate): losses above the critical rate say most about it, and trials without loss below it bound it from below.
+Trials follow one another, each a little longer than the previous one, at rates that the estimate so far chooses. The first two use half the
+highest rate and the highest rate. The others use in turn the upper end of the interval, its middle and its lower end (stats.critical_rate).
+Losses above the critical rate show most about it, and trials without loss bound it from below.
 
-Figures, of each link, under the label of all that are loaded at once:
+Figures of each link, under the label of all links that are loaded at once:
 
-    critical_pps, critical_low_pps, critical_high_pps    the middle and the 95 % credible interval
-    stretch/critical_pps, erf/critical_pps               the middle as each curve alone has it
+    critical_pps, critical_low_pps, critical_high_pps    the median and the 95 % credible interval
+    stretch/critical_pps, erf/critical_pps               the median by each curve alone
     target_loss_ratio, trials
 
 The record's table `critical` has each trial and the estimate after it. The interval of the figures may be wider than that after the last
-trial: what all of them show together is in it, and a doubt where losses cluster in time.
+trial, because it includes what all trials show together. A doubt reports losses that cluster in time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from dutlab.subject import part_figure
 from dutlab.units import Pps, Seconds
 
 FIRST_S, LONGER_S = 5.1, 0.1
-"""Lengths of FD.io CSIT's soak tests."""
+"""First length of a trial and its increase, in seconds: those of FD.io CSIT's soak tests."""
 FULL_SOAK_S = 1800.0
-"""Shorter soaks have trials that are shorter by as much, down to the shortest."""
+"""Duration of a full soak. A shorter soak has proportionally shorter trials, down to SHORTEST_S."""
 SHORTEST_S = 1.0
 HALF = 0.5
 LEAST_TRIALS = 3
 
 
 def lengths(duration: Seconds) -> Iterator[Seconds]:
-    """Yield the length of each trial; together they fill `duration` as far as whole trials do, but there are at least three."""
+    """Yield the length of each trial. Together they fill `duration` with whole trials, at least three."""
     scale, number, left = min(1.0, duration / FULL_SOAK_S), 0, float(duration)
     while True:
         each = max(SHORTEST_S, (FIRST_S + LONGER_S * number) * scale)
@@ -50,7 +50,7 @@ def lengths(duration: Seconds) -> Iterator[Seconds]:
 
 
 async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Measured:
-    """Trials up to the rate of `highest` for as long as it lasts. Raises ToolFailed, HostError, MeasurementError: nothing was sent."""
+    """Run trials up to the rate of `highest` for its duration. Raises ToolFailed, HostError; MeasurementError if nothing was sent."""
     most, rows, doubts = float(highest.rate or 0.0), list[Row](), list[Doubt]()
     estimate, outcome, bounds = CriticalRate(highest_pps=most, target=target), None, None
     for number, seconds in enumerate(lengths(highest.duration)):
@@ -93,7 +93,7 @@ def _next_rate(number: int, most: float, found: Critical | None) -> float:
 
 
 def _trial(outcome: Outcome) -> LoadTrial:
-    """All links together, as what each was offered and lost on average."""
+    """Return all links together as one trial, with the mean load and loss of a link."""
     flows = outcome.flows
     if not flows or any(flow.sent_seconds <= 0 or not made_frames(flow) for flow in flows):
         raise MeasurementError("the generator sent nothing", raw=dict(outcome.raw))

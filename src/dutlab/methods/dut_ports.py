@@ -1,4 +1,4 @@
-"""Actions of a method on the DUT other than load, and the sensor readings that it may use."""
+"""Protocols for actions of a method on the DUT other than load, and for the sensor readings that it may use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ResetKind(enum.Enum):
     """Part of a DUT that is reset (RFC 6201 section 4)."""
 
     PROCESS = "process"
-    """Its forwarding alone."""
+    """Only its forwarding."""
     SOFTWARE = "software"
     """Its whole network configuration: forwarding, rules, addresses, routes."""
 
@@ -26,7 +26,7 @@ class DutChange:
 
     began_s: float
     took_s: float
-    """Until the command said that it was done."""
+    """Seconds until the command reported its end."""
 
 
 class DutControl(Protocol):
@@ -34,28 +34,28 @@ class DutControl(Protocol):
 
     @property
     def resets(self) -> tuple[ResetKind, ...]:
-        """The kinds of reset that it can make."""
+        """Kinds of reset that it supports."""
 
     async def reset(self, kind: ResetKind) -> float:
-        """Resets it; returns how many seconds the command took. Raises HostError."""
+        """Reset the DUT. Return how many seconds the command took. Raises HostError."""
 
     async def change_mode(self, name: str) -> DutChange:
-        """Puts it into a mode of the experiment or of its family, from whatever mode it is in. Raises InputError, HostError."""
+        """Put the DUT into a mode of the experiment or of its family, from any mode. Raises InputError, HostError."""
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """Return in words what real frames show against its being in the mode; empty if it is. Nothing else may be sent then."""
+        """Return the faults that real frames show in a mode; empty if the mode is in force. No other frames may be sent meanwhile."""
 
     async def passing_links(self) -> frozenset[str]:
-        """Links on which real frames pass from source to sink, whatever state it is in. Nothing may be sent meanwhile. Raises HostError."""
+        """Return the links on which real frames pass from source to sink, in any state. Send nothing else meanwhile. Raises HostError."""
 
     async def prepare(self, event: ConvergenceEvent) -> None:
-        """Reads what it takes to recover, which may last. Raises InputError for a host that is not there, HostError."""
+        """Read what recovery needs, which may take time. Raises InputError for an unknown host, HostError."""
 
     async def fail(self, event: ConvergenceEvent) -> DutChange:
-        """Makes a path fail, once it was prepared. Raises HostError."""
+        """Make a path fail, after prepare(). Raises HostError."""
 
     async def recover(self, event: ConvergenceEvent) -> DutChange:
-        """Takes that back. Raises TestbedError."""
+        """Undo the failure. Raises TestbedError."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +63,26 @@ class PowerCut:
     """Times of a cut of the DUT's power, in seconds."""
 
     off_s: float
-    """From the command to switch it off until the command to switch it on."""
+    """Time from the command to switch it off until the command to switch it on."""
     back_s: float
-    """From then until it answered, and was put into its mode where it is one that commands set."""
+    """Time from switching it on until it answered, its mode included if commands set it."""
     mode_s: float
-    """Part of this for its mode."""
+    """Part of `back_s` for its mode."""
 
 
 class PowerControl(Protocol):
-    """The power of the DUT. What is switched off is on again at the end of the trial, and after a crash."""
+    """Power of the DUT. It is switched on again at the end of the trial, and after a crash."""
 
     async def off(self) -> None:
-        """Returns once it is off. Raises InputError where nothing may switch it, HostError."""
+        """Switch it off; return once it is off. Raises InputError if nothing may switch it, HostError."""
 
     async def on(self) -> None:
-        """Returns once it is on and answers. Raises HostError."""
+        """Switch it on; return once it answers. Raises HostError."""
 
     async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
-        """Switches it off, on after `off`, and puts it into its mode again. Raises as both.
+        """Switch it off, switch it on after `off`, and set its mode again. Raises the errors of off() and on().
 
-        Only our frames show whether a black box is back, and they may not be sent while it is `loaded`: it is not waited for then.
+        Only test frames show whether a black box is back, and none may be sent while it is `loaded`: then there is no wait for it.
         """
 
 
@@ -90,7 +90,7 @@ class Beside(Protocol):
     """Work during the test frames of a trial, step by step."""
 
     async def step(self, link: str, number: int) -> str:
-        """Step `number`, from 0, on a link; returns what came of it, in the same few words each time it is the same."""
+        """Carry out step `number`, from 0, on a link. Return its result in a few words; equal results have equal words."""
 
 
 class SensedValue(NamedTuple):
@@ -101,7 +101,7 @@ class SensedValue(NamedTuple):
     sensor: str
     name: str
     unit: str
-    """Unit as it follows a number: `W`, `degC`; empty where it is not known yet."""
+    """Unit as printed after a number: `W`, `degC`; empty if not known yet."""
     value: float
 
 
@@ -109,7 +109,7 @@ class Readings(Protocol):
     """Sensor readings of a trial so far."""
 
     def now_s(self) -> float:
-        """Seconds since the trial's start."""
+        """Return the seconds since the trial's start."""
 
     def since(self, from_s: float) -> Sequence[SensedValue]:
-        """Those that came at `from_s` or later, in their order."""
+        """Return the readings from `from_s` on, in their order."""

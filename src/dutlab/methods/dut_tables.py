@@ -1,4 +1,4 @@
-"""Tables of a DUT as a method sees them: its routes, and the flows that it tracks. Like ports.py, protocols only."""
+"""Protocols for tables of a DUT: its routes, and the flows that it tracks."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ class LinkEnd(enum.Enum):
 
 @dataclass(frozen=True)
 class RoutesLoaded:
-    """Routes of a DUT after some were loaded into it, by its own account."""
+    """Result of loading routes into a DUT, as the DUT reports it."""
 
     count: int
     took_s: float
-    """From the first route to the last."""
+    """Seconds from the first route to the last."""
     checked: int
-    """Addresses, spread over all routes, that the DUT was asked the way to."""
+    """Number of addresses, spread over all routes, whose route was looked up on the DUT."""
     astray: tuple[str, ...] = ()
-    """Its answers on addresses that it would send elsewhere."""
+    """Answers of the DUT for addresses with a wrong route."""
 
 
 class RouteTable(Protocol):
-    """Routes that are added to the DUT. They are removed at the end of the trial, and after a crash."""
+    """Routes added to the DUT. They are removed at the end of the trial, and after a crash."""
 
     async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
-        """A route to each part of `spread` through the link's end. Raises MeasurementError where they cannot be, HostError."""
+        """Add a route to each part of `spread` through the link's end. Raises MeasurementError if they cannot be added, HostError."""
 
 
 @dataclass(frozen=True)
 class FlowCounts:
-    """Numbers of a DUT about the flows that it tracks; None where they are not known."""
+    """Counts of a DUT about the flows that it tracks; None if not known."""
 
     tracked: int | None = None
     most: int | None = None
     """Size of its table."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """Its counters of what went wrong, from whenever it began to count."""
+    """Error counters of the DUT, cumulative."""
 
     def risen_since(self, before: FlowCounts) -> dict[str, int]:
-        """Return the growth of each counter, as columns of a table."""
+        """Return the increase of each counter, as columns of a table."""
         return {f"{name}{_RISEN}": number - before.counters.get(name, 0) for name, number in self.counters.items()}
 
 
@@ -56,29 +56,29 @@ _RISEN = "_count"
 
 
 def counter_of(column: str) -> str:
-    """The counter whose growth a column has; empty for any other column."""
+    """Return the counter whose increase a column has; empty for any other column."""
     return column.removesuffix(_RISEN) if column.endswith(_RISEN) else ""
 
 
 def risen(row: Mapping[str, float | str | None]) -> dict[str, int]:
-    """Counter → by how much it grew, of those that did."""
+    """Return the counters of a row that increased, with their increase."""
     return {name: int(value) for column, value in row.items() if (name := counter_of(column)) and value}
 
 
 class StateTable(Protocol):
-    """Flows of a DUT. Changes are put back at the end of the trial, and after a crash."""
+    """Flow table of a DUT. Changes are undone at the end of the trial, and after a crash."""
 
     async def counts(self) -> FlowCounts:
         """Return the current counts. Raises HostError."""
 
     async def forget(self) -> None:
-        """Forgets every flow. Raises HostError."""
+        """Delete every flow. Raises HostError."""
 
     async def keep(self, seconds: float) -> None:
-        """From now on a flow stays known for at least so long without a frame. Raises HostError."""
+        """Keep each flow for at least `seconds` without a frame, from now on. Raises HostError."""
 
     async def limit(self, flows: int) -> None:
-        """The table holds so many at most. Raises MeasurementError where that cannot be set, HostError."""
+        """Limit the table to `flows` flows. Raises MeasurementError if that cannot be set, HostError."""
 
     async def limit_ports(self, first: int, last: int) -> None:
-        """Translated flows get these ports only. Raises MeasurementError in a mode that does not translate, HostError."""
+        """Limit translated flows to these ports. Raises MeasurementError in a mode that does not translate, HostError."""

@@ -1,15 +1,15 @@
-"""Method `latency`: one-way latency over the whole load axis, in shares of one rate, with every histogram kept.
+"""Method `latency`: one-way latency over the whole load axis, in shares of one rate, with all histograms.
 
-The rate is given, or found first by a short search of rates without loss. Each share of it is one trial.
-A share of 0 is a trickle that waits for nothing but the DUT's own way. Figures of a link, by share (`90%` is that of the rate):
+The rate is given, or found first by a short search for rates without loss. Each share of it is one trial. A share of 0 means a rate so low
+that frames never wait for one another. Figures of a link, by share (`90%` is that of the rate):
 
     reference_pps                            the rate that shares are of
     90%/tl_ns, 90%/wcl_ns                    typical and worst-case latency: median and 99.9th percentile (RFC 8219 section 7.2)
     90%/pdv_ns                               packet delay variation: 99.9th percentile less the least (RFC 8219 section 7.3.1)
     90%/loss_ratio                           lost, or not taken by the DUT
-    knee_percent                             the share after which the typical latency rises steeply, from its least; absent where none does
+    knee_percent                             the share after which the typical latency rises steeply, from its least; absent without a rise
 
-A share that the generator did not make has no figures: its row in the table says what was sent.
+A share that the generator did not make has no figures: its row in the table shows the sent rate.
 
 The record's table `points` has a row a link and share; `latency-histograms.json` has the buckets.
 """
@@ -38,7 +38,7 @@ from dutlab.units import Pps, line_rate, si
 
 @dataclass(frozen=True)
 class Reference:
-    """The rate of each link that shares are of, and where it comes from."""
+    """Rate of each link that shares are of, and its source."""
 
     rate: Pps
     said: str
@@ -46,14 +46,14 @@ class Reference:
 
 @dataclass(frozen=True)
 class LatencyPoint:
-    """One share: what was offered, and what came of it."""
+    """One share: its load and the outcome."""
 
     percent: float
     offer: Offer
     outcome: Outcome
 
     def flow(self, link: str) -> Flow:
-        """Raises MeasurementError when nothing was sent on it."""
+        """Return the flow of a link. Raises MeasurementError if nothing was sent on it."""
         of_link = next((f for f in self.outcome.flows if f.link == link and f.sent_frames), None)
         if of_link is None:
             raise MeasurementError(f"the generator sent nothing on link {link} at {self.percent:g} % of the rate")
@@ -61,7 +61,7 @@ class LatencyPoint:
 
 
 async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySetting) -> tuple[Reference, tuple[Doubt, ...]]:
-    """`rate_pps`, or what a short search finds. Raises MeasurementError when it finds no rate without loss."""
+    """Return `rate_pps`, or the result of a short search. Raises MeasurementError if it finds no rate without loss."""
     if setting.rate_pps is not None:
         return Reference(setting.rate_pps, "as given"), ()
     speeds = [bps for link in links if (bps := bench.speeds.get(link)) is not None]
@@ -76,7 +76,10 @@ async def reference_of(bench: Bench, links: tuple[str, ...], setting: LatencySet
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """One trial a share. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or no latency is known at all."""
+    """Run one trial a share.
+
+    Raises InputError, ToolFailed, HostError; MeasurementError if nothing was sent, or no latency is known at all.
+    """
     setting = cell.setting_as(LatencySetting)
     bench = carrying(bench, setting.traffic)
     reference, doubts = await reference_of(bench, cell.links, setting)
@@ -125,7 +128,7 @@ def _offer(links: tuple[str, ...], setting: LatencySetting, rate: Pps) -> Offer:
 
 
 def _above_line(bench: Bench, cell: Cell, mix: Mix, rate: Pps) -> str:
-    """The link that does not carry `rate`, or nothing."""
+    """Return the link that cannot carry `rate`, or an empty string."""
     known = ((link, bench.speeds.get(link)) for link in cell.links)
     return next((link for link, bps in known if bps is not None and rate > line_rate(bps, mix.mean) * (1 + 1e-9)), "")
 
@@ -172,7 +175,7 @@ def _row(point: LatencyPoint, link: str) -> Row:
 
 
 def _buckets(points: Sequence[LatencyPoint]) -> bytes:
-    """Link → share in percent → [upper end of the bucket in ns, frames in it]."""
+    """Return the histograms as JSON: link → share in percent → [upper end of the bucket in ns, frames in it]."""
     links = dict.fromkeys(f.link for p in points for f in p.outcome.flows)
     by_link = {
         link: {

@@ -1,4 +1,4 @@
-"""Contradictions in a trial's account of frames, whichever generator kept it."""
+"""Checks of a trial's account of frames for contradictions, for any generator."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from dutlab.methods.ports import Flow, Offer
 from dutlab.units import si
 
 RATE_TOLERANCE = 0.005
-"""Share of the asked rate that may be missing before the trial is one at another rate."""
+"""Missing share of the asked rate above which the trial had another rate than asked."""
 DUPLICATES_SHARE = 0.001
-"""Share of the sent frames above which copies are no single accident."""
+"""Share of the sent frames above which duplicates are not a single accident."""
 RFC2544_TRIAL_S = 60.0  # RFC 2544 section 24
 
 
 def made_frames(flow: Flow) -> int:
-    """Frames that the generator had ready in time: sent, or not taken by the next port. What is missing of the asked is the generator's."""
+    """Return the frames that the generator made in time: sent, or not taken by the next port.
+
+    It did not make the rest of the asked ones.
+    """
     return flow.sent_frames + flow.backpressure_frames
 
 
 def failed_frames(flow: Flow) -> int:
-    """Return the frames that the DUT did not forward: lost on the way, or not even taken by its port."""
+    """Return the frames that the DUT did not forward: lost on the way, or not taken by its port."""
     return flow.lost_frames + flow.backpressure_frames
 
 
 def starved(offer: Offer, flow: Flow) -> str:
-    """Return in words what the generator was asked for and what it made, where it made less than RATE_TOLERANCE allows; else empty.
+    """Return the asked and the made load if the generator made less than RATE_TOLERANCE allows; else an empty string.
 
-    Such a trial is one at another rate, or with a shorter burst, than was asked for: no figure of the asked one may rest on it.
+    Such a trial had another rate, or a shorter burst, than was asked for. It must not give a figure for the asked rate.
     """
     frames = made_frames(flow)
     if offer.rate is not None and flow.sent_seconds > 0:
@@ -38,7 +41,7 @@ def starved(offer: Offer, flow: Flow) -> str:
 
 
 def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
-    """Doubts about one link's flow: an open ledger, a rate that was not reached, copies, frames of strangers."""
+    """Return the doubts about one flow: an open ledger, a rate that was not reached, duplicates, foreign frames."""
     doubts = []
     if not flow.balances:
         numbers = (
@@ -57,12 +60,12 @@ def doubts_of(offer: Offer, flow: Flow) -> list[Doubt]:
 
 
 def doubts_of_length(offer: Offer) -> list[Doubt]:
-    """SHORT_TRIAL below the 60 s of RFC 2544 section 24."""
+    """Return a SHORT_TRIAL doubt for less than the 60 s of RFC 2544 section 24."""
     return [Doubt(DoubtKind.SHORT_TRIAL, f"{offer.duration:g} s")] if offer.duration < RFC2544_TRIAL_S else []
 
 
 def negative_loss(flow: Flow) -> list[Doubt]:
-    """NEGATIVE_LOSS when more frames arrived than had been sent: counters were read while frames were on their way."""
+    """Return a NEGATIVE_LOSS doubt if more frames arrived than were sent: counters were read while frames were on their way."""
     if flow.lost_frames >= 0:
         return []
     return [Doubt(DoubtKind.NEGATIVE_LOSS, f"sent {flow.sent_frames}, received {flow.received_frames}", flow.link)]

@@ -1,17 +1,17 @@
-"""Method `loadtest`: a ramp of load through the DUT, watched once a second, and the second in which it had enough.
+"""Method `loadtest`: a ramp of load through the DUT, read once a second, and the second in which the DUT saturates.
 
-A warm-up at a low rate, a linear ramp from 0 to a share of the line rate, a hold at that share; one direction of a link, or both at once.
-The ramp is one offer of the generator, which reads its counters while it goes on. Saturation is the first second from which the loss stays
-above a threshold (0.1 % unless asked otherwise). In it count frames certainly lost and frames that the DUT refused to take; where the
-generator knows neither, what was sent less what was received.
+The load is a warm-up at a low rate, a linear ramp from 0 to a share of the line rate, and a hold at that share. It uses one direction of a
+link, or both at once. The ramp is one offer of the generator, which reads its counters during it. Saturation is the first second from which
+the loss stays above a threshold (0.1 % by default). The loss includes frames certainly lost and frames that the DUT refused to take. If the
+generator knows neither, it is the sent frames less the received ones.
 
-Figures of a direction (`a` there, `a.back` back) and, under `a+a.back`, of all directions together:
+Figures of a direction (`a` forward, `a.back` back) and, under `a+a.back`, of all directions together:
 
     max_offered_pps, max_received_pps, max_received_bps_l1    the best second
     max_line_ratio                                         its bits on the wire as a share of a line rate: up to 2 for both directions
     saturation_pps, saturation_bps_l1, saturation_line_ratio, saturation_s
-                                                           received in the saturated second, and when it began, from the start of the ramp;
-                                                           absent when the ramp ended without
+                                                           rate received in the saturated second, and its start, from that of the ramp;
+                                                           absent if the ramp ended without saturation
     loss_ratio                                             of all frames that were sent
 """
 
@@ -32,15 +32,15 @@ from dutlab.subject import apart, joined
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)
-"""Reference of percentages where a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp comes from."""
+"""Reference of percentages if a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp comes from."""
 SECOND = Seconds(1.0)
 _LEAST_COVERED = 0.5
-"""A piece of time shorter than this is not a second."""
+"""Shortest reading, in seconds, that counts as a second."""
 
 
 @dataclass(frozen=True)
 class RampRequest:
-    """Request of a ramp, from a cell's params."""
+    """Parameters of a ramp, from a cell's setting."""
 
     warmup_rate: Pps
     warmup: Seconds
@@ -53,7 +53,7 @@ class RampRequest:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """Warm-up, ramp and hold; those of no length are left out."""
+        """Warm-up, ramp and hold; those without duration are left out."""
         every = (
             Stretch(self.warmup, self.warmup_rate, self.warmup_rate),
             Stretch(self.rampup, Pps(0.0), self.target_rate),
@@ -67,24 +67,24 @@ class RampRequest:
         return Seconds(self.warmup + self.rampup + self.hold)
 
     def asked(self, from_s: float, to_s: float) -> float:
-        """The mean rate asked for between two instants after the first frame."""
+        """Return the mean intended rate between two instants after the first frame."""
         return ramp_mean([(s.duration, s.from_rate, s.to_rate) for s in self.stretches], from_s, to_s)
 
 
 @dataclass(frozen=True)
 class LoadtestSecond:
-    """A second of one direction, or of all of them. `at_s` is its end, from the first frame."""
+    """A second of one direction, or of all directions. `at_s` is its end, from the first frame."""
 
     at_s: float
     intended_pps: float | None
-    """None of a file that does not say."""
+    """Intended rate; None if an imported file does not have it."""
     counted: RampSecond
     offered_bps_l1: BpsL1
     received_bps_l1: BpsL1
 
 
 def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> RampRequest:
-    """Raises InputError: links of different line rates, a target above what a port can do."""
+    """Return the ramp of a setting. Raises InputError for links with different line rates, or a target above the speed of a port."""
     lines = {name: _line_of(bench, setting, name) for name in links}
     if len({bps for bps, _ in lines.values()}) > 1:
         words = ", ".join(f"{name} {si(bps, 'bit/s')}" for name, (bps, _) in lines.items())
@@ -109,7 +109,7 @@ def ramp_of(bench: Bench, links: tuple[str, ...], setting: LoadtestSetting) -> R
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Carries one ramp out. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
+    """Run one ramp. Raises InputError, ToolFailed, HostError; MeasurementError if nothing was sent, or nothing was read during it."""
     setting = cell.setting_as(LoadtestSetting)
     ramp = ramp_of(bench, cell.links, setting)
     offer = Offer(
@@ -148,7 +148,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 def _at_limit(bench: Bench, offer: Offer, seconds: Sequence[LoadtestSecond], threshold: float) -> AtLimit | None:
-    """At what each direction received in the saturated second, on average; None without saturation."""
+    """Return a function that offers the mean received rate of the saturated second once more; None without saturation."""
     saturated_second = saturation([s.counted for s in seconds], threshold).saturated
     if saturated_second is None or not saturated_second.received_pps:
         return None
@@ -157,12 +157,12 @@ def _at_limit(bench: Bench, offer: Offer, seconds: Sequence[LoadtestSecond], thr
 
 
 def began_s(readings: Sequence[ToolReading]) -> float:
-    """When sending began, by the first reading of what was sent: a second before it."""
+    """Return the wall clock of the first frame: a second before the first reading of sent frames."""
     return min((r.at_s for r in readings if r.name == "offered_pps"), default=0.0) - SECOND
 
 
 def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) -> list[LoadtestSecond]:
-    """One a second of the trial in which both ends were read; bits of the mean frame that was sent, and of the mean one that arrived."""
+    """Return each second in which both ends were read, with bits by the mean size of sent frames and of received ones."""
     of = {
         name: pieces([(r.at_s - began, r.value) for r in outcome.readings if r.link == flow.link and r.name == name], 0.0)
         for name in ("offered_pps", "received_pps", "lost_pps", "backpressure_pps")
@@ -175,7 +175,7 @@ def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) ->
         if received is None or piece.to_s - piece.from_s < _LEAST_COVERED:
             continue
         refused = mean_rate(of["backpressure_pps"], *span) or 0.0
-        # Refused frames have used up numbers, and how many at one instant is not known: what is certain then says far too little.
+        # refused frames used up sequence numbers, and their number at an instant is not known, so the certain loss would be far too low
         lost = None if refused else mean_rate(of["lost_pps"], *span)
         counted = RampSecond(piece.to_s, piece.rate, received, lost, refused)
         bits = l1_rate(Pps(piece.rate), flow.mean_frame_bytes), l1_rate(Pps(received), mean_received)
@@ -184,7 +184,7 @@ def seconds_of(outcome: Outcome, flow: Flow, ramp: RampRequest, began: float) ->
 
 
 def together(directions: Sequence[Sequence[LoadtestSecond]]) -> list[LoadtestSecond]:
-    """All directions added up, second by second, as far as all of them were read."""
+    """Return the sums of all directions, second by second, for the seconds in which all were read."""
     return [_sum(of) for of in zip(*directions, strict=False)]
 
 
@@ -207,7 +207,7 @@ def _sum(of: Sequence[LoadtestSecond]) -> LoadtestSecond:
 
 
 def figures_of(seconds: Sequence[LoadtestSecond], ramp: RampRequest, threshold: float) -> dict[str, float]:
-    """The best second, and the saturated one if there is one. The warm-up is not a part of the ramp."""
+    """Return the figures of the best second, and of the saturated one if there is one. The warm-up is not a part of the ramp."""
     best = max(seconds, key=lambda s: s.counted.received_pps)
     bits = max(s.received_bps_l1 for s in seconds)
     figures = {
@@ -229,12 +229,15 @@ def figures_of(seconds: Sequence[LoadtestSecond], ramp: RampRequest, threshold: 
 
 
 def of_ramp(seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[LoadtestSecond]:
-    """Those that lie wholly after the warm-up."""
+    """Return the seconds that are completely after the warm-up."""
     return [s for s in seconds if s.at_s - SECOND >= ramp.warmup - _LEAST_COVERED]
 
 
 def notes_of(seconds: dict[str, list[LoadtestSecond]], ramp: RampRequest, threshold: float, *, cut: str = "") -> list[str]:
-    """Yield the reference of percentages, and for all ways together whether the ramp ended before the DUT did; `cut`: known not to."""
+    """Return notes: the reference of percentages, and if there was no saturation, the reason.
+
+    `cut` is the reason if the ramp is known to have ended early.
+    """
     every = list(seconds)[-1]
     result = saturation([s.counted for s in of_ramp(seconds[every], ramp)], threshold)
     notes = [f"percentages are of {si(ramp.line, 'bit/s')}: {ramp.line_said}"]
@@ -249,7 +252,7 @@ def _loss(flows: Sequence[Flow]) -> dict[str, float]:
 
 
 def rows_of(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> list[Row]:
-    """Rows of the table `seconds`: those of one direction."""
+    """Return the rows of the table `seconds` for one direction."""
     return [
         {
             "direction": name,
@@ -269,7 +272,7 @@ def rows_of(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest) -> 
 
 
 def _readings(name: str, seconds: Sequence[LoadtestSecond], ramp: RampRequest, began: float) -> list[ToolReading]:
-    """Return readings that the generator did not take itself: bits and utilisation of the sending and the receiving port."""
+    """Return readings that the generator did not take: bits and utilisation of the sending and the receiving port."""
     return [
         ToolReading(began + float(row["at_s"] or 0.0), name, column, float(row[column] or 0.0))
         for row in rows_of(name, seconds, ramp)

@@ -2,11 +2,11 @@
 
 Figures of a link, for each stream by its name, over the whole trial:
 
-    NAME/offered_pps, NAME/received_pps      what left the generator, and what came out of the DUT
+    NAME/offered_pps, NAME/received_pps      rate sent by the generator, and rate received from the DUT
     NAME/loss_ratio                          of the frames sent (RFC 1242 section 3.6)
-    NAME/latency_p50_ns, NAME/latency_p99_ns of the frames that arrived, when the clocks allow it
+    NAME/latency_p50_ns, NAME/latency_p99_ns of the frames that arrived, if the clocks allow it
 
-A stream of which nothing was sent before the trial ended has no figures, and a note says so. The flow of a stream is called `a:NAME`.
+A stream that sent nothing before the trial ended has a note instead of figures. The flow of a stream is called `a:NAME`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dutlab.units import Pps
 
 
 def offer_of(bench: Bench, links: tuple[str, ...], setting: MultiStreamSetting) -> Offer:
-    """Return the request of the setting. Raises InputError for a share of a speed that is not known."""
+    """Return the load of the setting. Raises InputError for a share of an unknown speed."""
     streams = tuple(
         OfferedStream(s.name, s.frame_size, rate_of(links, s.rate, s.frame_size, bench.speeds), s.frames, s.traffic)
         for s in setting.streams
@@ -34,7 +34,7 @@ def offer_of(bench: Bench, links: tuple[str, ...], setting: MultiStreamSetting) 
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Sends all once. Raises InputError, ToolFailed, HostError, and MeasurementError when a link sent nothing."""
+    """Send all streams once. Raises InputError, ToolFailed, HostError; MeasurementError if a link sent nothing."""
     offer = offer_of(bench, cell.links, cell.setting_as(MultiStreamSetting))
     outcome = await bench.generator.offer(offer)
     by_name = {flow.link: flow for flow in outcome.flows}
@@ -46,7 +46,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     }
     chained = {name for chain in offer.chains for name, _ in chain.steps}
     doubts = [
-        # A chain's streams pause while others are sent, so their mean rate is none that was asked for.
+        # A chain's streams pause while others are sent, so their mean rate differs from the asked one.
         doubt
         for (_, s), flow in flows.items()
         for doubt in doubts_of(replace(offer, rate=None if s.name in chained or not flow.sent_frames else s.rate), flow)

@@ -1,6 +1,6 @@
-"""The world as a method sees it: something that sends and receives frames, and nothing else.
+"""Protocols and data types through which a method uses the testbed.
 
-Each method runs against a simulated DUT in a unit test, because these protocols are all that it can reach.
+A method can reach nothing else, so unit tests run each method against a simulated DUT.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dutlab.units import BpsL1, Pps, Seconds
 IPAddress = IPv4Address | IPv6Address
 NO_TIME = Seconds(0.0)
 DRAIN = Seconds(0.5)
-"""Enough for what a software router buffers; RFC 2544 section 23 waits 2 s."""
+"""Default drain: long enough for the buffers of a software router; RFC 2544 section 23 waits 2 s."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A while of linearly changing rate; of constant rate if it begins as it ends."""
+    """Time span with a linearly changing rate; a constant one if both rates are equal."""
 
     duration: Seconds
     from_rate: Pps
@@ -40,19 +40,19 @@ class Stretch:
 
 @dataclass(frozen=True)
 class OfferedStream:
-    """One of several streams of an offer. `rate` is per link; None is as fast as the generator can."""
+    """One of several streams of an offer. `rate` is per link; None is as fast as the generator can send."""
 
     name: str
     mix: Mix
     rate: Pps | None
     frames: int | None = None
-    """It ends after so many, in a chain in each round; None is with the offer."""
+    """Number of frames after which it ends (in a chain: in each round); None to end with the offer."""
     traffic: Traffic = field(default_factory=Traffic)
 
 
 @dataclass(frozen=True)
 class OfferedChain:
-    """Streams one after another, each so long after the last frame of the one before."""
+    """Streams sent one after another. Each step has its pause after the last frame of the previous stream."""
 
     steps: tuple[tuple[str, Seconds], ...]
     rounds: int = 1
@@ -60,7 +60,7 @@ class OfferedChain:
 
 @dataclass(frozen=True)
 class Offer:
-    """One trial's load: what is asked of the generator. `rate` is per link and direction; None is as fast as it can."""
+    """Load of one trial, as asked of the generator. `rate` is per link and direction; None is as fast as it can send."""
 
     links: tuple[str, ...]
     mix: Mix
@@ -69,54 +69,61 @@ class Offer:
     warmup: Seconds = NO_TIME
     drain: Seconds = DRAIN
     stop_after_lost: int | None = None
-    """The trial may be stopped at once when more frames than this, of all links together, are certainly lost or were refused by the peer
-    (`Flow.backpressure_frames`). Frames in flight are not lost; the drain is waited for as ever. A generator that cannot look
-    meanwhile sends to the end: that costs time, nothing else."""
+    """Number of lost or refused frames of all links together above which the trial may be stopped early.
+
+    Only frames that are certainly lost count, and those refused by the peer (`Flow.backpressure_frames`). Frames in flight are not lost;
+    the drain is always complete. A generator that cannot check this during the trial sends to the end: that only costs time.
+    """
 
     profile: tuple[Stretch, ...] = ()
-    """Instead of `rate`, which is None then: the rate over time from the first frame on, for a ramp or steps. After the last stretch its
-    `to_rate` goes on until `duration` is over. `warmup` is sent at the rate that the profile begins with."""
+    """Rate over time from the first frame on, for a ramp or steps. Replaces `rate`, which is then None.
+
+    After the last part, its `to_rate` continues until the end of `duration`. `warmup` is sent at the first rate of the profile.
+    """
     directions: Directions = Directions.FORWARD
     back_answers: bool = False
-    """Frames of both directions at once: those that go back have the addresses and ports of answers, which a filter lets through."""
+    """True to give frames in the reverse direction the addresses and ports of answers, which a filter lets through.
+
+    For offers in both directions at once.
+    """
     answered: IPAddress | None = None
-    """Destination of answers, if not the source's own address: the address to which the DUT translates it."""
+    """Destination of answers if it is not the source's own address: the address to which the DUT translates it."""
     traffic: Traffic = field(default_factory=Traffic)
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict, hash=False)
-    """Traffic by flow name, in place of `traffic`, where each way has its own destinations."""
+    """Traffic by flow name, instead of `traffic`, if each direction has other destinations."""
     burst_frames: int = 1
-    """So many frames leave back to back at each due time, at the same mean rate (RFC 2544 section 21). Of a constant rate only."""
+    """Number of frames sent back to back at each due time, at the same mean rate (RFC 2544 section 21). For constant rates only."""
     streams: tuple[OfferedStream, ...] = ()
-    """Instead of `mix`, `rate`, `traffic` and bursts: several streams on each link, forward only, each a separate flow."""
+    """Several streams on each link, forward only, each a separate flow. Replaces `mix`, `rate`, `traffic` and bursts."""
     chains: tuple[OfferedChain, ...] = ()
-    """Chains of these streams; all others begin with the offer."""
+    """Chains of these streams; all other streams begin with the offer."""
     burst_rate: Pps | None = None
-    """At which the frames of one burst follow each other, above the mean rate; None is as fast as the port takes them."""
+    """Rate inside a burst, above the mean rate; None is as fast as the port takes the frames."""
     broadcast_ratio: float = 0.0
-    """So many frames to the hardware broadcast address are sent for each of these, evenly. They are not counted; full speed has none."""
+    """Frames to the hardware broadcast address for each test frame, sent evenly and not counted. At full speed there are none."""
     begun: Callable[[], None] | None = field(default=None, compare=False)
-    """Called when frames that count are being sent, within some tenths of a second after the first: for who does something meanwhile."""
+    """Callback for concurrent actions, called within some tenths of a second after the first counted frame."""
 
     readings_every: Seconds = field(default=Seconds(1.0), compare=False)
-    """The time from one reading to the next, at most; a generator that has none so fine gives those that it has."""
+    """Longest time between readings; a generator that cannot read so often gives the readings that it has."""
     frames: int | None = None
-    """Each direction ends after so many, however long they take; `duration` is their time at the rate. None: it ends with the duration."""
+    """Number of frames after which each direction ends, however long they take; `duration` is their time at the rate. None: no limit."""
     learns: bool = False
-    """The port that receives keeps the addresses and ports of the frames, as they arrive, for offers that follow (RFC 9693 section 4.2)."""
+    """True if the receiving port stores the addresses and ports of frames as they arrive, for later offers (RFC 9693 section 4.2)."""
     answers_learned: bool = False
-    """Frames from sink to source answer those that the sink's port has learned, one after the other, with their addresses and ports."""
+    """True if frames from sink to source answer the frames that the sink's port has stored, in turn, with their addresses and ports."""
     lossy: bool = field(default=False, compare=False)
-    """Something else fills the queues, so frames get lost whatever the machine does: loss does not mark it as disturbed."""
+    """True if other load fills the queues: then loss does not mark the trial as disturbed."""
     once: bool = field(default=False, compare=False)
-    """Something may happen to the DUT meanwhile: the load cannot be offered again, and a link that loses its carrier does not end it."""
+    """True if the DUT is changed during the offer: it cannot be repeated, and a lost carrier does not end it."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError when rate and profile are both given."""
+        """Raise ValueError if rate and profile are both given."""
         if self.profile and self.rate is not None:
             raise ValueError("an offer has a rate or a profile, not both")
 
     def carrying(self, traffic: Traffic, traffic_of: Mapping[str, Traffic] | None = None) -> Offer:
-        """Return the load with `traffic`, and each way in `traffic_of` with its own; in bursts where it has some and a constant rate."""
+        """Return the load with `traffic`, or for single flows that of `traffic_of`. Bursts of the traffic apply to constant rates only."""
         offer = replace(self, traffic=traffic, traffic_of=traffic_of or {})
         if traffic.burst is None or self.rate is None:
             return offer
@@ -124,14 +131,14 @@ class Offer:
 
     @property
     def flow_names(self) -> tuple[str, ...]:
-        """Names of its flows, in the order of an outcome: the links, each followed by its reverse direction if frames go in both."""
+        """Names of its flows, in the order of an outcome: the links, each followed by its reverse direction if both are used."""
         if self.streams:
             return tuple(flow_of_stream(link, stream.name) for link in self.links for stream in self.streams)
         return flow_names(self.links, self.directions)
 
 
 def flow_of_stream(link: str, stream: str) -> str:
-    """The name of the flow of one of several streams on a link."""
+    """Return the name of the flow of one stream on a link."""
     return f"{link}:{stream}"
 
 
@@ -141,7 +148,7 @@ def flow_names(links: tuple[str, ...], directions: Directions) -> tuple[str, ...
 
 
 Histogram = tuple[tuple[int, int], ...]
-"""(upper end of the bucket in ns, values in it), rising; empty buckets are left out. Buckets are at most 1/128 of their value wide."""
+"""(Upper end of the bucket in ns, number of values), rising, without empty buckets. A bucket is at most 1/128 of its value wide."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +186,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class Flow:
-    """Account of one link's frames in one trial. intended = sent + refused; sent + duplicated = received + lost."""
+    """Account of one link's frames in one trial: intended = sent + refused; sent + duplicated = received + lost."""
 
     link: str
-    """With `.back` behind it where frames went from sink to source."""
+    """Name of the link, with the suffix `.back` for frames from sink to source."""
     intended_frames: int
     sent_frames: int
     refused_frames: int
@@ -190,45 +197,50 @@ class Flow:
     lost_frames: int
     duplicated_frames: int
     reordered_frames: int | None
-    """Arrivals after a later frame (RFC 4737 section 3). None: not known, because the receiving host's own queues may have changed
-    the order, several CPUs sent the stream, or the generator does not look."""
+    """Arrivals after a later frame (RFC 4737 section 3); None if not known.
+
+    It is not known if the receiving host's own queues may have changed the order, if several CPUs sent the stream, or if the generator does
+    not check.
+    """
     foreign_frames: int
     sent_seconds: float
     mean_frame_bytes: float
     received_bytes: int
-    """Bytes with FCS of the received frames."""
+    """Bytes of the received frames, FCS included."""
     latency: Latency | None = None
     latency_error_ns: int | None = None
-    """The latencies are true to within this; 0 where sender and receiver read one clock. None: there are none."""
+    """Largest error of the latencies; 0 if sender and receiver read one clock, None without latencies."""
     sent_timed_by: str = ""
-    """Clock of a frame's send time: `card`, `kernel` or `engine`; empty where it is not known."""
+    """Clock of a frame's send time: `card`, `kernel` or `engine`; empty if not known."""
     arrivals_timed_by: Mapping[str, int] = field(default_factory=dict)
-    """Frames by who read the clock as they arrived, in the same words. They are of the port, whatever flow a frame is of."""
+    """Number of frames by the clock of their receive time (`card`, `kernel`, `engine`). Counted for the port, not for a flow."""
     gaps: Gaps | None = None
     late_frames: int | None = None
-    """Arrived within the drain, after sending had ended (RFC 2544 section 23's residual frames); they are among the received."""
+    """Frames that arrived during the drain (residual frames in RFC 2544 section 23); included in the received."""
     stale_frames: int = 0
-    """Ours, but of an earlier trial; not among the received."""
+    """Own frames of an earlier trial; not included in the received."""
     corrupted_frames: int = 0
-    """Ours, but altered on the way; not among the received, so they are lost too."""
+    """Own frames that were altered on the way; not included in the received, so they are also lost."""
     reordered_at_least_frames: int = 0
-    """Arrivals after a later frame of the same receive queue or flow: so many are known to be the path's, also where not all are."""
+    """Arrivals after a later frame of the same receive queue or flow: the part of the reordering that the path certainly caused."""
     reorder_extent_max: int | None = 0
-    """Greatest reordering extent, in frames (RFC 4737 section 4.2); None where reordering is not known."""
+    """Greatest reordering extent, in frames (RFC 4737 section 4.2); None if reordering is not known."""
     backpressure_frames: int = 0
-    """Refused frames that the generator could have sent and that were not taken. A veth's peer, the DUT of the embedded lab, had no
-    room in its ring; a card had none in its queue, because the link is full or the DUT asked for a pause. It is the DUT's pressure back.
-    The rest of the refused was not made in time: then the generator is too slow."""
+    """Refused frames that were made in time but not taken by the next port: backpressure of the DUT.
+
+    Either the ring of a veth's peer (the DUT of the embedded lab) was full, or the queue of a card was, because the link is full or the DUT
+    asked for a pause. The generator did not make the other refused frames in time.
+    """
     sources: tuple[str, ...] = ()
-    """Source addresses of the first frames as the receiver saw them, where the generator reports them: translated if the DUT translates."""
+    """Source addresses of the first frames at the receiver, if the generator reports them; translated if the DUT translates."""
     arrived_beyond_sent: bool = False
-    """Frames arrived that the sender did not send: a sequence number that it did not use, or more different frames than it sent."""
+    """True if frames arrived that were not sent: an unused sequence number, or more different frames than were sent."""
     places: Mapping[str, int] = field(default_factory=dict)
-    """Places where frames were lost between sending and receiving, as far as counters on the path show (tools.path_counters)."""
+    """Lost frames by the place of their loss between sender and receiver, from counters on the path (tools.path_counters)."""
 
     @property
     def balances(self) -> bool:
-        """Frames are conserved (rule 7 of the house)."""
+        """True if the frames are conserved: both equations of the account hold."""
         return (
             not self.arrived_beyond_sent
             and self.intended_frames == self.sent_frames + self.refused_frames
@@ -237,19 +249,19 @@ class Flow:
 
     @property
     def timed_by(self) -> str:
-        """The clocks of its latencies, as part of a sentence; empty where that is not known."""
+        """Clocks of its latencies, as part of a sentence; empty if not known."""
         arrived = " or ".join(f"the {by}'s" for by, frames in self.arrivals_timed_by.items() if frames)
         return f"the {self.sent_timed_by}'s when sent, {arrived} when received" if self.latency and self.sent_timed_by and arrived else ""
 
     @property
     def loss_ratio(self) -> float:
-        """Frame loss ratio (RFC 1242 section 3.6), of the frames that were really sent; 0 when none was."""
+        """Frame loss ratio (RFC 1242 section 3.6) of the frames that were sent; 0 if none were sent."""
         return self.lost_frames / self.sent_frames if self.sent_frames else 0.0
 
 
 @dataclass(frozen=True)
 class TimedFlow(Flow):
-    """A flow with all that is known of its times; a record keeps the histograms in a separate file (store/details.py)."""
+    """A flow with its histograms of times, which a record keeps in a separate file (store/details.py)."""
 
     latency_histogram: Histogram = ()
     gap_histogram: Histogram = ()
@@ -257,20 +269,23 @@ class TimedFlow(Flow):
 
 @dataclass(frozen=True)
 class ToolReading:
-    """A value in time inside a trial, as the tool itself saw it. `at_s` is wall clock, in seconds since the epoch."""
+    """A value at an instant of a trial, read by the tool. `at_s` is wall clock, in seconds since the epoch."""
 
     at_s: float
     link: str
     """Name of its flow."""
     name: str
-    """With unit suffix, as figures have. Frames a second since the reading before: `offered_pps`, `received_pps` (different frames),
-    `lost_pps` (certainly lost by then), `backpressure_pps`; and the mean latency of those that came, `latency_mean_ns`."""
+    """Name with unit suffix, as of figures.
+
+    Frames a second since the previous reading: `offered_pps`, `received_pps` (different frames), `lost_pps` (certainly lost by then),
+    `backpressure_pps`. Mean latency of the frames received since then: `latency_mean_ns`.
+    """
     value: float
 
 
 @dataclass(frozen=True)
 class LostSoFar:
-    """Frames that a flow had lost, or the next port had not taken, at the last of its `lost_pps` readings: a count, not a rate."""
+    """Number of frames of a flow that were lost, or not taken by the next port, up to its last `lost_pps` reading."""
 
     at_s: float
     """Wall clock, in seconds since the epoch."""
@@ -279,21 +294,21 @@ class LostSoFar:
 
 @dataclass(frozen=True)
 class LearnedTuples:
-    """Addresses and ports of frames as they arrived, which the port that received them keeps."""
+    """Addresses and ports of received frames, stored by the receiving port."""
 
     frames: int
-    """Each frame once."""
+    """Number of frames."""
     different: int
 
 
 @dataclass(frozen=True)
 class Outage:
-    """When a flow lost its frames, by their numbers: two frames, each sent between two instants of the wall clock (s since the epoch)."""
+    """Begin and end of the losses of a flow, by sequence numbers; each between two instants (wall clock, s since the epoch)."""
 
     first_lost_s: tuple[float, float]
-    """The first frame that was lost."""
+    """Send time of the first lost frame."""
     back_s: tuple[float, float] | None
-    """The first that came after the last lost one; None where none is known to have come."""
+    """Send time of the first frame received after the last lost one; None if none is known."""
 
 
 @dataclass(frozen=True)
@@ -303,33 +318,33 @@ class Outcome:
     flows: tuple[Flow, ...]
     doubts: tuple[Doubt, ...] = ()
     raw: Mapping[str, bytes] = field(default_factory=dict)
-    """File name → the tool's own output, untouched."""
+    """The tool's raw output by file name."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about the tool: version, back end, core."""
     readings: Sequence[ToolReading] = ()
     lost_by: Mapping[str, LostSoFar] = field(default_factory=dict)
-    """Losses by flow, where they were counted meanwhile; what a flow lost beyond that was lost, or known to be, after the last reading."""
+    """Losses by flow, if counted during the trial. Further losses happened, or became known, after the last reading."""
     stopped_early_s: Seconds | None = None
-    """The trial was stopped because of `Offer.stop_after_lost`, so long after its first frame; `intended_frames` is of that time."""
+    """Duration until the trial was stopped by `Offer.stop_after_lost`; `intended_frames` is for that time. None if not stopped."""
     began_s: float | None = None
-    """Wall clock of the first frame, in seconds since the epoch, where the generator reports it."""
+    """Wall clock of the first frame, in seconds since the epoch, if the generator reports it."""
     learned: Mapping[str, LearnedTuples] = field(default_factory=dict)
-    """By flow, where the offer had the receiver learn."""
+    """Stored addresses and ports by flow, if the offer has `learns`."""
     outages: Mapping[str, Outage] = field(default_factory=dict)
-    """By flow, of an offer `once` at a constant rate: of those that lost frames."""
+    """Outages by flow, for flows with loss; only for an offer with `once` at a constant rate."""
     disturbed: str = ""
-    """Effect of other work on the testbed, where it was too much; empty where it was not, or was not read."""
+    """Effect of other work on the testbed, if it was too large; empty if not, or if not read."""
     link_lost: str = ""
-    """Ports of the generator that lost their link meanwhile, in words; empty where none did, or was not read."""
+    """Ports of the generator whose link went down, in words; empty if none, or if not read."""
     thrown_away: tuple[Outcome, ...] = ()
-    """Outcomes of the same offer before this one, each of which was disturbed, or lost a link."""
+    """Earlier outcomes of the same offer that were disturbed or lost a link."""
 
 
 class CpuAccounts(Protocol):
-    """Reads what our threads and other work use of the CPUs of the testbed's machines."""
+    """Reads the CPU time of our threads and of other work on the testbed's machines."""
 
     async def read(self) -> Mapping[str, CpuAccount]:
-        """Host → account as it is now; a host that cannot tell is not there."""
+        """Return the current account by host, without hosts that cannot report it."""
 
 
 class Generator(Protocol):
@@ -341,7 +356,7 @@ class Generator(Protocol):
 
 Row = Mapping[str, float | str | None]
 Table = Sequence[Row]
-"""Rows with the same columns, whose names end in their unit as those of figures do."""
+"""Rows with the same columns; column names end in their unit, like those of figures."""
 
 
 @dataclass(frozen=True)
@@ -350,16 +365,16 @@ class OfferCount:
 
     made: int
     disturbed: int
-    """Number of these that other work disturbed."""
+    """Number of loads that other work disturbed."""
     kept: int = 0
-    """Number of disturbed ones that could not be offered again, so that the figures are of them. The rest changed nothing."""
+    """Number of disturbed loads that could not be repeated, so figures include them. The others changed no figure."""
     link_lost: int = 0
-    """Loads during which a link of the testbed went down. They moved nothing, and are not among the disturbed."""
+    """Loads during which a link of the testbed went down. They changed no figure, and are not included in `disturbed`."""
 
 
 @dataclass(frozen=True)
 class LimitTrial:
-    """Result of the load at a limit that a method had found before."""
+    """Result of one more trial of the load at a limit that a method found."""
 
     row: Row
     """Rates of all flows together, and the latency of the slowest."""
@@ -367,12 +382,12 @@ class LimitTrial:
 
 
 AtLimit = Callable[[], Awaitable[LimitTrial]]
-"""Offers the load at the limit once more. It moves no figure. Raises MeasurementError, HostError."""
+"""Function that offers the load at the limit once more. It changes no figure. Raises MeasurementError, HostError."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Result of a trial. `figures` is link → name with unit suffix → value; a link of several is written `a+b`."""
+    """Result of a trial. `figures` is link → name with unit suffix → value; several links together are written `a+b`."""
 
     figures: Mapping[str, Mapping[str, float]]
     flows: tuple[Flow, ...] = ()
@@ -380,45 +395,45 @@ class Measured:
     raw: Mapping[str, bytes] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    """Sentences for the report about the figures."""
+    """Notes about the figures for the report, as sentences."""
     readings: Sequence[ToolReading] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Steps of a method: the trials of a search, the points of a curve."""
     offers: OfferCount | None = None
-    """None: offers were not judged, and the trial is judged as a whole."""
+    """Counts of loads judged separately; None if the trial is judged as a whole."""
     at_limit: AtLimit | None = field(default=None, compare=False)
-    """None: no limit was found, or the method finds none."""
+    """Function for the load at the limit; None if the method found no limit."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """All that a method is given to measure with."""
+    """Access of a method to the testbed."""
 
     generator: Generator
     speeds: Mapping[str, BpsL1 | None] = field(default_factory=dict)
-    """Line rate of each link, None where it is not known."""
+    """Line rate of each link; None if not known."""
     device: DutControl | None = None
-    """None: nothing can be done to the DUT."""
+    """Actions on the DUT; None if there are none."""
     addresses: Mapping[str, tuple[IPAddress, IPAddress]] = field(default_factory=dict)
     """Addresses of each link: the source's and the sink's."""
     routes: RouteTable | None = None
-    """None: nothing can be loaded into the DUT. The same holds for `states`."""
+    """Route table of the DUT; None if no routes can be loaded. `states` is None if its flow table cannot be used."""
     states: StateTable | None = None
     connections: Connections | None = None
-    """None: there is no tool for TCP connections on the links."""
+    """Tool for TCP connections; None if there is none on the links."""
     transfers: Transfers | None = None
-    """None: nothing sends TCP as fast as it goes."""
+    """Tool for TCP transfers at full speed; None if there is none."""
     management: Beside | None = None
-    """A query to the DUT's address; None: none can be sent. `updates` is the same for a change of routes that no test frame takes."""
+    """Queries to the DUT's address; None if they are not possible. `updates` are changes of routes that no test frame uses."""
     updates: Beside | None = None
     readings: Readings | None = None
-    """None: no sensor reports during the trial. `power` is None where the DUT cannot be switched."""
+    """Sensor readings; None if no sensor reports during the trial. `power` is None if the DUT cannot be switched."""
     power: PowerControl | None = None
     again: int = 0
-    """How often a load that other work disturbed may be offered again by a method that sees to it itself (`Offer.once`)."""
+    """Number of repeats of a disturbed load, for methods that repeat loads themselves (`Offer.once`)."""
     tell: Tell = nobody
-    """Takes what a method knows meanwhile, for whoever looks on."""
+    """Receiver of progress messages during the trial."""
 
 
 Method = Callable[[Bench, Cell], Awaitable[Measured]]
-"""Finds one trial's figures. Raises InputError, MeasurementError, HostError."""
+"""Function that finds one trial's figures. Raises InputError, MeasurementError, HostError."""

@@ -1,13 +1,13 @@
-"""Figures of the phases of a `soak-power` trial from sensor readings: watts, joules, heat, and when heat throttled something.
+"""Figures of the phases of a `soak-power` trial from sensor readings: watts, joules, heat, and throttling by heat.
 
-Of a phase the last half counts, so that what was before it has faded. Figures are of all links together:
+Only the last half of a phase counts, so that the effect of the previous phase has faded. Figures are of all links together:
 
-    PHASE/watts, PHASE/above_idle_w              mean watts; less those of the phase that was idle for the first time
+    PHASE/watts, PHASE/above_idle_w              mean watts; mean watts less those of the first idle phase
     PHASE/j_per_gb, PHASE/j_per_mpkt             joules per 10^9 bytes of frames with FCS, and per million frames that arrived
     SHARE%/pps_per_w                             frames a second and watt at each share of the rate, on all links
     heaviest_load/watts                          watts of the phase with the greatest share
     heat_headroom_c                              the least distance of any temperature to its limit
-    steady_heat_s                                from the beginning of the heaviest load until no temperature left 1 degC around its end
+    steady_heat_s                                from the start of the heaviest load until all temperatures stay within 1 degC of their end
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from dutlab.systems.sample_names import is_limit, limit_name
 MOST_PIECES = 600
 THROTTLED = "throttled"
 HEAVIEST = part_figure("heaviest_load", "watts")
-"""The figure of a trial that knows the watts of its DUT under the heaviest load. No phase can be called so: their names have no `_`."""
+"""Figure of a trial with the DUT's watts under the heaviest load. It cannot be the name of a phase: those contain no `_`."""
 _IN_WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
 _METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi", "ipmi-local")
-"""Kinds of sensors that may see a whole device, the surest first; a processor's own account (RAPL) is never one."""
+"""Kinds of sensors that may measure a whole device, the most reliable first; the processor's counter (RAPL) never does."""
 _NEAR_C = 1.0
 
 _Key = tuple[str, str, str]
@@ -42,7 +42,7 @@ _Points = Sequence[tuple[float, float]]
 
 
 def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue], sensors: Mapping[str, SensorSpec]) -> Measured:
-    """Add the figures of the phases; notes take the place of figures that no sensor reads."""
+    """Add the figures of the phases; notes explain figures that no sensor measures."""
     setting = cell.setting_as(SoakPowerSetting)
     series = defaultdict[_Key, list[tuple[float, float]]](list)
     units = dict[_Key, str]()
@@ -80,7 +80,7 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
 
 
 def _meter(asked: str | None, units: Mapping[_Key, str], sensors: Mapping[str, SensorSpec]) -> _Key | None:
-    """The one that is asked for, or the first of the kinds that see a whole device, in their order."""
+    """Return the meter that is asked for, or the first of the kinds that measure a whole device, in their order."""
     kinds = {name: spec.kind for name, spec in sensors.items()}
     meters = [key for key, unit in units.items() if unit in _IN_WATTS and kinds.get(key[1]) in _METERS and asked in (None, key[1])]
     order = list(sensors)
@@ -98,13 +98,13 @@ def _accuracy(meter: _Key | None, sensors: Mapping[str, SensorSpec]) -> float | 
 
 
 def _fine(step_w: float | None, share: float | None) -> str:
-    """`in steps of 1 W, within 2 %`: what the testbed says of the meter."""
+    """Return the meter's error as the testbed file states it: `in steps of 1 W, within 2 %`."""
     step = None if step_w is None else f"in steps of {step_w:g} W"
     return ", ".join(filter(None, (step, None if share is None else f"within {share * 100:g} %")))
 
 
 def _error(mean: float | None, step_w: float | None, share: float | None) -> float | None:
-    """A step, and the share of the reading."""
+    """Return the error in watts: a step plus the share of the reading."""
     return None if mean is None or (step_w is None and share is None) else (step_w or 0.0) + (share or 0.0) * abs(mean)
 
 
@@ -170,14 +170,14 @@ def _throttling(throttled: Mapping[str, _Points], rows: Sequence[Row]) -> Iterab
 
 
 def _heaviest(rows: Sequence[Row]) -> Row | None:
-    """The phase with the greatest share of the rate on the most links, the longest of several."""
+    """Return the phase with the greatest share of the rate on the most links, the longest of several."""
     loaded = [row for row in rows if row["state"] == "load"]
     weight = [(float(row["share_percent"] or 0.0), row["links"] is None, _span(row)[1] - _span(row)[0]) for row in loaded]
     return loaded[weight.index(max(weight))] if loaded else None
 
 
 def _temperatures(heat: Mapping[_Key, _Points], limits: Mapping[_Key, float], rows: Sequence[Row]) -> list[Row]:
-    """One row a temperature: its peak and where, its limit, and how long the heaviest load took to heat it."""
+    """Return one row a temperature: its peak and the place of it, its limit, and how long the heaviest load took to heat it."""
     heaviest = _heaviest(rows)
     table = list[Row]()
     for key, points in sorted(heat.items()):
@@ -209,7 +209,7 @@ def _mean_of(points: _Points, row: Row | None) -> float | None:
 
 
 def _course(watts: _Points, heat: Mapping[_Key, _Points], series: Mapping[_Key, _Points], rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The trial in at most MOST_PIECES pieces: where nothing was read there is nothing."""
+    """Return the trial in at most MOST_PIECES pieces; pieces without readings have no values."""
     if not rows:
         return {}
     begin, end = _span(rows[0])[0], _span(rows[-1])[1]

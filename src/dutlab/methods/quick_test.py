@@ -1,12 +1,12 @@
-"""Method `quick-test`: the rates without loss and with a little, found by one short search, then the latency at half of the former.
+"""Method `quick-test`: the rates without loss and with a small loss by one short search, then the latency at half the former.
 
 Figures of a link: those of the search (ndr/lower_pps, …), and of the trial at half load
 
-    half/load_pps                            the rate that was asked for: half of the NDR's lower bound
+    half/load_pps                            the intended rate: half of the NDR's lower bound
     half/received_pps, half/loss_ratio
-    half/latency_min_ns, _p50_ns, _p99_ns, _p999_ns, _max_ns   absent where no latency is known
+    half/latency_min_ns, _p50_ns, _p99_ns, _p999_ns, _max_ns   absent if no latency is known
 
-Without a rate that loses nothing there is no half load, and the notes say so.
+Without a rate that loses nothing there is no half load, and a note reports it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LATENCIES = ("min_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns")
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises as methods.search does, and ToolFailed."""
+    """Run one trial. Raises the errors of methods.search, and ToolFailed."""
     setting = cell.setting_as(QuickTestSetting)
     measured = await search.searched(
         bench,
@@ -76,7 +76,7 @@ def _of_scale(scale: float) -> list[str]:
 
 
 def _half(offer: Offer, link: str, flows: tuple[Flow, ...]) -> dict[str, float]:
-    """Return the figures at half load of one link; a sum of links has none, nor has a load that the generator did not make."""
+    """Return the figures of one link at half load; none for a sum of links, or for a load that the generator did not make."""
     flow = next((f for f in flows if f.link == link and f.sent_seconds > 0), None)
     if flow is None or offer.rate is None or starved(offer, flow):
         return {}

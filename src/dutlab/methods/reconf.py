@@ -1,21 +1,21 @@
 """Method `reconf`: constant load while the DUT's mode is changed; lost frames ÷ offered rate is the time out of service.
 
-One load a change, so that the ledger alone says what the change cost; one more before all of them, in which nothing is changed. It goes
-from the cell's mode into another and back, or, for `reload`, into the same again. Each mode is verified once, after the load. A change that
-is a failure of the device goes one way under load. A probe then shows whether frames pass, and the cell's mode is applied and verified
-again.
+Each change has one load, so that the ledger alone shows its loss; one more load without a change is first. The mode changes from that of
+the cell into another and back, or, for `reload`, into the same mode again. Each mode is verified once, after the load. If the change is a
+failure of the device, there is no change back under load. A probe then shows whether frames pass, and the cell's mode is applied and
+verified again.
 
 Figures of a link; WAY is into, back, reload or failure:
 
     intended_pps, resolution_ns                 the offered rate, and the gap between two of its frames
-    WAY/outage_ns                            the median over the changes; absent where that change lost no frame: shorter than the gap
-    WAY/outage_max_ns                        the longest; absent where no change lost a frame
-    WAY/lossless_ratio                       share of the changes in which no frame was lost
-    WAY/command_ns                           median of what the command itself took
-    WAY/silence_s                            the longest time without a frame at the receiver, where whole readings have none
+    WAY/outage_ns                            the median over the changes; absent if that change lost no frame: shorter than the gap
+    WAY/outage_max_ns                        the longest; absent if no change lost a frame
+    WAY/lossless_ratio                       share of the changes without loss
+    WAY/command_ns                           median duration of the command
+    WAY/silence_s                            the longest time without a frame at the receiver, if whole readings have none
     failure/open_ratio                          share of the failures after which frames passed (it fails open), though it was not mended
 
-The first three of a direction are absent where one of its changes has no time: the DUT did not come back, or the change missed the load.
+The first three of a direction are absent if one of its changes has no time: the DUT did not come back, or the change was outside the load.
 The record's table `changes` has each change.
 """
 
@@ -47,9 +47,9 @@ Sleep = Callable[[float], Awaitable[None]]
 async def under_load(
     generator: Generator, offer: Offer, before: Seconds, act: Callable[[], Awaitable[_T]], sleep: Sleep = asyncio.sleep
 ) -> tuple[Outcome, _T]:
-    """Offers the load and does `act` once so much of it is over; returns what became of the load, and of the act.
+    """Offer the load, and run `act` after `before` seconds of it. Return the outcome of the load and the result of `act`.
 
-    Raises what either raises, after ending the other; MeasurementError when the load was over before it was known to have begun.
+    Raises the errors of both, after ending the other; MeasurementError if the load ended before the generator reported its start.
     """
     begun = asyncio.Event()
     offering = asyncio.ensure_future(generator.offer(replace(offer, begun=begun.set, once=True)))
@@ -67,12 +67,12 @@ async def under_load(
 
 
 NOT_BACK = 0.95
-"""A change that costs this share of all that was offered after it has not ended within the load."""
+"""Share of all frames after a change whose loss shows that the DUT did not come back within the load."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One direction to change; `direction` is into, back, reload or failure."""
+    """One change of mode; `direction` is into, back, reload or failure."""
 
     direction: str
     from_mode: str
@@ -81,7 +81,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class _Changes:
-    """The load of each change, and how it is changed."""
+    """The load of each change, and the changes to make under it."""
 
     setting: ReconfSetting
     offer: Offer
@@ -89,7 +89,7 @@ class _Changes:
 
 
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
-    """Raises InputError, HostError, ToolFailed, and MeasurementError: a mode does not hold, or nothing was sent."""
+    """Run one trial. Raises InputError, HostError, ToolFailed; MeasurementError if a mode is not in force, or nothing was sent."""
     if bench.device is None:
         raise InputError("this DUT's mode cannot be changed inside a trial", remedy="leave the workload reconf out")
     setting = cell.setting_as(ReconfSetting)
@@ -148,7 +148,7 @@ async def _insist(device: DutControl, mode: str) -> None:
 
 
 def _lossy(quiet: Outcome) -> list[Doubt]:
-    """Losses of the DUT at this rate cannot be separated from the cost of a change."""
+    """Return doubts for losses at this rate without a change: they cannot be separated from the cost of a change."""
     return [
         Doubt(DoubtKind.LOSS_WITHOUT_CHANGE, f"{failed_frames(flow)} of {made_frames(flow)} frames", flow.link)
         for flow in quiet.flows
@@ -156,7 +156,7 @@ def _lossy(quiet: Outcome) -> list[Doubt]:
     ]
 
 
-def _row(  # noqa: PLR0917 -- all that is known of one change
+def _row(  # noqa: PLR0917 -- all facts of one change
     turn: Turn, asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange, passing: Collection[str] | None
 ) -> dict[str, float | str | None]:
     lost, frames = failed_frames(flow), made_frames(flow)
@@ -185,7 +185,7 @@ def _row(  # noqa: PLR0917 -- all that is known of one change
 
 
 def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
-    """Why the change did not fall into the load, by the clocks of generator and controller; empty if it did, or if that is not known."""
+    """Return why the change was outside the load, by the clocks of generator and controller; empty if it was inside, or if not known."""
     if outcome.began_s is None:
         return ""
     into, end = change.began_s - outcome.began_s, change.began_s + change.took_s - outcome.began_s - flow.sent_seconds
@@ -196,14 +196,14 @@ def _missed(flow: Flow, outcome: Outcome, change: DutChange) -> str:
 
 
 def _left_s(asked: _Changes, flow: Flow, outcome: Outcome, change: DutChange) -> float:
-    """How long the load went on from the beginning of the change: a command reaches the DUT later than it is told to."""
+    """Return how long the load continued after the start of the change: a command reaches the DUT with a delay."""
     if outcome.began_s is None:
         return asked.setting.after_s
     return min(asked.setting.after_s, outcome.began_s + flow.sent_seconds - change.began_s)
 
 
 def _silence(outcome: Outcome, link: str) -> float | None:
-    """The longest stretch of whole readings without a frame, in seconds; None where every reading has some."""
+    """Return the longest time of whole readings without a frame, in seconds; None if every reading has frames."""
     rates = sorted((r.at_s, r.value) for r in outcome.readings if r.link == link and r.name == "received_pps")
     longest = since = 0.0
     for (before_s, _), (at_s, rate) in pairwise(rates):

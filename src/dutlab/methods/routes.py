@@ -1,12 +1,12 @@
-"""Method `routes`: what the DUT forwards with so many routes in it, the destinations spread over all of them.
+"""Method `routes`: forwarding with many routes in the DUT, and destinations spread over all of them.
 
-The routes are loaded first and looked at: the DUT must count as many as were loaded, and send addresses behind some of them the way
-that was meant. Then frames go to one address behind each route in pseudo-random order, at full speed (with the figures of `sweep`) or in
-a search (with those of `search`). Beside these:
+The routes are loaded and checked first: the DUT must count as many as were loaded, and send addresses behind some of them as intended. Then
+frames go to one address behind each route in pseudo-random order, at full speed (with the figures of `sweep`) or in a search (with those of
+`search`). Further figures:
 
     routes_loaded       as the DUT counts them
-    routes_load_s       what loading them took; routes_load_per_s is their quotient
-    routes_hit          different routes that a frame was sent along, as far as a trial is long enough
+    routes_load_s       time to load them; routes_load_per_s is their number ÷ this time
+    routes_hit          different routes of the sent frames, if a trial is long enough
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING = "no frame came back: the DUT forwards nothing to these routes; modes t
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises InputError, ToolFailed, HostError, and MeasurementError."""
+    """Run one trial. Raises InputError, ToolFailed, HostError, MeasurementError."""
     if bench.routes is None:
         raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in your own mode")
     setting = cell.setting_as(RoutesSetting)
@@ -63,7 +63,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 def traffic_to(spread: Spread) -> Traffic:
-    """One flow to an address in each part: in each round of as many frames every part is hit once."""
+    """Return traffic with one flow to an address in each part: each round of as many frames uses every part once."""
     flows = FlowSet(
         count=spread.count, destinations=spread.network, destination_addresses=spread.count, source_ports=1, destination_ports=1, seed=SEED
     )
@@ -71,7 +71,7 @@ def traffic_to(spread: Spread) -> Traffic:
 
 
 async def load_checked(table: RouteTable, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
-    """A route to each part of `spread`. Raises MeasurementError when the DUT has not taken them as they were meant, HostError."""
+    """Load a route to each part of `spread`. Raises MeasurementError if the DUT has not taken them as intended, HostError."""
     loaded = await table.load(link, spread, towards)
     if loaded.count != spread.count:
         raise MeasurementError(f"{spread.count} routes were loaded, and the DUT counts {loaded.count}")

@@ -1,16 +1,16 @@
-"""Method `soak`: one rate for hours, and every second of it in which frames were lost.
+"""Method `soak`: one rate for hours, and all seconds in which frames were lost.
 
 Figures of a link:
 
     intended_pps, offered_pps, received_pps        over the whole trial
-    loss_ratio                               lost, or not taken by the DUT, of the frames that the generator made
-    loss_events                              stretches of seconds in which more than the threshold was lost
+    loss_ratio                               lost, or not taken by the DUT, as a share of the frames that the generator made
+    loss_events                              groups of consecutive seconds in which more than the threshold was lost
     longest_clean_s                          the longest time between two of them
-    latency_p50_ns, latency_p999_ns          of the whole trial, where the clocks allow it
-    latency_first_ns, latency_last_ns        mean latency of the first and the last tenth: how far the DUT drifts
+    latency_p50_ns, latency_p999_ns          of the whole trial, if the clocks allow it
+    latency_first_ns, latency_last_ns        mean latency of the first and the last tenth: the drift of the DUT
 
-The record's table `events` has each event, also that of frames lost after the last reading; `course` has the trial in at most 600
-pieces. With a target of loss the soak is a search for the rate that keeps it: methods.critical_rate.
+The record's table `events` has each event, including that of frames lost after the last reading; `course` has the trial in at most 600
+pieces. With a target loss, the soak searches for the rate with this loss: methods.critical_rate.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ from dutlab.units import Pps, Seconds, line_rate, si
 
 MOST_PIECES = 600
 GUESSED_THRESHOLD = 0.001
-"""Least share of loss where lost frames are not counted each second: less may be two counters that were not read at one instant."""
+"""Least loss ratio that counts if losses follow from rates: a smaller one may come from counters read at two instants."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """Readings of one link while it was loaded."""
+    """Readings of one link under load."""
 
     seconds: tuple[RampSecond, ...]
     latency: tuple[Piece, ...]
     counted: bool
-    """True if losses were counted; else they follow from rates."""
+    """True if losses were counted; False if they follow from rates."""
     lost_by: tuple[float, int] | None = None
-    """The last reading, in seconds from the first frame, and the frames that were known to be lost by then, where it is reported."""
+    """Time of the last reading in seconds from the first frame, and the frames known to be lost by then, if reported."""
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Offers the rate once. Raises InputError, ToolFailed, HostError, MeasurementError: nothing was sent, or read meanwhile."""
+    """Offer the rate once.
+
+    Raises InputError, ToolFailed, HostError; MeasurementError if nothing was sent, or nothing was read during it.
+    """
     setting = cell.setting_as(SoakSetting)
     offer = offer_of(bench, cell.links, setting)
     if setting.target_loss_percent is not None:
@@ -82,7 +85,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 def offer_of(bench: Bench, links: tuple[str, ...], setting: SoakSetting) -> Offer:
-    """The load: `rate_pps` times `share_percent`. Raises InputError for a rate that a link does not carry."""
+    """Return the load: `rate_pps` times `share_percent`. Raises InputError for a rate above the speed of a link."""
     mix, rate = setting.frame_size, Pps(setting.rate_pps * setting.share_percent / 100)
     for link in links:
         speed = bench.speeds.get(link)
@@ -100,7 +103,7 @@ def offer_of(bench: Bench, links: tuple[str, ...], setting: SoakSetting) -> Offe
 
 
 def course_of(outcome: Outcome, link: str) -> Course:
-    """The seconds in which both ends were read, from the first frame on."""
+    """Return the readings of the seconds in which both ends were read, from the first frame on."""
     by_name: dict[str, list[tuple[float, float]]] = {}
     for reading in outcome.readings:
         if reading.link == link:
@@ -109,7 +112,7 @@ def course_of(outcome: Outcome, link: str) -> Course:
     began = outcome.began_s if outcome.began_s is not None else min((at for at, _ in sent), default=0.0) - 1.0
     of = {name: pieces([(at - began, value) for at, value in points], 0.0) for name, points in by_name.items()}
     seconds = []
-    # Losses are counted from one reading of the receiver to the next. Cut at readings of the sender, one loss would fall into two seconds.
+    # Losses are counted between two readings of the receiver. With the sender's readings, one loss would fall into two seconds.
     for piece in of.get("lost_pps") or of.get("offered_pps", ()):
         offered_pps, received_pps = (mean_rate(of.get(name, ()), piece.from_s, piece.to_s) for name in ("offered_pps", "received_pps"))
         if offered_pps is None or received_pps is None:
@@ -123,7 +126,7 @@ def course_of(outcome: Outcome, link: str) -> Course:
 
 
 def events_of(offer: Offer, flow: Flow, course: Course, threshold: float) -> tuple[LossEvent, ...]:
-    """Every event of one link. What was not known to be lost at the last reading was lost between that and the end of the drain."""
+    """Return every event of one link. Frames not known to be lost at the last reading were lost between it and the end of the drain."""
     events = loss_events(course.seconds, threshold)
     if course.lost_by is None:
         return events
@@ -134,7 +137,7 @@ def events_of(offer: Offer, flow: Flow, course: Course, threshold: float) -> tup
 
 
 def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEvent]) -> dict[str, float]:
-    """Figures of one link."""
+    """Return the figures of one link."""
     figures = {
         "intended_pps": float(offer.rate or 0.0),
         "offered_pps": flow.sent_frames / flow.sent_seconds,
@@ -151,7 +154,7 @@ def figures_of(offer: Offer, flow: Flow, course: Course, events: Sequence[LossEv
 
 
 def _mean(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
-    """Mean of the values in a span, weighted by how long each held."""
+    """Return the mean of the values in a span, weighted by their duration."""
     inside = [(min(p.to_s, to_s) - max(p.from_s, from_s), p.rate) for p in between(of, from_s, to_s)]
     total = sum(seconds for seconds, _ in inside)
     return sum(seconds * value for seconds, value in inside) / total if total > 0 else None
@@ -162,7 +165,7 @@ def _event_row(link: str, event: LossEvent) -> Row:
 
 
 def _course_rows(link: str, course: Course, duration: Seconds) -> list[Row]:
-    """The trial in pieces of whole seconds, so long that there are at most MOST_PIECES."""
+    """Return the trial in at most MOST_PIECES pieces of whole seconds."""
     each = max(1, -(-int(duration) // MOST_PIECES))
     rows: list[Row] = []
     for first in range(0, len(course.seconds), each):

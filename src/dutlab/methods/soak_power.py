@@ -1,7 +1,7 @@
-"""Method `soak-power`: phases of load, idleness and power off, one after the other; the readings of sensors make their watts.
+"""Method `soak-power`: phases of load, idleness and power off, one after another; sensor readings give their watts.
 
-The trial itself (measure) and what its readings make of it (with_readings) are apart, since sensors hand over what they read when the
-trial is over. Times are by the clock of their samples. docs/method/soak-power.md has the figures.
+The trial (measure) and the evaluation of its readings (with_readings) are separate, since sensors deliver their readings after the trial.
+Times are by the clock of their samples. docs/method/soak-power.md has the figures.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dutlab.units import Pps, Seconds
 
 LOOK_S = 1.0
 LONGEST_LOAD_S = 30.0
-"""A load whose end is not known is offered in pieces of so many seconds; between two there is nothing for a second or so."""
+"""Length in seconds of the parts of a load whose end is not known; between two of them there is no load for about a second."""
 WATTS, CELSIUS = "W", "degC"
 STILL: dict[str, Callable[[float], float]] = {WATTS: lambda mean: max(0.01 * abs(mean), 0.5), CELSIUS: lambda _: 0.5}
-"""Unit → by how much the means of two halves of the window may differ, at this mean."""
+"""Largest difference between the means of the two halves of the window, by unit; a function of the mean."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -43,7 +43,7 @@ class _Held:
 
 
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
-    """Holds every phase in turn. Raises InputError, ToolFailed, HostError, and MeasurementError: nothing was sent."""
+    """Run all phases in turn. Raises InputError, ToolFailed, HostError; MeasurementError if nothing was sent."""
     setting = cell.setting_as(SoakPowerSetting)
     if bench.readings is None:
         raise InputError("there are no sensor readings here", remedy="measure soak-power with `dutlab run` or `dutlab measure`")
@@ -89,7 +89,7 @@ def _power(bench: Bench) -> PowerControl:
 
 async def _hold(bench: Bench, setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...], sleep: Sleep) -> _Held:
     readings = bench.readings
-    assert readings is not None  # noqa: S101 -- the caller looked
+    assert readings is not None  # noqa: S101 -- the caller has checked it
     hold = _Held(readings.now_s())
     while (left := hold.from_s + phase.duration - readings.now_s()) > (0.0 if not phase.share else LOOK_S):
         if phase.share:
@@ -118,7 +118,7 @@ def _offer(setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...],
 
 
 def _still(readings: Sequence[SensedValue], now_s: float, setting: SoakPowerSetting) -> bool:
-    """Return whether all readings of watts and temperatures are steady; there must be one."""
+    """Return True if there are readings of watts or temperatures, and all are steady."""
     series = dict[tuple[str, str, str, str], list[tuple[float, float]]]()
     for r in readings:
         if r.unit in STILL:
@@ -128,7 +128,7 @@ def _still(readings: Sequence[SensedValue], now_s: float, setting: SoakPowerSett
 
 
 def _row(phase: PowerPhase, held: _Held, setting: SoakPowerSetting) -> Row:
-    """A line of the table `phases`; rates and losses are of all links and directions together."""
+    """Return a row of the table `phases`; rates and losses are of all links and directions together."""
     flows: list[Flow] = [flow for outcome in held.outcomes for flow in outcome.flows]
     frames, sent_s = sum(map(made_frames, flows)), sum(max((f.sent_seconds for f in o.flows), default=0.0) for o in held.outcomes)
     received, size = sum(f.received_frames for f in flows), sum(f.received_bytes for f in flows)

@@ -1,19 +1,20 @@
-"""Method `sweep`: one frame size (or mix) at one rate through the DUT, as fast as the generator can or as asked.
+"""Method `sweep`: one frame size (or mix) at one rate through the DUT, at full speed or as asked.
 
-Figures of a link, all over the time that was sent in:
+Figures of a link, all over the time of sending:
 
-    offered_pps, offered_bps_l1                    what left the generator
-    received_pps, received_bps_l1, _l2       what came out of the DUT (the forwarding rate of RFC 2285 section 3.6.1)
-    intended_pps                                only when a rate was asked for
-    refused_ratio                            of the frames that the generator tried, those that were not taken: at full speed, how far it
-                                             could have gone beyond what it sent (a port that is held back by the next one refuses)
+    offered_pps, offered_bps_l1                    rate sent by the generator
+    received_pps, received_bps_l1, _l2       rate received from the DUT (the forwarding rate of RFC 2285 section 3.6.1)
+    intended_pps                                only if a rate was asked for
+    refused_ratio                            share of the generator's frames that were not taken: at full speed, how much more it could
+                                             have sent (a port that is held back by the next one refuses frames)
     loss_ratio                               of the frames sent (RFC 1242 section 3.6)
-    latency_min_ns … latency_max_ns          of the frames that arrived, when the clocks allow it
-    pdv_p999_ns, ipdv_p99_ns                 how much it varied (RFC 5481), where the back end keeps it
+    latency_min_ns … latency_max_ns          of the frames that arrived, if the clocks allow it
+    pdv_p999_ns, ipdv_p99_ns                 variation of the latency (RFC 5481), if the back end measures it
 
-Frames that arrive during the drain count as received: they were sent in the trial. At an overload this adds what the DUT had buffered.
-Several links at once give these figures for each and, under `a+b`, their sum; there loss is of all frames together and latency only the
-worst one, because percentiles of different links do not add. Both directions of link a at once have `a`, `a.back` and `a+a.back`.
+Frames that arrive during the drain count as received: they were sent in the trial. In an overload this adds the frames that the DUT had
+buffered. Several links at once have these figures for each and, under `a+b`, for all: the sum of rates, the loss of all frames together,
+and only the worst latency, because percentiles of different links do not add. Both directions of link a at once have `a`, `a.back` and
+`a+a.back`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ADDS = ("intended_pps", "offered_pps", "offered_bps_l1", "received_pps", "recei
 
 
 def offer_of(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, BpsL1 | None]) -> Offer:
-    """Return the request of `setting`; `speeds` are those of the links. Raises InputError for a share of an unknown speed."""
+    """Return the load of `setting`; `speeds` are those of the links. Raises InputError for a share of an unknown speed."""
     offer = Offer(
         links=links,
         mix=setting.frame_size,
@@ -48,7 +49,7 @@ def offer_of(links: tuple[str, ...], setting: LoadSetting, speeds: Mapping[str, 
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Offers the cell's load once. Raises InputError, ToolFailed, HostError, and MeasurementError when a link sent nothing."""
+    """Offer the cell's load once. Raises InputError, ToolFailed, HostError; MeasurementError if a link sent nothing."""
     return await offered(bench.generator, offer_of(cell.links, cell.setting_as(LoadSetting), bench.speeds))
 
 
@@ -69,7 +70,7 @@ async def offered(generator: Generator, offer: Offer) -> Measured:
 
 
 def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
-    """One link's figures; those that cannot be known are absent, none is ever NaN."""
+    """Return one link's figures without unknown ones; none is ever NaN."""
     seconds = flow.sent_seconds
     sent = Pps(flow.sent_frames / seconds)
     figures: dict[str, float] = {} if offer.rate is None else {"intended_pps": offer.rate}
@@ -86,7 +87,7 @@ def figures_of(offer: Offer, flow: Flow) -> dict[str, float]:
 
 
 def sum_of(figures: dict[str, dict[str, float]], flows: Sequence[Flow]) -> dict[str, float]:
-    """Rates added, loss of all frames together, the worst latency."""
+    """Return the sum of the rates, the loss of all frames together, and the worst latency."""
     total = {name: sum(of_link[name] for of_link in figures.values()) for name in _ADDS if all(name in f for f in figures.values())}
     total["refused_ratio"] = sum(f.refused_frames for f in flows) / max(1, sum(f.intended_frames for f in flows))
     total["loss_ratio"] = sum(f.lost_frames for f in flows) / sum(f.sent_frames for f in flows)
@@ -109,7 +110,7 @@ def _latency(latency: Latency | None) -> dict[str, float]:
 
 
 def rate_of(links: tuple[str, ...], asked: Rate, mix: Mix, speeds: Mapping[str, BpsL1 | None]) -> Pps | None:
-    """Frames a second on each link; None is as fast as the generator can. Raises InputError for a share of what is not known."""
+    """Return the frames a second on each link; None is full speed. Raises InputError for a share of an unknown speed."""
     if asked is None:
         return None
     rates = {name: asked.pps(mix.mean, speeds.get(name)) for name in links}

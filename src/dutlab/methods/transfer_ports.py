@@ -1,4 +1,4 @@
-"""What a method sees of TCP that fills a link: how long it sends which way, and how fast and how late it was meanwhile."""
+"""Protocol and data types for TCP transfers that fill a link: their load, and their goodput and latency over time."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from dutlab.spec.traffic import Directions
 
 @dataclass(frozen=True)
 class TransferLoad:
-    """What is asked for. The source begins every connection."""
+    """TCP transfers to make. The source begins every connection."""
 
     link: str
     ways: Directions
-    """Who sends."""
+    """Directions of the data."""
     streams: int
-    """Connections each way."""
+    """Connections in each direction."""
     seconds: int
 
 
 @dataclass(frozen=True)
 class TransferReading:
-    """All streams of one flow together, since the reading before. `at_s` is wall clock, in seconds since the epoch."""
+    """All streams of one flow together, since the previous reading. `at_s` is wall clock, in seconds since the epoch."""
 
     at_s: float
     goodput_bps: float
-    """What the receiver's program got."""
+    """Goodput at the receiving program."""
 
 
 @dataclass(frozen=True)
 class TransferReport:
-    """What became of it. Flows are called as those of an offer: `a`, `a.back`."""
+    """Result of the transfers. Flows have the names of those of an offer: `a`, `a.back`."""
 
     began_s: float
-    """Wall clock of the first data, to within what the program takes to start."""
+    """Wall clock of the first data; its error is at most the program's time to start."""
     ended_s: float
     readings: Mapping[str, Sequence[TransferReading]]
-    """By flow."""
+    """Readings by flow."""
     round_trips_ns: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    """By flow: (wall clock, round trip) as the sender's kernel smooths it for each stream (RFC 6298): the load's own latency."""
+    """(Wall clock, round trip) by flow, smoothed by the sender's kernel for each stream (RFC 6298): the latency of the load itself."""
     raw: Mapping[str, bytes] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
 
 
 class Transfers(Protocol):
-    """Sends TCP as fast as it goes between the ends of a link."""
+    """Sends TCP at full speed between the ends of a link."""
 
     async def carry_out(self, load: TransferLoad) -> TransferReport:
-        """Returns when it has ended. Raises ToolFailed, ToolMissing, HostError."""
+        """Make the transfers; return when they have ended. Raises ToolFailed, ToolMissing, HostError."""

@@ -1,11 +1,11 @@
-"""A generator whose outcomes the testbed itself did not disturb: it offers a disturbed load again, a bounded number of times.
+"""Generator that offers a disturbed load again, a limited number of times, so that its outcomes are not disturbed.
 
-A load is offered again too when a link of the generator's went down meanwhile: the DUT is not to blame for losses then.
+A load is also repeated if a link of the generator went down during it: then losses are not the DUT's.
 
-It wraps any generator, so that every method has this for nothing. What is thrown away travels with the outcome that counts
-(`Outcome.thrown_away`), and its raw output too; MachineTooBusy has the raw output of every load. physics.disturbed says which offers are
-disturbed: those of which other work took too much, and lossy ones whose loss is explained by the time that the testbed's threads waited.
-Loss at full speed needs no explanation: it is not a verdict.
+It wraps any generator, so all methods use it. Discarded outcomes are part of the outcome that counts (`Outcome.thrown_away`), with their
+raw output; MachineTooBusy has the raw output of every load. physics.disturbed decides which offers are disturbed: those from which other
+work took too much, and those whose loss is explained by the waiting of the testbed's threads. Loss at full speed needs no explanation,
+because it is not a verdict.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from dutlab.physics.disturbed import VoidAttempts, disturbed_load, explains_loss
 from dutlab.physics.interference import Interference
 
 MOST_AGAIN = 5
-"""So often is a load offered again at most. Loads of searches are short, and a search asks for dozens: each must have good odds."""
+"""Most repeats of a load. Loads of searches are short, and a search has dozens: each must succeed with a high probability."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 4.0
-"""The pauses before a load is offered again double, since what disturbs may last."""
+"""Longest pause before a repeat in seconds. Pauses double, since the disturbance may last."""
 RIG_PLACES = frozenset({"sender's card", "sink"})
-"""Places in the testbed, not in the DUT, where frames get lost (tools.path_counters)."""
+"""Places of the testbed, outside the DUT, where frames may be lost (tools.path_counters)."""
 LAB_RIG_PLACES = RIG_PLACES | {"DUT out", "sink's card"}
-"""In a lab the next port of the DUT is a veth of ours: its ring is full when the thread that empties it waits for a CPU."""
+"""Such places in a lab. There the DUT sends into our own veth, whose ring fills while the thread that empties it waits for a CPU."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass
 class Undisturbed:
-    """A methods.ports.Generator around another. With `most_again` 0 nothing is offered again: a disturbed outcome is marked and counted."""
+    """A methods.ports.Generator around another. With `most_again` 0 no load is repeated: a disturbed outcome is marked and counted."""
 
     generator: Generator
     accounts: CpuAccounts
@@ -48,14 +48,14 @@ class Undisturbed:
     _kept: int = field(default=0, init=False)
     _links_lost: int = field(default=0, init=False)
     _raw: dict[str, bytes] = field(default_factory=dict, init=False)
-    """Raw output of all loads so far, which a method that ends with MachineTooBusy has no result to keep with."""
+    """Raw output of all loads so far, because a method that ends with MachineTooBusy has no result to hold it."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Offer as methods.ports says. Raises MachineTooBusy, and what the generator raises."""
+        """Offer the load; see methods.ports. Raises MachineTooBusy, and the errors of the generator."""
         thrown_away: list[Outcome] = []
         while True:
             outcome = await self._judged(offer)
-            lost = "" if offer.once else outcome.link_lost  # what happens to the DUT meanwhile may take its links down
+            lost = "" if offer.once else outcome.link_lost  # an action on the DUT during the load may take its links down
             if lost and len(thrown_away) == MOST_AGAIN:
                 self._noted(_with(outcome, thrown_away))
                 raise LinkUnsteady(f"a link went down in each of {len(thrown_away) + 1} attempts; the last time {lost}", raw=self._raw)
@@ -74,7 +74,7 @@ class Undisturbed:
             await self.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (len(thrown_away) - 1)))
 
     def counted(self, measured: Measured) -> Measured:
-        """Return a method's result with the number of its disturbed offers; unchanged where it made none."""
+        """Return a method's result with the number of its disturbed offers; unchanged if it made none."""
         if not self._made:
             return measured
         again = self._disturbed - self._kept
@@ -116,6 +116,6 @@ class Undisturbed:
 
 
 def _with(outcome: Outcome, thrown_away: Sequence[Outcome]) -> Outcome:
-    """The outcome and what was thrown away before it, the raw output of which is kept under separate names."""
+    """Return the outcome with the discarded ones before it; their raw output has separate names."""
     raw = {f"disturbed-{n}-{name}": output for n, earlier in enumerate(thrown_away, 1) for name, output in earlier.raw.items()}
     return replace(outcome, thrown_away=tuple(thrown_away), raw={**raw, **outcome.raw})

@@ -1,1 +1,1 @@
-"""Limits of links, slots, drives and processors, and the share that other work takes of them: pure functions."""
+"""Limits of links, slots, drives and processors, and the share of them that other work takes. Pure functions."""

@@ -1,15 +1,15 @@
-"""Rule that says which trials other work disturbed; runner, methods, report, comparisons and index use it.
+"""Rule for which trials other work disturbed; runner, methods, report, comparisons and index use it.
 
-What threads waited for a CPU says little by itself: they wait for one another too, a third to two thirds of their time in the embedded lab
-on two cores. So what was taken is at most what others used, interval by interval (`Interference.taken_s`). A trial is disturbed where that
-is more than a hundredth of the CPU time of the threads that send, forward and receive. One load of a search may lose a tenth: its answer is
-whether frames were lost, and /proc cannot judge a short load finer.
+The time that threads waited for a CPU shows little alone: they also wait for one another, a third to two thirds of their time in the
+embedded lab on two cores. So the time taken by other work is at most the time that it used, interval by interval (`Interference.taken_s`).
+A trial is disturbed if that is more than a hundredth of the CPU time of the threads that send, forward and receive. One load of a search
+may lose a tenth: its result is whether frames were lost, and /proc is too coarse for a short load.
 
-A little work of others can cost more than it takes, since threads that pass frames to one another lose their step. So a trial is also
-compared with its cell: one whose threads waited for 10 percentage points more of their time than in the calmest repeat is disturbed, unless
-it is known that others did next to nothing meanwhile.
+A little other work can cost more than its own time, since it delays threads that pass frames to one another. So a trial is also
+compared with its cell. It is disturbed if its threads waited for 10 percentage points more of their time than in the calmest repeat, unless
+other work is known to have used almost nothing.
 
-The data, and what else was tried: docs/decisions/09-disturbed-trials.md.
+Data and alternatives: docs/decisions/09-disturbed-trials.md.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ from dataclasses import dataclass
 from dutlab.physics.interference import Interference
 
 MOST_TAKEN = 0.01
-"""Share of our threads' CPU time above which a trial is disturbed. Below it sweeps next to other work are as near to those of an idle
-machine as these are to one another; up to 0.1 they lie a quarter lower (tests/bench/disturbed_predictors.py)."""
+"""Share of our threads' CPU time above which a trial is disturbed.
+
+Below it, sweeps next to other work differ from those of an idle machine no more than the latter from one another. Up to 0.1 they are a
+quarter lower (tests/bench/disturbed_predictors.py).
+"""
 MOST_TAKEN_OF_LOAD = 0.10
-"""Most that other work may take of one load of a search, as a share."""
+"""Largest share of one load of a search that other work may take."""
 MOST_ABOVE_CALMEST = 0.10
-"""Most that our threads may wait above the least of the cell's trials, as a share of their time."""
+"""Largest excess of our threads' wait over the least in the cell's trials, as a share of their time."""
 NEXT_TO_NOTHING = 0.02
-"""Share of our threads' CPU time. Other work that used less than this is not why ours waited."""
+"""Share of our threads' CPU time. Other work that used less is not the cause of their waiting."""
 LEAST_TAKEN_FOR_LOSS = 0.04
-"""So much has to be taken before a loss of frames may be put down to it, where no counter says that the rig lost them."""
+"""Least share taken by other work that can explain a loss of frames, unless a counter shows that the rig lost them."""
 FEW = 5
-"""Attempts before anything is said of all of them."""
+"""Fewest attempts for a verdict on all of them."""
 NEARLY_ALL = 0.8
-"""Share of attempts that do not count, from which on nothing more is repeated."""
+"""Share of void attempts at which repeating stops."""
 
 Interferences = Mapping[str, Interference]
 """Host → interference."""
 
 
 def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:
-    """For each trial of one cell, in words, what disturbed it; empty for one that nothing did. A trial without a reading was not."""
+    """Return for each trial of one cell the reason why it is disturbed; empty if it is not. A trial without a reading is not disturbed."""
     least: dict[str, float] = {}
     for of_trial in cell:
         for host, interference in of_trial.items():
@@ -49,15 +52,15 @@ def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:
 
 
 def disturbed_load(found: Interferences) -> str:
-    """Return why one load inside a trial is disturbed; it has no other to be compared with."""
+    """Return why one load inside a trial is disturbed; there is no other load to compare it with."""
     return "; ".join(filter(None, (_of_host(host, of, of.wait_share, MOST_TAKEN_OF_LOAD) for host, of in found.items())))
 
 
 def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, by_rig: bool) -> str:
-    """Return in words whether other work can have caused all of a trial's loss; empty if not.
+    """Return how other work can have caused all of a trial's loss; empty if it cannot.
 
-    It can have if no more frames failed than came in the time that our threads were kept waiting. `by_rig`: counters say that the testbed
-    lost them, not the DUT; then whatever was taken will do.
+    It can if the failed frames are no more than those that arrived while our threads were kept waiting. `by_rig`: counters show that the
+    testbed lost them, not the DUT; then any share taken is enough.
     """
     if failed_frames <= 0:
         return ""
@@ -72,16 +75,16 @@ def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, 
 
 @dataclass(frozen=True)
 class VoidAttempts:
-    """Attempts at trials or loads, and those of them that do not count."""
+    """Attempts at trials or loads, and the number of them that do not count."""
 
     attempts: int
     by_other_work: int = 0
     by_link: int = 0
-    """A link of the testbed went down meanwhile."""
+    """Attempts during which a link of the testbed went down."""
 
     @property
     def words(self) -> str:
-        """Why nearly none of them counts; empty if enough do."""
+        """Reason why almost none of them counts; empty if enough do."""
         if self.attempts < FEW or self.by_other_work + self.by_link < NEARLY_ALL * self.attempts:
             return ""
         work, link = f"other work disturbed {self.by_other_work}", f"a link of the testbed went down in {self.by_link}"

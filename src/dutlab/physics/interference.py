@@ -1,4 +1,4 @@
-"""Time that other work took from a trial: the CPU accounts of a machine before and after, and the difference.
+"""Time that other work took from a trial: the difference of a machine's CPU accounts before and after.
 
 Sources: /proc/PID/task/TID/schedstat (sched-stats.rst: time on the CPU, then time on the run queue), /proc/stat (proc(5)) and
 /proc/pressure/cpu (psi.rst, `some`).
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LEAST_OF_OTHERS_S = 0.03
-"""Least use by others that counts between two readings: /proc counts in ticks of 10 ms, for each core and process."""
+"""Least CPU time of other work that counts between two readings: /proc counts in ticks of 10 ms, for each core and process."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ThreadTime:
         return ThreadTime(self.run_s + other.run_s, self.wait_s + other.wait_s, self.runs + other.runs)
 
     def since(self, before: ThreadTime) -> ThreadTime:
-        """The difference of two cumulative readings."""
+        """Return the difference of two cumulative readings."""
         return ThreadTime(max(0.0, self.run_s - before.run_s), max(0.0, self.wait_s - before.wait_s), max(0, self.runs - before.runs))
 
 
@@ -40,52 +40,56 @@ class ForwardingWait:
     """Number of times that one of them got a CPU (the third column of schedstat)."""
     instructions: float | None = None
     cycles: float | None = None
-    """Cycles that the processor counts; None where it does not, as in many virtual machines."""
+    """Cycles counted by the processor; None if it does not count them, as in many virtual machines."""
     longest_wait_s: float = 0.0
-    """The most that one thread waited between two readings, a quarter of a second apart."""
+    """Longest wait of one thread between two readings, a quarter of a second apart."""
     readings: int = 0
     with_waits: int = 0
-    """Readings since which one of them had waited for more than WAIT_S."""
+    """Number of readings after which a thread had waited for more than WAIT_S."""
     fixed_work_s: float | None = None
-    """CPU time of a fixed piece of work on their CPUs, the mean over the trial: the longer, the slower the processor was. It compares
-    trials of one run alone. None where it is not read."""
+    """Mean CPU time of a fixed piece of work on their CPUs; None if not read.
+
+    A longer time shows a slower processor. Comparable only between trials of one run.
+    """
 
 
 WAIT_S = 0.005
-"""Wait within a quarter of a second. Two threads that forward on one core make one another wait for less."""
+"""Wait within a quarter of a second above which a reading counts. Two forwarding threads on one core wait less for each other."""
 
 
 @dataclass(frozen=True)
 class CpuAccount:
-    """Time that a machine and our threads on it had used by an instant. Cumulative seconds; `at_s` is of any monotonic clock."""
+    """CPU time used by a machine and our threads on it up to an instant. Cumulative seconds; `at_s` is of any monotonic clock."""
 
     at_s: float
     cores: int
     busy_s: float
-    """Time of all cores, in user and in system mode. Interrupts are left out: packets are forwarded there too."""
+    """Time of all cores in user and system mode. Interrupts are left out, because they also forward packets."""
     steal_s: float
     pressure_s: float | None
-    """Time in which some thread of the machine waited for a CPU; None where the kernel does not tell."""
+    """Time in which some thread of the machine waited for a CPU; None if the kernel does not report it."""
     own_s: float | None
-    """CPU time of our processes and of the kernel threads that forward; None where it is not known."""
+    """CPU time of our processes and of the kernel threads that forward; None if not known."""
     threads: Mapping[str, ThreadTime] = field(default_factory=dict)
     """Program or kernel thread → time of all its threads."""
     taken_s: float | None = None
-    """Sum over short intervals of what others can have taken from our threads in each: the lesser of what ours waited and what others used.
-    None where there is one interval only, between two accounts."""
+    """Sum over short intervals of the time that other work can have taken from our threads; None for a single interval.
+
+    For each interval it is the smaller of the wait of our threads and the CPU time of other work.
+    """
     stopped_s: float = 0.0
-    """Time in which a program that sends or receives was suspended (SIGSTOP), as far as readings saw it."""
+    """Time in which a program that sends or receives was seen suspended (SIGSTOP)."""
     forwarding: ForwardingWait | None = None
-    """Its counts of readings are 0; None where there are no such threads, or none is visible."""
+    """Waiting of the forwarding threads, with 0 for its counts of readings; None if there are none, or none is visible."""
     waits: tuple[tuple[float, float], ...] = ()
-    """Instants of the readings so far, and the longest wait of one forwarding thread since the reading before."""
+    """Instants of the readings so far, with the longest wait of one forwarding thread since the previous reading."""
     fixed_work: tuple[float, int] = (0.0, 0)
-    """Fixed piece of work on the CPUs of the forwarding threads: the sum of its times in seconds, and their number."""
+    """Fixed piece of work on the CPUs of the forwarding threads: sum of its times in seconds, and their number."""
     programs: frozenset[int] | None = None
-    """Process numbers of our programs and threads, where each takes its account with it when it ends; None where nothing is forgotten."""
+    """Process numbers of our programs and threads, if the account of each is lost when it ends; None if none is lost."""
 
     def since(self, before: CpuAccount) -> Interference:
-        """Return what was taken between two readings of the same machine."""
+        """Return the interference between two readings of the same machine."""
         threads = {name: now.since(before.threads.get(name, ThreadTime(0.0, 0.0))) for name, now in self.threads.items()}
         busy_s = max(0.0, self.busy_s - before.busy_s)
         known = self.own_s is not None and before.own_s is not None and self.programs == before.programs
@@ -95,7 +99,7 @@ class CpuAccount:
         taken_s = None if others_s is None else min(wait_s, others_s)
         if self.taken_s is not None and before.taken_s is not None:
             taken_s = self.taken_s - before.taken_s
-        if taken_s is not None and others_s is not None:  # over many intervals the ticks of each add up; over all of them they do not
+        if taken_s is not None and others_s is not None:  # the ticks of many intervals add up; those of all together do not
             taken_s = min(taken_s, others_s) if others_s >= LEAST_OF_OTHERS_S else 0.0
         return Interference(
             seconds=round(self.at_s - before.at_s, 6),
@@ -140,33 +144,33 @@ class Interference:
     """Time that other work took from a trial on one machine, in seconds."""
 
     seconds: float
-    """Between the two readings."""
+    """Time between the two readings."""
     cores: int
     run_s: float
-    """Sum over the threads that send, forward and receive."""
+    """Time that the threads that send, forward and receive ran."""
     wait_s: float
-    """Their time waiting for a CPU. They wait for one another too, so this is never 0 on a busy testbed."""
+    """Time that they waited for a CPU. They also wait for one another, so this is never 0 on a busy testbed."""
     taken_s: float | None
-    """The most of their waiting that other work can have caused: it cannot take more than it uses. None where it is not known."""
+    """Most of their waiting that other work can have caused: no more than the time that it used. None if not known."""
     others_cpu_s: float | None
-    """CPU time of everything else, in user and system mode; None where it is not known."""
+    """CPU time of all other work, in user and system mode; None if not known."""
     own_cpu_s: float | None
     steal_s: float
     pressure_s: float | None
     threads: Mapping[str, ThreadTime] = field(default_factory=dict)
     stopped_s: float = 0.0
-    """One of our programs was suspended so long; it did not wait for a CPU meanwhile."""
+    """Time in which one of our programs was suspended; it did not wait for a CPU then."""
     forwarding: ForwardingWait | None = None
-    """Waiting of the forwarding threads alone; None where they are not read separately."""
+    """Waiting of the forwarding threads alone; None if it is not read separately."""
 
     @property
     def wait_share(self) -> float:
-        """Waited ÷ (ran + waited)."""
+        """Time waited ÷ (time run + time waited)."""
         return self.wait_s / (self.run_s + self.wait_s) if self.run_s + self.wait_s else 0.0
 
     @property
     def taken_share(self) -> float | None:
-        """Share that our threads did not get of the CPU time that they would have had without other work."""
+        """Time taken, as a share of the CPU time that our threads would have had without other work."""
         if self.taken_s is None:
             return None
         return self.taken_s / (self.run_s + self.taken_s) if self.taken_s else 0.0

@@ -1,1 +1,1 @@
-"""From an experiment to an ordered list of trials, with a time estimate. Touches no host."""
+"""Makes an ordered list of trials from an experiment, with a time estimate. Changes nothing on hosts."""

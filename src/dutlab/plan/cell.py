@@ -1,4 +1,4 @@
-"""A trial's place in the plan: the level of every factor, the links, and how they are driven."""
+"""Cell of a trial: the level of every factor, the links, and the settings of the workload."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Cell(BaseModel):
 
     @property
     def params(self) -> Params:
-        """The setting in words and numbers, by names with units."""
+        """The setting as words and numbers, by names with units."""
         return self.setting.params
 
     @property
     def generator(self) -> GeneratorModel | None:
-        """Generator of its frames, if it sends any; None for the engine."""
+        """Generator of its frames; None if it sends none, or the engine does."""
         return self.setting.generator if isinstance(self.setting, FrameSetting) else None
 
     def setting_as(self, kind: type[S]) -> S:
-        """The setting, for a method of such. Raises InputError for any other."""
+        """Return the setting if it is of this kind. Raises InputError for any other."""
         if isinstance(self.setting, kind):
             return self.setting
         raise InputError(
@@ -56,17 +56,17 @@ class Cell(BaseModel):
         )
 
     def mtu(self, of_link: int) -> int:
-        """Return the MTU of its links: a level of this factor replaces the testbed's `of_link`."""
+        """Return the MTU of its links: the level of the factor `mtu`, else the testbed's `of_link`."""
         level = self.factors.get(MTU, "")
         return int(level) if level.isdecimal() else of_link
 
     @property
     def tunnels(self) -> int:
-        """Tunnels of a link, in modes that have a number of them."""
+        """Number of tunnels of a link, in modes that have several; else 1."""
         level = self.factors.get(TUNNELS, "")
         return int(level) or 1 if level.isdecimal() else 1
 
     @property
     def link_label(self) -> str:
-        """`a`, or `a+b` for links driven at once."""
+        """Links in one word: `a`, or `a+b` for links driven at once."""
         return joined(self.links)

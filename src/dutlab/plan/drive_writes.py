@@ -1,8 +1,7 @@
 """Writes of a plan to each drive: the most bytes, and their share of its endurance.
 
-A trial writes no faster than the drive's rating of writes allows, for as long as it writes. Where an array is made, every drive of it may
-be written once all over by its synchronisation (on btrfs, by the file that is laid out), and once more by a rebuild. Blocks that an array
-writes may be larger than those asked for.
+A trial writes for as long as its setting says, no faster than the drive's rating allows. Where an array is made, its synchronisation may
+write every drive completely (on btrfs, the test file does), and a rebuild once more. An array may write larger blocks than those asked for.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ class Written:
     """Writes to one drive."""
 
     bytes: float | None
-    """At most; None where the testbed does not say what it follows from."""
+    """Most bytes written; None if a fact of the testbed is missing."""
     missing: tuple[str, ...]
-    """Facts of the testbed that are missing for it."""
+    """Names of the missing facts of the testbed."""
     endurance_bytes: float | None
 
     @property
     def words(self) -> str:
-        """One clause, without the drive's name."""
+        """One clause for the plan, without the drive's name."""
         if self.bytes is None:
             amount = f"how much is not known, since the testbed does not say {' and '.join(self.missing)}"
         else:
@@ -48,7 +47,7 @@ class Written:
 
 
 def drive_writes(plan: Plan, testbed: Testbed) -> dict[str, Written]:
-    """`host:drive` → what it gets, of the drives that are written. Trials done again because other work disturbed them are not in it."""
+    """Return the writes to each drive that is written, by `host:drive`. Trials repeated because of other work are not included."""
     sums, missing = dict[str, float](), dict[str, set[str]]()
     for name, (amount, lacks) in _each(plan, testbed):
         sums[name] = sums.get(name, 0.0) + amount

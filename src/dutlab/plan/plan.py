@@ -1,4 +1,4 @@
-"""An experiment's trials in their order, as plan.json holds them. How they are made: `trials.py`."""
+"""An experiment's trials in their order, as in plan.json. `trials.py` makes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Plan(BaseModel):
 
     @property
     def cells(self) -> int:
-        """Number of different measurements; trials are their repeats."""
+        """Number of cells; trials are their repeats."""
         return sum(1 for trial in self.trials if trial.cell.repeat == 1)
 
     @property
@@ -60,7 +60,7 @@ class Plan(BaseModel):
         return tuple(dict.fromkeys(model.kind for model in models if model is not None))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for plan.json."""
+        """Return plain data for plan.json."""
         return self.model_dump(mode="json")
 
     @classmethod

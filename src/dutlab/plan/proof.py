@@ -1,4 +1,4 @@
-"""Differences of its modes that a plan can prove, before it is carried out."""
+"""Smallest difference between its modes that a plan can prove, before the run."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from dutlab.stats import few
 from dutlab.stats.power import LEAST_IN_TURN, provable, provable_by_few
 
 SPREAD = 0.01
-"""From repeat to repeat, relative: what is assumed where nothing was measured yet."""
+"""Assumed relative spread between repeats before anything is measured."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The comparisons of a plan, and what its repeats are worth in them."""
+    """The comparisons of a plan, and the smallest differences that its repeats prove."""
 
     repeats: int
     comparisons: int
-    """Pairs of modes and levels of one cell, each direction of a link and their sum by itself: what the rule for answers adjusts p for."""
+    """Pairs of modes and levels of one cell, for each direction of a link and for their sum: p is adjusted for this number."""
     least: float | None
-    """The smallest relative difference between two modes that one cell proves four times in five, at a spread of 1 %; None for none."""
+    """Smallest relative difference between two modes that one cell proves four times in five, at a spread of 1 %; None if none."""
     together: float | None
-    """Least provable difference of all cells of two modes together, as if all of them shared their spread."""
+    """Smallest provable difference of all cells of two modes together, if all have the same spread."""
 
 
 def proof_of(plan: Plan) -> Proof:
-    """Return what a plan can prove; with a rule for repeats, at the most that the rule allows."""
+    """Return what a plan can prove; with a rule for repeats, for the most repeats that the rule allows."""
     repeats = max((t.cell.repeat for t in plan.trials), default=0)
     cells = [t.cell for t in plan.trials if t.cell.repeat == 1]
     base = [c for c in cells if cells and c.mode == cells[0].mode]
@@ -44,7 +44,7 @@ def proof_of(plan: Plan) -> Proof:
 
 
 def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
-    """Return the least provable difference: by ranks where so many repeats can, else by the spread of all cells; at least the interval."""
+    """Return the least provable difference: by ranks for enough repeats, else by the spread of all cells; at least that of the interval."""
     by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
     if by_ranks is not None:
         return by_ranks
@@ -60,7 +60,7 @@ def _figures(cell: Cell) -> int:
 
 
 def proof_words(plan: Plan) -> str:
-    """One line for the plan."""
+    """Return one line for the plan."""
     proof = proof_of(plan)
     if not proof.comparisons:
         return "can prove: nothing alone, since it has one mode; compare several runs of it (dutlab compare --against, dutlab check)"

@@ -1,17 +1,17 @@
 """From an experiment to its trials: factors × workloads × repeats, in an order.
 
-The order `shuffled` serves two ends: what drifts during a run (heat, a neighbour's load) must not look like an effect of a mode, and
-a person should walk to the machine no more often than needed. So, from the outside in:
+The order `shuffled` has two aims. Drift during a run (heat, a neighbour's load) must not look like an effect of a mode. A person should
+walk to the machine no more often than needed. So, from the outside in:
 
-1. factors that a person sets, and those of `expensive_to_change`: each combination of their levels is one stretch, and from one to
-   the next only one factor changes;
-2. repeats: each is a block that has every level, every mode and every setting once, so drift falls on all of them alike;
-3. levels that commands set with modes, shuffled again in each block; a mode is applied once a block and level, and what is measured in that
-   application is a group;
+1. factors that a person sets, and those of `expensive_to_change`: each combination of their levels is one section of the plan, and only
+   one factor changes from one section to the next;
+2. repeats: each is a block that has every level, every mode and every setting once, so drift affects all of them equally;
+3. levels that commands set with modes, shuffled again in each block; a mode is applied once per block and level, and the trials of that
+   application are a group;
 4. workload settings, shuffled again in each group.
 
-`as-written` keeps the same nesting and shuffles nothing; from one level to the next only one factor changes, the last most often.
-The shuffle is Python's `random.Random(seed)`: same seed, same order.
+`as-written` has the same nesting and shuffles nothing; only one factor changes from one level to the next, the last most often. The shuffle
+is Python's `random.Random(seed)`: same seed, same order.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ from dutlab.systems.modes import DeclaredMode
 from dutlab.units import BpsL1, Seconds
 
 LAB_S = Seconds(4.0)
-"""Once a run: the lab is built, tools are checked, facts are collected; the lab is taken down."""
+"""Seconds per run: build the lab, check tools, collect facts, take the lab down."""
 MODE_S = Seconds(2.0)
-"""Once an application of a mode: read what is there, apply, verify with real frames, restore."""
+"""Seconds per application of a mode: read the state, apply, verify with real frames, restore."""
 TOOL_S = {"iperf3": Seconds(0.8), "engine": Seconds(0.5)}
-"""Once a trial: the tool starts and ends, counters are read before and after, the record is written."""
+"""Seconds per trial: start and end the tool, read counters before and after, write the record."""
 OTHER_TOOL_S = Seconds(1.0)
 GUEST_S = Seconds(12.0)
-"""Once a guest with its own kernel, in addition to LAB_S: it boots, and answers more slowly. Once each of its reboots too."""
+"""Seconds per guest with its own kernel, and per reboot of it, in addition to LAB_S: it boots, and answers more slowly."""
 GUEST_MODE_S = Seconds(2.0)
-"""In addition to MODE_S, where the DUT is a guest."""
+"""Seconds in addition to MODE_S if the DUT is a guest."""
 REBOOT_S = Seconds(120.0)
-"""Once a reboot of a machine."""
+"""Seconds per reboot of a machine."""
 HAND_S = Seconds(300.0)
-"""Once a change that a person makes: a setup screen, a cable."""
+"""Seconds per change by a person: a setup screen, a cable."""
 
 
 def tool_overhead(tool: str) -> Seconds:
-    """Return what a trial of `tool` takes in addition to its own duration."""
+    """Return the time that a trial of `tool` takes in addition to its own duration."""
     return TOOL_S.get(tool, OTHER_TOOL_S)
 
 
 def _seconds(drive: WorkloadDrive, tool: str) -> Seconds:
-    """Return the time of a trial; its generator takes time to begin, as often as it does."""
+    """Return the time of a trial, with that of each start of its generator."""
     model = drive.setting.made_by
     begins = 0.0 if model is None else model.begins_s * (drive.steps or drive.offers if model.stepped else drive.offers)
     return Seconds(drive.seconds + begins + tool_overhead(tool))
@@ -87,18 +87,18 @@ class Turns(BaseModel):
     seed: int
 
     def order(self, round_: int) -> list[int]:
-        """Return the order in a round, by place: each round is drawn by itself, so the runs may be cut and resumed between any two."""
+        """Return the order of the runs in a round, by place. Each round is drawn separately, so runs can be resumed after any of them."""
         places = list(range(len(self.runs)))
         random.Random(f"{self.seed}/{round_}").shuffle(places)  # noqa: S311 an order, not a secret
         return places
 
     def is_beside(self, other: Turns) -> bool:
-        """Return whether both are of the same set of runs, and different ones of them."""
+        """Return True if both are different runs of the same set."""
         return (self.runs, self.seed) == (other.runs, other.seed) and self.place != other.place
 
     @classmethod
     def of(cls, resolved: Mapping[str, Any]) -> Self | None:
-        """Read it from resolved.json of a run; None for a run by itself."""
+        """Read the turns of a run from its resolved.json; None for a run without turns."""
         try:
             return cls.model_validate(resolved[TURNS])
         except (KeyError, ValidationError):
@@ -106,13 +106,13 @@ class Turns(BaseModel):
 
 
 TURNS = "turns"
-"""In resolved.json."""
+"""Key in resolved.json."""
 
 
 def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = None) -> Plan:
     """Return the trials of `experiment` on `testbed`. `seed` replaces that of the experiment; without either one is drawn.
 
-    The experiment fits the testbed: the loader saw to it. Nothing is touched.
+    The loader has checked that the experiment fits the testbed. Nothing on hosts is changed.
     """
     seed = next((s for s in (seed, experiment.seed) if s is not None), None)
     seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
@@ -159,7 +159,10 @@ def needs_hand(plan: Plan) -> list[str]:
 
 
 def blocks_of(plan: Plan) -> list[list[Trial]]:
-    """The plan in its blocks: each has every mode and every setting once, and leaves as it is what is expensive to change."""
+    """Return the plan in its blocks.
+
+    Each has every mode and every setting once, at one level of the factors that are expensive to change.
+    """
 
     def block(trial: Trial) -> tuple[object, ...]:
         return (trial.cell.repeat, *(trial.cell.factors[name] for name in (*plan.hand_factors, *plan.expensive_factors) if name != MODE))
@@ -168,7 +171,7 @@ def blocks_of(plan: Plan) -> list[list[Trial]]:
 
 
 def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[tuple[WorkloadDrive, str]]:
-    """Each drive of a workload, and what carries it out. `generator` is set where another than the engine sends."""
+    """Yield each drive of a workload with its tool. `generator` is set if the frames come from another generator than the engine."""
     default = experiment.generator or testbed.generator or ENGINE
     for drive in workload.drives(with_least_mtu(bounds_of(testbed), experiment.factors)):
         workload_drive, tool = drive, workload.tool
@@ -182,7 +185,7 @@ def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -
 
 
 def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
-    """Return whether the mode's rule drops what the drive sends: a pair's flow from outside to inside, which would end by a time-out."""
+    """Return True if the mode drops the flow of a pair from outside to inside, which would end by a time-out."""
     if not drive.setting.ends:
         return False
     client, server = drive.setting.ends
@@ -194,7 +197,7 @@ def _is_shut(mode: str, drive: WorkloadDrive, testbed: Testbed) -> bool:
 
 
 class _Shuffler:
-    """A copy in another order each time it is asked; in the same order without a source of chance."""
+    """Returns a copy in another order on each call; in the same order without a source of chance."""
 
     def __init__(self, chance: random.Random | None) -> None:
         self._chance = chance
@@ -207,7 +210,7 @@ class _Shuffler:
 
 
 def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[dict[str, str], int]]:
-    """Level of every factor, mode first, and repeat of each application of a mode, in order."""
+    """Yield the level of every factor, mode first, and the repeat of each application of a mode, in order."""
     slow = (*experiment.hand_factors, *experiment.seldom_factors)
     quick = _rows(experiment, [name for name in experiment.set_factors if name not in experiment.seldom_factors])
     for stretch in _rows(experiment, slow):
@@ -220,7 +223,7 @@ def _groups(experiment: Experiment, shuffle: _Shuffler) -> Iterator[tuple[dict[s
 
 
 def _rows(experiment: Experiment, names: Sequence[str]) -> list[dict[str, str]]:
-    """Every combination of these factors' levels. Each differs from the one before in one factor only (a reflected code)."""
+    """Return every combination of these factors' levels. Each differs from the previous one in one factor only (a reflected code)."""
     rows: list[dict[str, str]] = [{}]
     for name in names:
         levels = experiment.factors[name]
@@ -229,7 +232,7 @@ def _rows(experiment: Experiment, names: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _changes(trials: Sequence[Trial], hand_factors: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each factor and the level it is set to, whenever a person has to change it."""
+    """Yield each factor and its new level, whenever a person has to change it."""
     level_by_factor: dict[str, str] = {}
     for trial in trials:
         for name in hand_factors:
@@ -248,19 +251,19 @@ def _estimate(trials: Sequence[Trial], experiment: Experiment, hand_factors: Seq
 
 
 def _reboots(trials: Sequence[Trial], experiment: Experiment) -> int:
-    """One when a level that takes a reboot is set, and one when it is put back."""
+    """Return the number of reboots: one when a level that needs it is set, and one when it is restored."""
     booted = {(name, level) for name, levels in experiment.levels.items() for level, of in levels.items() if any(c.reboot for c in of)}
     return 2 * sum(1 for change in _changes(trials, sorted({name for name, _ in booted})) if change in booted)
 
 
 def _ceilings(drive: WorkloadDrive, testbed: Testbed, cell: Cell) -> dict[str, dict[str, float]]:
-    """Return what the speed of each link allows at most (inside tunnels, where the mode has them), under the names of the figures.
+    """Return the limits by the speed of each link (inside tunnels, where the mode has them), under the names of the figures.
 
-    Of several links, where all are known, their sum too.
+    For several links, also their sum if all are known.
     """
     ceilings = {}
     for name in drive.links:
-        link = testbed.links.get(name)  # none for a drive
+        link = testbed.links.get(name)  # None for a drive
         if link is not None and link.speed is not None and drive.carries is not None:
             ceilings[name] = _most(link, link.speed, drive, cell, mode_of(testbed.dut_family, cell.mode))
     if len(ceilings) == len(drive.links) > 1:

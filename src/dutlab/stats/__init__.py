@@ -1,1 +1,1 @@
-"""Numerics: medians and their intervals, rank tests, rates over time, loss ratios and the searches among them. Pure: no I/O, no clock."""
+"""Statistics: medians and their intervals, rank tests, rates over time, loss ratios and searches. Pure: no I/O, no clock."""

@@ -1,9 +1,9 @@
-"""Points that are as dense as their posterior, in a box in which each point is equally likely before anything is seen.
+"""Sequential Monte Carlo: points distributed like a posterior, from a uniform prior over a box.
 
-Sequential Monte Carlo (Chopin, Biometrika 89, 2002; Del Moral, Doucet and Jasra, J. R. Stat. Soc. B 68, 2006): the points begin spread over
-the whole box. What is new to them is let in little by little, so that a part of them always remains; those that remain are multiplied and
-moved by Metropolis steps of the size and shape of the cloud. It needs no derivative and follows ridges and narrow peaks. The randomness has
-a fixed seed: the same sights in the same order always give the same points.
+Source: Chopin, Biometrika 89, 2002; Del Moral, Doucet and Jasra, J. R. Stat. Soc. B 68, 2006. The points begin evenly over the whole box.
+New evidence is admitted in steps, so that enough effective points always remain. These are resampled, then moved by Metropolis steps of the
+size and shape of the cloud. The method needs no derivative and follows ridges and narrow peaks. The seed is fixed: the same evidence in the
+same order always gives the same points.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Logs = Callable[[Array], tuple[Array, Array]]
-"""Points (rows) → logarithms of the likelihood of what was seen before, and of what is new."""
+"""Maps points (rows) to log-likelihoods: of the evidence seen before, and of the new evidence."""
 
 _REMAIN = 0.5
-"""So many of the points are left, in effect, each time that more is let in."""
+"""Effective share of the points that remains after each step of new evidence."""
 _MOVES = 4
-"""Moves of every point each time."""
+"""Metropolis moves of every point per step."""
 _TAKEN = 0.25
-"""Share of moves that should be taken (Roberts and Rosenthal, Statistical Science 16, 2001)."""
+"""Target acceptance rate of moves (Roberts and Rosenthal, Statistical Science 16, 2001)."""
 _HALVINGS = 30
 _SEED = 20210
 _NEVER = -1e9
 
 
 class Cloud:
-    """`box` has the least and the greatest value of each column of `points`."""
+    """Sample of points from a posterior. `box` has the least and the greatest value of each column of `points`."""
 
     def __init__(self, box: Array, count: int) -> None:
         self._random = np.random.default_rng(_SEED)
@@ -38,7 +38,7 @@ class Cloud:
         self._box, self._step = box, 1.5 / np.sqrt(box.shape[1])
 
     def see(self, logs: Logs) -> None:
-        """Something new. `logs` takes all points at once, and is asked for others than those that the cloud has now."""
+        """Admit new evidence. `logs` takes any number of points (rows), also others than those in the cloud."""
         known, new = _finite(logs(self.points))
         share = 0.0
         while share < 1:
@@ -49,7 +49,7 @@ class Cloud:
             known, new = self._move(logs, known, new, share)
 
     def _chosen(self, logs: Array) -> NDArray[np.intp]:
-        """Each point as often as its weight says, in even steps."""
+        """Resample the points systematically: return the index of each point as often as its weight asks."""
         weights = np.cumsum(np.exp(logs - logs.max()))
         places = (np.arange(len(weights)) + 0.5) / len(weights) * weights[-1]
         chosen: NDArray[np.intp] = np.minimum(np.searchsorted(weights, places), len(weights) - 1)
@@ -71,7 +71,7 @@ class Cloud:
 
 
 def _rise(new: Array, most: float) -> float:
-    """The greatest share, up to `most`, of what is new that leaves enough points."""
+    """Return the largest share of the new evidence, up to `most`, that leaves enough effective points."""
 
     def left(share: float) -> float:
         weights = np.exp(share * (new - new.max()))

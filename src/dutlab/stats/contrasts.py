@@ -1,8 +1,8 @@
-"""Contrasts for the effect of a factor: weights of cells, whose sum with the cells' logarithms is the logarithm of a ratio.
+"""Contrasts for the effect of a factor: weights of cells whose sum with the cells' logarithms is the logarithm of a ratio.
 
-Where cells differ in one factor alone, their pairs are averaged: that needs no model. A fraction of a design has no such pairs; there a
-least-squares model of main effects and two-factor interactions says whether an effect can be had clear of them (G. E. P. Box, J. S.
-Hunter, Technometrics 3, 1961: designs of resolution IV), or with what it is mixed.
+Where cells differ in one factor alone, their pairs are averaged: that needs no model. A fraction of a design has no such pairs. There, a
+least-squares model of main effects and two-factor interactions is used. It shows whether an effect can be estimated free of interactions
+(G. E. P. Box, J. S. Hunter, Technometrics 3, 1961: designs of resolution IV), or with which interactions it is confounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Group = tuple[str, ...]
-"""Factors that were only ever changed together."""
+"""Factors that always change together."""
 Levels = tuple[str, ...]
 """One level of each factor of a group."""
 _TINY = 1e-9
@@ -26,24 +26,24 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Weights:
-    """Over the cells, in their order."""
+    """Weights of a contrast, one for each cell, in the order of the cells."""
 
     of: tuple[float, ...]
     pairs: int
-    """So many pairs (of an interaction: pairs of pairs) were averaged; 0 for what came from the model."""
+    """Number of averaged pairs (of an interaction: pairs of pairs); 0 for weights from the model."""
     used: tuple[int, ...]
-    """Places of the cells that have a say."""
+    """Indexes of the cells with a weight other than 0."""
 
 
 @dataclass(frozen=True)
 class CellDesign:
-    """The cells that there are: of each the levels of every group."""
+    """The cells of a design, each with the levels of every group."""
 
     groups: tuple[Group, ...]
     cells: tuple[tuple[Levels, ...], ...]
 
     def pairs(self, group: int, before: Levels, after: Levels) -> Weights | None:
-        """The mean over all pairs of cells that differ in `group` alone."""
+        """Return the mean over all pairs of cells that differ in `group` alone."""
         place = {cell: n for n, cell in enumerate(self.cells)}
         found = []
         for cell, n in place.items():
@@ -53,7 +53,7 @@ class CellDesign:
         return self._mean(found)
 
     def quadruples(self, a: int, b: int, change_a: tuple[Levels, Levels], change_b: tuple[Levels, Levels]) -> Weights | None:
-        """The mean over all four cells that differ in the two groups alone: how much more `a` does after `b` changed."""
+        """Return the interaction of two groups: how the effect of `a` changes with `b`, averaged over sets of four cells."""
         place = {cell: n for n, cell in enumerate(self.cells)}
         found = []
         for cell, n in place.items():
@@ -69,16 +69,16 @@ class CellDesign:
         return self._mean(found)
 
     def clear(self, group: int, before: Levels, after: Levels) -> Weights | None:
-        """The effect out of the model with every two-factor interaction; None where it is mixed with one."""
+        """Return the effect from the model with every two-factor interaction; None if it is confounded with one."""
         return self._out_of(self.model, group, before, after)
 
     def alone(self, group: int, before: Levels, after: Levels) -> Weights | None:
-        """The effect out of the model of main effects; None where it is mixed with another main effect."""
+        """Return the effect from the model of main effects; None if it is confounded with another main effect."""
         return self._out_of(self.mains, group, before, after)
 
     def mixed_with(self, group: int, before: Levels, after: Levels) -> list[tuple[int, int]]:
-        """Return the pairs of groups whose interaction cannot be separated from the effect of `alone`."""
-        import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+        """Return the pairs of groups whose interaction is confounded with the effect of `alone`."""
+        import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
         weights = self.alone(group, before, after)
         if weights is None:
@@ -87,7 +87,7 @@ class CellDesign:
         return [pair for pair in combinations(range(len(self.groups)), 2) if np.abs(of @ self._product(*pair)).max() > _TINY]
 
     def confused(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """Pairs of interactions that no arithmetic can tell apart: the columns of one follow from those of the other."""
+        """Return the pairs of interactions that are confounded with each other: their columns are linearly dependent."""
         import numpy as np  # noqa: PLC0415 - as above
 
         out = []
@@ -100,14 +100,14 @@ class CellDesign:
 
     @cached_property
     def mains(self) -> NDArray[np.float64]:
-        """A column of ones, then one for each level of each group but its first."""
+        """Design matrix of the main effects: a column of ones, then one for each level of each group but its first."""
         import numpy as np  # noqa: PLC0415 - as above
 
         return np.hstack([np.ones((len(self.cells), 1)), *(self._dummies(g) for g in range(len(self.groups)))])
 
     @cached_property
     def model(self) -> NDArray[np.float64]:
-        """Model with the products of every two groups."""
+        """Design matrix with main effects and all two-factor interactions."""
         import numpy as np  # noqa: PLC0415 - as above
 
         return np.hstack([self.mains, *(self._product(a, b) for a, b in combinations(range(len(self.groups)), 2))])
@@ -116,7 +116,7 @@ class CellDesign:
         return list(dict.fromkeys(cell[group] for cell in self.cells))
 
     def _dummies(self, group: int) -> NDArray[np.float64]:
-        """Each level but the first against it, centred, so that an effect is that at the mean of the other groups."""
+        """Return a column for each level but the first, centred, so that an effect is at the mean of the other groups."""
         import numpy as np  # noqa: PLC0415 - as above
 
         columns = np.array([[float(cell[group] == level) for level in self._levels(group)[1:]] for cell in self.cells])
@@ -131,7 +131,7 @@ class CellDesign:
         return columns
 
     def _out_of(self, model: NDArray[np.float64], group: int, before: Levels, after: Levels) -> Weights | None:
-        """Weights of the contrast of two columns of `group`, where the rows of the model can express it."""
+        """Return the weights of the contrast between two levels of `group`; None if the model cannot estimate it."""
         import numpy as np  # noqa: PLC0415 - as above
 
         start = 1 + sum(len(self._levels(g)) - 1 for g in range(group))
@@ -156,7 +156,7 @@ class CellDesign:
 
 
 def groups_of(levels: Sequence[Mapping[str, str]], factors: Sequence[str]) -> tuple[Group, ...]:
-    """Factors whose levels always go together, as one."""
+    """Return the groups of factors whose levels always change together."""
     groups: list[list[str]] = []
     for factor in factors:
         for group in groups:
@@ -170,7 +170,7 @@ def groups_of(levels: Sequence[Mapping[str, str]], factors: Sequence[str]) -> tu
 
 
 def changes(levels: Sequence[Levels], *, numeric: bool) -> list[tuple[Levels, Levels]]:
-    """Numbers are compared with the next smaller one, words with the first that was met."""
+    """Return the pairs of levels to compare: each number with the next smaller one, each word with the first word."""
     if numeric:
         return list(pairwise(sorted(levels, key=lambda of: float(of[0]))))
     return [(levels[0], of) for of in levels[1:]]

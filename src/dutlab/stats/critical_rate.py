@@ -1,19 +1,20 @@
-"""The rate at which the expected loss ratio equals a target, from trials at many rates: a Bayesian estimate in the manner of PLRsearch.
+"""The rate at which the expected loss ratio equals a target, from trials at many rates: a Bayesian estimate like PLRsearch.
 
-On average a trial at load x loses what one of two loss curves (stats.loss_curves) says, and in addition a share of all frames at any load
-(a floor: bit errors, stalls), which is less than the target. The scatter of trials about that average is estimated with the rest: frames
-are lost in bursts, and no trial is nearer to the curve than some relative error, because other states of the DUT, other users of the
-machine and effects of an overload other than overflow are not part of any curve. So the number lost is negative binomial, of variance
-mean × (1 + burst + error² × mean); error 1 and burst 0 make the geometric distribution. A burst is at most twice the frames of one width in
-the time of the trial: a DUT whose losses scatter by so much has no sharper knee. Where a capacity that changes from trial to trial makes
-the loss that is a curve's average, its bursts have 0.8 (`erf`) or 1 to 2 such widths (`stretch`).
+The mean loss of a trial at load x follows one of two loss curves (stats.loss_curves). A constant share of all frames is lost in addition at
+any load (a floor: bit errors, stalls); it is less than the target. The scatter of trials about the mean is estimated too. Frames are lost
+in bursts. Each trial also has a relative error, because no curve includes other states of the DUT, other users of the machine, or effects
+of overload other than overflow. So the number of lost frames is negative binomial with variance mean × (1 + burst + error² × mean); error 1
+and burst 0 make it geometric. A burst is at most twice the frames of one width in the time of the trial: a DUT with a larger scatter has no
+sharper knee. If a capacity that changes from trial to trial causes the mean loss of a curve, its bursts have 0.8 (`erf`) or 1 to 2 such
+widths (`stretch`).
 
-Before any trial all critical rates up to a little above the highest load are equally likely, small floors more than great ones, and all
-orders of magnitude of width, burst and error. Each curve's posterior is a cloud of points (stats.cloud), and both weigh the same.
+The prior is uniform for critical rates up to a little above the highest load, denser for small floors, and log-uniform for width, burst and
+error. The posterior of each curve is a cloud of points (stats.cloud). Both curves have the same weight.
 
-The model takes trials for independent. After the last one `conclude` looks whether they are, and widens the interval: by what losses that
-are too rare for the soak to meet may shift it; up to the rate that the capacities of the trials allow without any curve (stats.capacities);
-and to twice its width where trials near one another lost alike, or where one burst is more than the target allows in all.
+The model assumes independent trials. After the last one, `conclude` tests this and widens the interval. It adds the shift by losses that
+are too rare to occur in the soak. It raises the upper end to the rate that the capacities of the trials allow without a curve
+(capacity_interval). It doubles the width if successive trials have similar losses, or if one burst exceeds all the loss that the target
+allows.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from dutlab.stats.loss_curves import CURVES, LossCurve
 Array = NDArray[np.float64]
 
 _STRETCH = 5
-"""Trials that are drawn together."""
+"""Successive trials in one block of the bootstrap."""
 _DRAWS = 200
 _SEED = 1989
 
 
 def capacity_interval(loads: Array, received: Array, target: float, highest: float) -> tuple[float, float]:
-    """The middle 95 % of the rates, up to `highest`, at which drawn trials lose `target`. One value a trial, in the order of time.
+    """Return the 95 % interval of the rates, up to `highest`, at which resampled trials lose `target`.
 
-    By the capacity that each trial met, without a loss curve: one that lost frames met the capacity that it received at; one that lost none
-    met its load or more. The product-limit estimate (Kaplan and Meier, J. Am. Stat. Assoc. 53, 1958) makes a distribution of capacities of
-    both, and a load loses on average what it exceeds them by. That is exact where a device is slow in some trials and fast in others,
-    whatever its states are; where frames are lost one by one below the capacity, the rate is too low, never too high. Trials of one state
-    are not independent, so the spread comes from redrawn stretches of consecutive trials (block bootstrap: Künsch, Annals of Statistics 17,
-    1989).
+    The arrays have one value a trial, in the order of time. No loss curve is used, only the capacity in each trial. A trial that lost
+    frames shows its capacity: the received rate. A trial without loss shows that its capacity was its load or more. The product-limit
+    estimate (Kaplan and Meier, J. Am. Stat. Assoc. 53, 1958) makes a distribution of capacities of both; the mean loss at a load is its
+    mean excess over them. This is exact for a device that is slow in some trials and fast in others. If single frames are lost below the
+    capacity, the rate is too low, never too high. Trials in one state of the device are not independent, so whole blocks of consecutive
+    trials are resampled (block bootstrap: Künsch, Annals of Statistics 17, 1989).
     """
     count = len(loads)
     stretch = min(_STRETCH, count)
@@ -56,7 +57,7 @@ def capacity_interval(loads: Array, received: Array, target: float, highest: flo
 
 
 def rates_at(loads: Array, received: Array, target: float, highest: float, weights: Array) -> Array:
-    """The rate that loses `target` of itself, for each row of `weights`: how often each trial counts."""
+    """Return for each row of `weights` the rate at which the share `target` is lost. A weight is the count of its trial."""
     order = np.lexsort((received >= loads, received))
     capacities, lossy, weights = received[order], (received < loads)[order], weights[:, order]
     at_risk = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
@@ -71,43 +72,48 @@ def rates_at(loads: Array, received: Array, target: float, highest: float, weigh
 
 
 _MIDDLE = 0.975
-"""Share of the points that the 95 % interval has, so that it holds the truth so often: the middle 95 % of them did so for 89 % of 177
-simulated devices, none of which is quite what the model takes it for (docs/decisions/08-limits-that-move.md)."""
+"""Share of the points inside the interval, for a true coverage of 95 %.
+
+The middle 95 % of the points held the truth for 89 % of 177 simulated devices, none of which fits the model exactly
+(docs/decisions/08-limits-that-move.md).
+"""
 _POINTS = 500
 """Points of each curve's cloud."""
 _ABOVE = 1.25
-"""The highest critical rate, in highest loads: a device that lost nothing may do more."""
+"""Highest critical rate, in highest loads: a device without loss may be faster than the highest load."""
 _LOWEST, _NARROWEST = 1e-6, 1e-5
-"""The lowest critical rate and the least width, in highest loads."""
+"""Lowest critical rate and least width, in highest loads."""
 _FLOOR = 0.95
-"""The greatest share of the target that is lost at any load."""
+"""Greatest floor, as a share of the target."""
 _BURST = (1e-4, 2.0)
-"""The least and the greatest burst, in frames of a width in the time of the trial."""
+"""Least and greatest burst, in frames of one width in the time of the trial."""
 _ERROR = (0.1, 2.0)
-"""The least and the greatest relative error of the curve."""
+"""Least and greatest relative error of the curve."""
 _BOX = np.array([(_LOWEST, _ABOVE), np.log([_NARROWEST, 1.0]), np.log(_BURST), 2 * np.log(_ERROR), (0.0, np.sqrt(_FLOOR))], dtype=float).T
-"""Least and greatest critical rate, logarithms of width, burst and squared error, root of the floor as a share of the target."""
+"""Bounds of critical rate, logarithms of width, burst and squared error, and root of the floor as a share of the target."""
 _NOTHING = 1e-30
-"""The mean of a trial that cannot lose a frame."""
+"""Mean loss, in frames, of a trial that cannot lose a frame; above 0 for the logarithm."""
 _LAGS, _FEWEST = (1, 2, 3), 20
-"""Trials apart that are held against one another, and the trials it takes."""
+"""Lags of the autocorrelation, in trials, and the fewest trials for it."""
 _ALIKE, _NEIGHBOURS_ALIKE = 2.0, 2.5
-"""Standard errors of their correlations together, and of neighbours' alone, from which losses cluster: of devices whose trials are
-independent 1 to 2 % reach them (tests/bench/critical_coverage.py)."""
+"""Limits in standard errors, for the correlations together and for that of neighbours; above them, losses cluster.
+
+Of devices with independent trials, 1 to 2 % exceed them (tests/bench/critical_coverage.py).
+"""
 BURST_FRAMES = 4096.0
-"""A stall loses what a card's ring holds, whose usual greatest size this is."""
+"""Frames that a stall loses: the usual greatest size of a card's ring."""
 _UNMET = 3
-"""Events in the time of a soak, of a kind of which one soak of twenty meets none."""
+"""Expected number of events in a soak at which one soak of twenty has none."""
 _MOST_UNMET = 1 / 3
-"""Share of the target."""
+"""Greatest loss by such events, as a share of the target."""
 _HALVINGS = 40
 _THINNED = 5
-"""Every so many points say where a trial lies among what was to be expected."""
+"""Step between the points that are used to compare a trial with the expected outcomes."""
 
 
 @dataclass(frozen=True)
 class LoadTrial:
-    """One trial: load in frames a second, how long it was offered, and the frames that were lost."""
+    """One trial: load in frames a second, its duration, and the number of lost frames."""
 
     load_pps: float
     seconds: float
@@ -116,28 +122,31 @@ class LoadTrial:
 
 @dataclass(frozen=True)
 class Critical:
-    """The critical rate in frames a second: the middle of what is credible, and its 95 % interval."""
+    """The critical rate in frames a second: the median of the posterior and its 95 % interval."""
 
     pps: float
     low_pps: float
     high_pps: float
     by_curve: Mapping[str, float]
-    """The middle as each curve alone has it."""
+    """Median by each curve alone."""
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Conclusion of a whole soak."""
+    """Result of a whole soak."""
 
     critical: Critical
     clustered: bool
-    """Trials near one another lost alike: the device was not the same all the time."""
+    """True if successive trials had similar losses: the device changed its state during the soak."""
     allowed_frames: float
-    """Frames that the target allows all trials together to lose. Fewer than BURST_FRAMES: one rare burst decides the answer."""
+    """Frames that all trials together may lose by the target. Below BURST_FRAMES, one rare burst decides the result."""
 
 
 class CriticalRate:
-    """The estimate, trial by trial, of loads up to `highest_pps`; `target` is a share above 0. The same trials have the same answer."""
+    """Estimate of the critical rate, updated trial by trial. The same trials give the same result.
+
+    `highest_pps` is the highest load in frames a second; `target` is a share above 0.
+    """
 
     def __init__(self, *, highest_pps: float, target: float) -> None:
         self._highest_pps, self._target = highest_pps, target
@@ -157,7 +166,7 @@ class CriticalRate:
         return self._found
 
     def conclude(self) -> Conclusion:
-        """The estimate after all trials, of which there is one at least, with the interval that holds if they hang together."""
+        """Return the estimate after all trials (at least one); its interval also holds if trials depend on one another."""
         estimate, trials = self._found, self._seen()
         loads, more = trials.loads[:, 0], (estimate.high_pps - estimate.low_pps) / 2
         frames = float(loads @ trials.offered[:, 0])
@@ -174,7 +183,7 @@ class CriticalRate:
         return Conclusion(concluded, clustered, frames * self._target)
 
     def _low_with(self, unmet: float) -> float:
-        """The lower end if at least that share of the frames is lost in bursts, which leave less of the target to the curve."""
+        """Return the lower end if at least the share `unmet` of frames is lost in bursts, which leave less of the target to the curve."""
         rates = []
         for name, cloud in self._clouds.items():
             rate, log_width, _, _, root_floor = cloud.points.T
@@ -193,12 +202,12 @@ class CriticalRate:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The trials as columns, in highest loads."""
+    """The trials as columns; rates in units of the highest load."""
 
     loads: Array
     lost: Array
     offered: Array
-    """Frames of the highest load in the time of the trial."""
+    """Frames that the highest load sends in the time of the trial."""
     target: float
 
     @classmethod
@@ -207,7 +216,7 @@ class _Seen:
         return cls(columns[:, :1], columns[:, 1:2], columns[:, 2:], target)
 
     def logs(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
-        """Return the logarithms, as in stats.cloud; the last trial is new. Columns of `points` are those of the box."""
+        """Return the log-likelihoods for stats.cloud: of all trials but the last, and of the last. `points` has the columns of the box."""
         likely = _log_negative_binomial(self.lost, *self._expected(points, curve))
         return likely[:-1].sum(axis=0), likely[-1]
 
@@ -222,7 +231,7 @@ class _Seen:
         return places
 
     def _expected(self, points: Array, curve: LossCurve) -> tuple[Array, Array]:
-        """Frames lost of each trial (row) at each point, and by how much their variance exceeds that of single frames."""
+        """Return the mean loss of each trial (row) at each point in frames, and the excess of its variance over that of single frames."""
         rate, log_width, log_burst, log_error, root_floor = points.T
         width, floor = np.exp(log_width), root_floor**2
         capacity = curve.capacity(rate, width, self.target * (1 - floor))
@@ -231,7 +240,7 @@ class _Seen:
 
 
 def _clustered(places: Array) -> bool:
-    """Return whether neighbouring trials have similar places among the expected outcomes, more than chance makes them."""
+    """Return True if successive trials have more similar places among the expected outcomes than chance explains."""
     off, count = places - places.mean(), len(places)
     if count < _FEWEST or not off.any():
         return False
@@ -240,7 +249,7 @@ def _clustered(places: Array) -> bool:
 
 
 def _log_negative_binomial(lost: Array, mean: Array, excess: Array) -> Array:
-    """Return the likelihood of each trial (row), up to a term that depends on `lost` alone; the variance is mean × (1 + excess)."""
+    """Return the log-likelihood of each trial (row), up to a term that depends on `lost` alone; the variance is mean × (1 + excess)."""
     from scipy.special import gammaln  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
     of = mean / excess

@@ -1,4 +1,4 @@
-"""Stretches of time in which frames were lost, and clean ones between them: pure functions."""
+"""Loss events, and the times without loss between them. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from dataclasses import dataclass
 from dutlab.stats.rescore import RampSecond
 
 CONTIGUOUS_S = 1.5
-"""Readings that follow one another closer than this belong to one event: they come once a second, give or take."""
+"""Readings closer together than this belong to one event, in seconds. They come about once a second."""
 
 
 @dataclass(frozen=True)
 class LossEvent:
-    """Seconds in a row in which more than the threshold was lost. `from_s` and `to_s` count from the first frame."""
+    """Consecutive seconds with a loss above the threshold. `from_s` and `to_s` count from the first frame."""
 
     from_s: float
     to_s: float
     lost_frames: float
-    """Lost or not taken, as the rates of its seconds tell."""
+    """Lost or refused frames, from the rates of the seconds."""
 
     @property
     def lasted_s(self) -> float:
-        """Its length."""
+        """Duration of the event in seconds."""
         return self.to_s - self.from_s
 
 
 def loss_events(seconds: Sequence[RampSecond], threshold: float = 0.0) -> tuple[LossEvent, ...]:
-    """Every event, in time. Each second of `seconds` ends at its `at_s` and begins where the one before ended, or a second earlier."""
+    """Return all loss events in order of time.
+
+    A second ends at its `at_s`. It begins where the previous one ended, or 1 s earlier after a gap.
+    """
     out: list[LossEvent] = []
     before = None
     for second in seconds:
@@ -43,7 +46,7 @@ def loss_events(seconds: Sequence[RampSecond], threshold: float = 0.0) -> tuple[
 
 
 def with_late(events: Sequence[LossEvent], late: LossEvent) -> tuple[LossEvent, ...]:
-    """`events` and one after the last reading; one that lasted up to that goes on in it."""
+    """Return `events` with the event `late` after the last reading; merge it with an event that lasted up to that reading."""
     if not events or events[-1].to_s < late.from_s:
         return (*events, late)
     last = events[-1]
@@ -51,7 +54,7 @@ def with_late(events: Sequence[LossEvent], late: LossEvent) -> tuple[LossEvent, 
 
 
 def longest_clean(events: Sequence[LossEvent], whole_s: float) -> float:
-    """The longest stretch without an event, of a trial that lasted `whole_s`."""
+    """Return the longest time without an event, in seconds, of a trial that lasted `whole_s`."""
     starts = [0.0, *(e.to_s for e in events)]
     ends = [*(e.from_s for e in events), whole_s]
     return max((end - start for start, end in zip(starts, ends, strict=True)), default=whole_s)

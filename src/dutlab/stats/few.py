@@ -1,9 +1,9 @@
-"""Few repeats of many cells: their spread is estimated from all cells together.
+"""Comparison of few repeats of many cells: their spread is estimated from all cells together.
 
-Three repeats a side never fall below p = 0.1 by ranks, and few repeats of many cells prove nothing once p is adjusted for all of them. Yet
-cells that were measured together inform one another's spread. So the variance of a pair is the mean of its own and of that of all cells,
-weighted by degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2), on the logarithm. A t
-test follows. It assumes normal values. A box with two states breaks it: a cell whose few repeats all met one state seems to have no
+With three repeats a side, ranks never give p below 0.1, and few repeats of many cells prove nothing once p is adjusted for all cells. But
+cells that were measured together show one another's spread. So the variance of a pair is the mean of its own variance and that of all
+cells, weighted by degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2), on the logarithm. A t
+test follows. It assumes normal values. A box with two states violates this: a cell whose few repeats all had one state seems to have no
 spread. So no pair's variance is smaller than the upper quartile over the cells.
 """
 
@@ -18,31 +18,31 @@ from dutlab.stats.rank import least_p
 from dutlab.stats.runs import RunLevels, drawn_together
 
 FEWEST = 3
-"""Repeats a side: of two, both too often meet one state of the box."""
+"""Fewest repeats a side: two too often see the same state of the box."""
 _LEAST_SD = 0.001
-"""Least standard deviation of the logarithm. Values nearer to each other are so by the steps of a clock or a counter."""
+"""Least standard deviation of the logarithm. Smaller differences come from the resolution of a clock or a counter."""
 CELLS_FOR_PRIOR = 3
-"""Fewer cells tell nothing of each other."""
+"""Fewest cells for a common variance."""
 
 
 def takes_over(n: int, m: int, tests: int, level: float) -> bool:
-    """Return whether n and m repeats are too few for ranks at `level` among so many tests, but enough for this, whatever the values are."""
+    """Return True if n and m repeats are too few for ranks at `level` among `tests` tests, but enough for this method."""
     return min(n, m) >= FEWEST and least_p(n, m) * tests > level
 
 
 @dataclass(frozen=True)
 class SharedSpread:
-    """Spread of cells that were measured together, as variances of logarithms."""
+    """Common spread of cells that were measured together, as variances of logarithms."""
 
     variance: float
     """Common variance of all cells."""
     freedom: float
-    """Degrees of freedom that it adds to those of a cell: many where the cells differ by no more than chance."""
+    """Degrees of freedom of the common variance, added to those of a cell. Many if the cells differ by no more than chance."""
     floor: float
-    """The upper quartile over the cells."""
+    """Upper quartile of the variance over the cells."""
 
     def levels(self, first: Sequence[float], second: Sequence[float]) -> RunLevels:
-        """The second side against the first; at least FEWEST values a side, above zero."""
+        """Compare the second side with the first; at least FEWEST values a side, all above zero."""
         logs = [[log(v) for v in side] for side in (first, second)]
         own = sum(len(side) - 1 for side in logs)
         squares = sum(variance(side) * (len(side) - 1) for side in logs)
@@ -53,7 +53,7 @@ class SharedSpread:
 
 
 def shared_spread(cells: Sequence[Sequence[float]]) -> SharedSpread:
-    """Estimate it from cells with at least two repeats each, values above zero; at least one cell."""
+    """Estimate the common spread of at least one cell; each has at least two repeats, all above zero."""
     variances = [max(variance([log(v) for v in cell]), _LEAST_SD**2) for cell in cells]
     floor = quantiles(variances, n=4, method="inclusive")[2] if len(variances) > 1 else variances[0]
     if len(variances) < CELLS_FOR_PRIOR:

@@ -8,34 +8,34 @@ from math import hypot
 from statistics import NormalDist
 
 FUNCTIONS = "functions"
-"""The table of a record."""
+"""Name of the table in a record."""
 WITH, WITHOUT = "router", "rig"
-"""Its two profiles: frames with the device, and without it."""
+"""Names of the two profiles in the table: frames with the device, and without it."""
 REST = "(rest)"
-"""Cost of a pass outside its functions: its begin and end, and interrupts."""
+"""Pseudo-function for the rest of a pass: its begin and end, and interrupts."""
 LEAST, MOST = 0.5, 8
-"""A change of fewer instructions is none; so many functions are named."""
+"""Least change, in instructions a frame, and largest number of functions in a list."""
 _REACH = NormalDist().inv_cdf(0.975)
 _NUMBERS = ("own_instructions_per_frame", "own_error_per_frame", "whole_instructions_per_frame", "rig_instructions_per_frame")
 
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """Instructions a frame."""
+    """Cost of a function, in instructions a frame."""
 
     name: str
     own: float
-    """Cost in the device: with it less without it."""
+    """Cost in the device: `whole` less `rig`."""
     error: float
     """Standard error of `own`."""
     whole: float
-    """With the device."""
+    """Cost with the device."""
     rig: float
-    """Without it."""
+    """Cost without the device."""
 
     @property
     def row(self) -> dict[str, int | float | str | None]:
-        """For a record."""
+        """Row of the table in a record."""
         return {"function": self.name, **dict(zip(_NUMBERS, (self.own, self.error, self.whole, self.rig), strict=True))}
 
 
@@ -46,11 +46,11 @@ class FunctionChange:
     name: str
     change: float
     reach: float
-    """The change is known to so much, with 95 % confidence."""
+    """Half-width of the 95 % interval of the change."""
 
     @property
     def words(self) -> str:
-        """`nft_do_chain +412`."""
+        """Text as in `nft_do_chain +412`."""
         return f"{self.name} {self.change:+,.0f}{f' ± {self.reach:.1f}' if self.reach >= LEAST else ''}"
 
 
@@ -60,7 +60,7 @@ def of_rows(rows: Iterable[Mapping[str, int | float | str | None]]) -> list[Func
 
 
 def changes(older: Sequence[FunctionCost], newer: Sequence[FunctionCost]) -> tuple[FunctionChange, ...]:
-    """The largest first, of those that the choice of frames does not explain."""
+    """Return the changes that the sampling of frames does not explain, the largest first."""
     before, after = ({of.name: of for of in side if of.name != REST} for side in (older, newer))
     none = FunctionCost("", 0.0, 0.0, 0.0, 0.0)
     differences = list[FunctionChange]()
@@ -72,10 +72,10 @@ def changes(older: Sequence[FunctionCost], newer: Sequence[FunctionCost]) -> tup
 
 
 def grown(found: Sequence[FunctionChange]) -> tuple[FunctionChange, ...]:
-    """Those that take more, not too many of them."""
+    """Return the functions that cost more, at most MOST of them."""
     return tuple(of for of in found if of.change > 0)[:MOST]
 
 
 def words_of(found: Sequence[FunctionChange]) -> str:
-    """`nft_do_chain +412, __skb_get_hash +18`."""
+    """Return text as in `nft_do_chain +412, __skb_get_hash +18`."""
     return ", ".join(of.words for of in found)

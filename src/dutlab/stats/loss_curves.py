@@ -1,9 +1,9 @@
-"""The loss curves of PLRsearch (draft-vpolak-bmwg-plrsearch-03): frames lost a second at a load, and the capacity of a critical rate.
+"""Loss curves of PLRsearch (draft-vpolak-bmwg-plrsearch-03): frames lost a second at a load, and the capacity for a critical rate.
 
-At load x as many are lost, on average, as the integral from 0 to x of a curve that rises from 0 to 1 around a capacity m, over a width s;
-`stretch` takes the logistic curve, `erf` that of the normal distribution: the loss of a device whose capacity is normal with mean m and
-standard deviation s. Loads, capacities and widths share one unit, any one. In widths both are I((x - m) / s) - I(-m / s), with a different
-integral I for each. Values are logarithms, because far below its capacity a device loses next to nothing.
+The mean loss at load x is the integral from 0 to x of a curve that rises from 0 to 1 around a capacity m, over a width s. `stretch` uses
+the logistic curve. `erf` uses the curve of the normal distribution: the loss of a device whose capacity is normal with mean m and standard
+deviation s. Loads, capacities and widths share one arbitrary unit. In widths both are I((x - m) / s) - I(-m / s), with a different integral
+I for each. Values are logarithms, because far below its capacity a device loses almost nothing.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _STEP = 0.004
-"""Step of the tables, in widths: the error between two points is less than 3e-6 of a logarithm."""
+"""Step of the tables, in widths: interpolation errs by less than 3e-6 of a logarithm."""
 _TURNS = 12
-"""Each brings the capacity closer. They matter only where the width is of the size of the rate, where it is not quite reached."""
+"""Most iterations for the capacity. Where the width is about as large as the rate, they may end before convergence."""
 
 
 @dataclass(frozen=True)
 class LossCurve:
-    """One of the curves, by the logarithm of its integral I from far below to z widths above the capacity."""
+    """One loss curve, given by the logarithm of its integral I from far below the capacity to z widths above it."""
 
     log_integral: Callable[[Array], Array]
     lowest: float
-    """I is next to nothing from here down."""
+    """Least z of the table: I is almost 0 there."""
     highest: float
-    """From here up I(z) is z."""
+    """Greatest z of the table: from there on I(z) = z."""
 
     def lost(self, load: Array, capacity: Array, width: Array) -> Array:
-        """Frames lost a second, in the unit of the load; next to nothing is 0."""
+        """Return the frames lost a second, in the unit of the load; almost nothing counts as 0."""
         return width * np.maximum(self._integral((load - capacity) / width) - self._integral(-capacity / width), 0.0)
 
     def capacity(self, rate: Array, width: Array, share: Array) -> Array:
-        """Return the capacity at which `rate` loses `share` of itself: z with I(z) = share × rate / width + I(z - rate / width)."""
+        """Return the capacity at which `rate` loses `share` of its frames: z with I(z) = share × rate / width + I(z - rate / width)."""
         widths = rate / width
         wanted = share * widths
         z = self._inverse(wanted)
@@ -55,7 +55,7 @@ class LossCurve:
         return z, logarithms, np.diff(logarithms) / np.diff(z)
 
     def _integral(self, z: Array) -> Array:
-        """Interpolate as np.interp, to the last bit, in a fifth of its time: with equal steps no search is needed."""
+        """Return the integral like np.interp, to the last bit, in a fifth of its time: equal steps need no search."""
         of, logarithms, slopes = self._table
         inside = np.clip(z, of[0], of[-1])
         at = np.minimum(((inside - of[0]) / _STEP).astype(np.intp), len(slopes) - 1)
@@ -70,13 +70,16 @@ class LossCurve:
 
 
 def log_softplus(z: Array) -> Array:
-    """Return log(log(1 + exp(z))), the logarithm of the logistic curve's integral; z far below 0."""
+    """Return log(log(1 + exp(z))), the logarithm of the logistic curve's integral; z itself far below 0."""
     near = np.maximum(z, -30.0)
     return np.where(z < near, z, np.log(np.logaddexp(0.0, near)))
 
 
 def log_normal_integral(z: Array) -> Array:
-    """Return log(z Φ(z) + φ(z)), of the integral of Φ. Below 0 as φ(z) (1 - z' M(z')), z' = -z, Mills' ratio M; far below φ(z) / z²."""
+    """Return log(z Φ(z) + φ(z)), the logarithm of the integral of Φ.
+
+    Below 0 it is computed as φ(z) (1 - z' M(z')), with z' = -z and Mills' ratio M; far below as φ(z) / z².
+    """
     from scipy.special import erfcx, ndtr  # noqa: PLC0415 - takes 0.1 s to import, and only soaks need it
 
     below, far = np.clip(-z, 1e-300, 1e3), np.maximum(-z, 1e3)

@@ -1,4 +1,4 @@
-"""Least difference that repeats can prove: computed from the rule of the verdict itself, for normal spread."""
+"""Smallest difference that repeats can prove, by the rule of the verdict, for normally distributed values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dutlab.stats.ratio import order_scale
 from dutlab.stats.summary import CONFIDENCE
 
 LEAST_IN_TURN = 0.01
-"""The least relative change that counts between cells that took turns in one run: the layout of code in memory alone changes more."""
+"""Least relative change that counts between interleaved runs: the layout of code in memory alone changes more."""
 POWER = 0.8
 _DRAWS = 4000
 _SEED = 20261122
 _FARTHEST = 300.0
-"""Largest logarithm that is searched; a larger difference is not reported."""
+"""Largest logarithm in the search; a larger difference is not reported."""
 _SHIFTS: Mapping[int, tuple[float, ...]] = {
     4: (2.947,),
     5: (3.126, 2.722, 2.549),
@@ -31,21 +31,26 @@ _SHIFTS: Mapping[int, tuple[float, ...]] = {
     10: (3.767, 3.417, 3.152, 2.964, 2.793, 2.663, 2.539, 2.43, 2.332, 2.232, 2.147, 2.07, 2.008, 1.944, 1.892, 1.851, 1.814, 1.783,
          1.762, 1.751, 1.742, 1.737, 1.735, 1.73),
 }  # fmt: skip
-"""Shifts that _simulated() finds with as many repeats on either side: repeats → the shift by k = 1, 2, … up to that of 5 %. NumPy takes
-longer to load than a plan takes to be made."""
+"""Shifts by _simulated(), by the number of repeats on both sides; one for each k = 1, 2, … up to that of 5 %.
+
+They are precomputed because loading NumPy takes longer than making a plan.
+"""
 
 
 def provable(n: int, m: int, *, sd: float, comparisons: int, least: float, level: float = 0.05) -> float | None:
-    """The smallest relative difference that n and m repeats of relative spread `sd` prove among so many comparisons, four times in five.
+    """Return the smallest relative difference that n and m repeats prove among `comparisons` comparisons, four times in five.
 
-    None where no difference, however large, could be proven.
+    `sd` is the relative spread of the repeats. None if no difference, however large, could be proven.
     """
     away = _deviations(n, m, level / max(comparisons, 1))
     return None if away is None or away * sd > _FARTHEST else exp(log1p(least) + away * sd) - 1
 
 
 def spread_of(*sides: Sequence[float]) -> float:
-    """Standard deviation of the logarithms within the sides; values above zero, at least one side of two. 0 where all are alike."""
+    """Return the standard deviation of the logarithms within the sides; 0 if all values are equal.
+
+    All values are above zero, and at least one side has two.
+    """
     squares, freedom = 0.0, 0
     for values in sides:
         logs = [log(v) for v in values]
@@ -56,7 +61,10 @@ def spread_of(*sides: Sequence[float]) -> float:
 
 
 def provable_by_few(repeats: int, cells: int, *, sd: float, comparisons: int, least: float, level: float = 0.05) -> float | None:
-    """Return it by the rule for few repeats (dutlab.stats.few), where all cells spread alike. None for fewer repeats than it takes."""
+    """Return the smallest provable difference by the rule for few repeats (dutlab.stats.few), if all cells have the same spread.
+
+    None for fewer repeats than FEWEST_OF_FEW.
+    """
     if repeats < FEWEST_OF_FEW:
         return None
     freedom = (cells if cells >= CELLS_FOR_PRIOR else 2) * (repeats - 1)
@@ -66,11 +74,11 @@ def provable_by_few(repeats: int, cells: int, *, sd: float, comparisons: int, le
 
 
 _QUARTILE = {3: 1.386, 4: 1.369, 5: 1.346, 6: 1.325}
-"""Upper quartile of the variance of so many normal values, of which the mean is 1 (chi-squared by its degrees of freedom)."""
+"""Upper quartile of a sample variance, by the number of normal values of variance 1 (chi-squared ÷ degrees of freedom)."""
 
 
 def _t_quantile(share: float, freedom: int) -> float:
-    """Return a quantile of Student's t with whole degrees of freedom (M. Abramowitz, I. Stegun, 26.7.3 and 26.7.4); SciPy loads slowly."""
+    """Return a quantile of Student's t with whole degrees of freedom (M. Abramowitz, I. Stegun, 26.7.3 and 26.7.4). SciPy loads slowly."""
     low, high = 0.0, 1e9
     for _ in range(200):
         middle = (low + high) / 2
@@ -91,7 +99,7 @@ def _within(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=256)
 def _deviations(n: int, m: int, level: float) -> float | None:
-    """The shift, in standard deviations, that is proven at `level` with a probability of POWER."""
+    """Return the shift, in standard deviations, that is proven at `level` with probability POWER; None if none is."""
     if n * m > MOST_EXACT_PAIRS and min(n, m) >= FEWEST_OF_INTERVAL:
         return _deviations_of_many(n, m, level)
     k, _ = u_quantile(n, m, level / 2)
@@ -102,8 +110,8 @@ def _deviations(n: int, m: int, level: float) -> float | None:
 
 
 def _simulated(n: int, m: int, k: int) -> float:
-    """Return the shift where all but fewer than k of the pairs must lie one way."""
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    """Return the simulated shift at which fewer than k of the pairs contradict it, with probability POWER."""
+    import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
     dice = np.random.default_rng(_SEED)
     a, b = np.sort(dice.normal(size=(_DRAWS, n))), np.sort(dice.normal(size=(_DRAWS, m)))
@@ -117,10 +125,10 @@ def _simulated(n: int, m: int, k: int) -> float:
 
 
 def _deviations_of_many(n: int, m: int, level: float) -> float:
-    """Return the same for large samples, by the asymptotic spread of the verdict's statistic.
+    """Return the shift for large samples, by the asymptotic spread of the verdict's statistic.
 
-    The rank test's estimate of a shift has a variance of pi/3 (1/n + 1/m), a difference of medians one of pi/2 (1/n + 1/m), for normal
-    values with a standard deviation of 1 (E. L. Lehmann, Nonparametrics, sections 2.4 and 2.5).
+    For normal values with a standard deviation of 1, the rank test's estimate of a shift has variance pi/3 (1/n + 1/m), and a difference of
+    medians pi/2 (1/n + 1/m) (E. L. Lehmann, Nonparametrics, sections 2.4 and 2.5).
     """
     z = NormalDist().inv_cdf
     of_rank = (z(1 - level / 2) + z(POWER)) * sqrt(pi / 3)

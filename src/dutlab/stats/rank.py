@@ -1,8 +1,8 @@
-"""Two samples compared by rank: no distribution is assumed, and small samples get exact answers.
+"""Comparison of two samples by rank: assumes no distribution, and is exact for small samples.
 
 Mann-Whitney's U counts the pairs (one of each sample) in which the second is larger, ties as a half (H. B. Mann, D. R. Whitney, Ann. Math.
-Stat. 18, 1947). Its distribution under no difference is computed from the ranks as they are, so ties are exact too (E. L. Lehmann,
-Nonparametrics, section 1.4). From more than 20 values a side on, the normal approximation with its correction for ties is used.
+Stat. 18, 1947). Its distribution under no difference is computed from the actual ranks, so ties are exact too (E. L. Lehmann,
+Nonparametrics, section 1.4). Above 20 values a side, the normal approximation with its correction for ties is used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from statistics import NormalDist
 from dutlab.stats.summary import median
 
 LARGEST_EXACT = 20
-"""Values a side up to which p is exact."""
+"""Most values a side for an exact p."""
 MOST_EXACT_PAIRS = 2000
-"""Pairs of two samples up to which each is looked at."""
+"""Most pairs of two samples for an exact distribution."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class RankTest:
     u: float
     """Pairs in which the second is larger, ties as a half: 0 to n × m."""
     p: float
-    """Two-sided: how often chance alone, with no difference, puts U as far from its middle."""
+    """Two-sided p: probability that U is at least as far from its middle if there is no difference."""
     least_p: float
-    """The smallest p that samples of these sizes can reach; above 0.05 nothing can be proven."""
+    """Smallest p that samples of these sizes can reach; above 0.05 nothing can be proven."""
     delta: float
     """Cliff's delta, -1 to 1: share of pairs in which the second is larger less share in which it is smaller."""
 
 
 def mann_whitney(first: Sequence[float], second: Sequence[float]) -> RankTest:
-    """The second sample against the first. Raises ValueError for an empty one."""
+    """Compare the second sample with the first. Raises ValueError for an empty sample."""
     n, m = len(first), len(second)
     if not n or not m:
         raise ValueError("an empty sample compares with nothing")
@@ -55,7 +55,7 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> RankTest:
 
 
 def least_p(n: int, m: int) -> float:
-    """The two-sided p of samples that do not overlap: 2 of all ways to divide n + m values. 3 and 3: 0.1; 4 and 4: 0.029."""
+    """Return the two-sided p of samples that do not overlap: 2 of all ways to divide n + m values. 3 and 3: 0.1; 4 and 4: 0.029."""
     return min(2 / comb(n + m, n), 1.0)
 
 
@@ -64,9 +64,9 @@ Strata = Sequence[tuple[Sequence[float], Sequence[float]]]
 
 
 def over_runs(strata: Strata, least: float) -> RankTest:
-    """The second samples against the first by the runs in which their median lies beyond it by more than `least`: a sign test.
+    """Compare the second samples with the first by a sign test over runs: count the runs whose medians differ by more than `least`.
 
-    Raises ValueError for an empty sample, and where there is no run.
+    Raises ValueError for an empty sample, and if there is no run.
     """
     if not strata:
         raise ValueError("no run has both samples")
@@ -80,7 +80,7 @@ def over_runs(strata: Strata, least: float) -> RankTest:
 
 
 def repeats_needed(level: float = 0.05) -> int:
-    """Values on each side from which samples that do not overlap reach p <= `level` at all."""
+    """Return the fewest values a side with which samples that do not overlap reach p <= `level`."""
     n = 1
     while least_p(n, n) > level:
         n += 1
@@ -88,7 +88,7 @@ def repeats_needed(level: float = 0.05) -> int:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p of each, so that among all of them a false difference is claimed with at most the level asked (S. Holm, 1979)."""
+    """Return adjusted p-values: the probability of any false claim among them is at most the level asked (S. Holm, 1979)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     out, reached = [1.0] * len(p_values), 0.0
     for place, index in enumerate(order):
@@ -98,14 +98,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def p_words(p: float) -> str:
-    """`p = 0.012`; digits beyond the third say nothing."""
-    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"  # noqa: PLR2004 -- as above
+    """Return text as in `p = 0.012`; at most three digits."""
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"  # noqa: PLR2004 -- three digits
 
 
 def u_quantile(n: int, m: int, share: float) -> tuple[int, float]:
-    """The largest k with P(U < k) <= `share` for samples without ties and without a difference, and that probability; (0, 0) for none.
+    """Return the largest k with P(U < k) <= `share`, and that probability; (0, 0) for none.
 
-    From many pairs on by the normal approximation: the exact distribution would need gigabytes.
+    The samples have no ties and no difference. Above MOST_EXACT_PAIRS pairs the normal approximation is used: the exact distribution would
+    need gigabytes.
     """
     if n * m > MOST_EXACT_PAIRS:
         k = floor(n * m / 2 + NormalDist().inv_cdf(share) * sqrt(n * m * (n + m + 1) / 12) + 0.5)
@@ -139,7 +140,7 @@ def _normal_p(first: Sequence[float], second: Sequence[float], u: float) -> floa
 
 
 def _doubled_ranks(first: Sequence[float], second: Sequence[float]) -> tuple[tuple[int, ...], dict[float, int]]:
-    """Twice the rank of every value, rising, and by value; equal values share their mean rank, hence twice."""
+    """Return twice the rank of every value, in rising order, and by value. Equal values share their mean rank, which may be a half."""
     ranks: list[int] = []
     of_value: dict[float, int] = {}
     for value, same in groupby(sorted([*first, *second])):
@@ -151,9 +152,9 @@ def _doubled_ranks(first: Sequence[float], second: Sequence[float]) -> tuple[tup
 
 @lru_cache(maxsize=256)
 def _rank_sums(ranks: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Return how many subsets of `size` ranks have each sum; index is the sum.
+    """Return how many subsets of `size` ranks have each sum; the index is the sum.
 
-    One integer holds the counts of all sums, in fields of so many bytes: shifted by a rank, it is those of these subsets and that rank.
+    One integer holds the counts of all sums in fields of fixed width. Shifting it by a rank adds that rank to every subset.
     """
     width = len(ranks) // 8 + 1
     ways = [1, *[0] * size]

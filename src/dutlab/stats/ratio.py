@@ -1,9 +1,9 @@
-"""Ratio of two samples: the ratio of the medians, and an interval that belongs to it.
+"""Ratio of the medians of two samples, with its interval.
 
-Each median has its exact interval of order statistics; both are put together by the method of variance estimates recovery (G. Y. Zou,
-A. Donner, Stat. Med. 27, 2008, equation 4) on the logarithm, the distances scaled from the confidence that each interval really has to
-95 %. From four values a side on it holds the ratio with 95 to 99 % for normal, skewed, heavy-tailed and bimodal values alike
-(tests/bench/verdict_rates.py measures it). The same holds of differences.
+Each median has its exact interval of order statistics. Both are combined by the method of variance estimates recovery (G. Y. Zou, A.
+Donner, Stat. Med. 27, 2008, equation 4) on the logarithm. Their distances are scaled from the true confidence of each interval to 95 %.
+With four values a side or more, the interval holds the ratio with 95 to 99 % for normal, skewed, heavy-tailed and bimodal values
+(tests/bench/verdict_rates.py measures it). Differences use the same method.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from statistics import NormalDist
 from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 FEWEST = 4
-"""Values a side for an interval."""
+"""Fewest values a side for an interval."""
 _FARTHEST = 300.0
-"""Largest logarithm: an interval that reaches further says nothing, and no float holds it."""
+"""Largest logarithm of an interval, to stay within the range of a float."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The second over the first. `interval` is None where repeats are too few for one."""
+    """Ratio of the second sample to the first. `interval` is None for too few repeats."""
 
     ratio: float
     interval: Interval | None
@@ -32,12 +32,12 @@ class Ratio:
     """Kind of ratio and method of the interval: `ratio of medians, MOVER`."""
 
     def within(self, margin: float) -> bool:
-        """The whole interval lies between 1 / (1 + margin) and 1 + margin: equivalent, for a margin that was given beforehand."""
+        """Return True if the whole interval is between 1 / (1 + margin) and 1 + margin: equivalent, for a margin chosen beforehand."""
         return self.interval is not None and 1 / (1 + margin) <= self.interval.low and self.interval.high <= 1 + margin
 
 
 def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
-    """Median of `second` over that of `first`. Raises ValueError where there is no ratio: an empty sample, or values not above zero."""
+    """Return the median of `second` over that of `first`. Raises ValueError for an empty sample, or values not above zero."""
     if not first or not second:
         raise ValueError("an empty sample has no ratio")
     if not all(isfinite(v) and v > 0 for v in (*first, *second)):
@@ -49,7 +49,10 @@ def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
 
 
 def reach_of_difference(first: Sequence[float], second: Sequence[float], a: float, b: float) -> tuple[float, float] | None:
-    """Return how far the 95 % interval of b - a reaches below and above, `a` and `b` being the medians; None below four values a side."""
+    """Return how far the 95 % interval of b - a reaches below and above it; None below four values a side.
+
+    `a` and `b` are the medians of the samples.
+    """
     if min(len(first), len(second)) < FEWEST:
         return None
     (low_a, high_a), (low_b, high_b) = _reach(first, a), _reach(second, b)
@@ -64,7 +67,10 @@ def _reach(values: Sequence[float], middle: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def order_scale(n: int) -> tuple[int, float]:
-    """Return which order statistics of n values hold the median with 95 % (of few: the outermost), and the factor to a normal one's."""
+    """Return the rank k of the order statistics whose interval holds the median with 95 %, and the factor to a normal interval of 95 %.
+
+    For few values, these are the outermost.
+    """
     k, outside = 1, 2 / 2**n
     while k < n // 2 and (more := outside + 2 * comb(n, k) / 2**n) <= 1 - CONFIDENCE:
         k, outside = k + 1, more

@@ -1,8 +1,8 @@
-"""When to stop repeating: a rule that is fixed before the first trial, so that a quiet spell cannot end it early.
+"""Rule for when to stop repeating, fixed before the first trial so that a quiet spell cannot end it early.
 
-Whoever looks after each repeat and stops at the first narrow interval is wrong more often than one interval is. So the 5 % are shared out
-over all looks that the rule can make (Bonferroni; of the group-sequential designs the one that assumes nothing), and the first look is the
-first number of repeats whose whole range reaches such a confidence.
+Looking after each repeat and stopping at the first narrow interval gives wrong results more often than a single interval does. So the 5 %
+are divided among all looks of the rule (Bonferroni: it assumes nothing, unlike other group-sequential designs). The first look is at the
+first number of repeats whose whole range reaches this confidence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RepeatRule:
     """
 
     half_width: float
-    """Relative to the median: 0.02 is ±2 %."""
+    """Half-width as a share of the median: 0.02 is ±2 %."""
     most: int
 
     def __post_init__(self) -> None:
@@ -32,17 +32,17 @@ class RepeatRule:
 
     @property
     def first_look(self) -> int:
-        """The fewest repeats that can end it."""
+        """Fewest repeats after which the rule can stop."""
         return next(n for n in range(1, self.most + 1) if order_interval([0.0] * n, _each(self.most - n + 1)) is not None)
 
     @property
     def confidence(self) -> float:
-        """Confidence of the interval at each look, so that it is 95 % over all looks."""
+        """Confidence of the interval at each look, for 95 % over all looks."""
         return _each(self.most - self.first_look + 1)
 
     @property
     def words(self) -> str:
-        """For the report."""
+        """Description for the report."""
         looks = self.most - self.first_look + 1
         each = f", {self.confidence:.1%} at each of {looks} looks," if looks > 1 else ""
         return (
@@ -53,16 +53,16 @@ class RepeatRule:
 
 @dataclass(frozen=True)
 class Decision:
-    """Decision whether to go on, and the reason."""
+    """Decision whether to stop repeating, and the reason."""
 
     stop: bool
     reached: bool
-    """The interval is as narrow as asked."""
+    """True if the interval is as narrow as asked."""
     why: str
 
 
 def decide(values: Sequence[float], rule: RepeatRule) -> Decision:
-    """Return the decision of the rule after these repeats."""
+    """Apply the rule to these repeats."""
     n = len(values)
     interval = order_interval(values, rule.confidence) if n >= rule.first_look else None
     if interval is None:

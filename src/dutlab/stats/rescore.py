@@ -1,10 +1,10 @@
 """Scores of the same trials under each definition of a limit: pure functions of (load, duration, loss).
 
-A definition is a search goal of RFC 9971 (MLRsearch): how much loss is too much, how long a trial must be to count in full, how many
-seconds a load needs, and which share of them may be bad. A load is then a lower bound, an upper bound, or nothing yet. The relevant upper
-bound is the lowest upper bound, the relevant lower bound the highest lower bound below it, so that a lucky trial at a higher load never
-lifts the answer. A trial that was stopped early has lost at least what it had lost: where that is less than a definition allows, its
-outcome under this definition is unknown, and the answer holds only if it is the same either way.
+A definition is a search goal of RFC 9971 (MLRsearch): the loss ratio allowed, the length of a full trial, the seconds that a load needs,
+and the share of them that may be bad. A load is then a lower bound, an upper bound, or undecided. The relevant upper bound is the lowest
+upper bound. The relevant lower bound is the highest lower bound below it, so that one good trial at a higher load never raises the result.
+A trial that was stopped early has lost at least the frames counted so far. If that is less than a definition allows, its outcome under this
+definition is unknown, and the result holds only if it is the same either way.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from dataclasses import dataclass
 from typing import Any
 
 LOSS_THRESHOLD = 0.001
-"""Above this share of lost frames a second of a ramp has failed: 0.1 %, the default of the trex-loadtest tools."""
+"""Loss ratio above which a second of a ramp has failed: 0.1 %, the default of the trex-loadtest tools."""
 _ROUNDING_S = 1e-9
 
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """One trial as far as definitions go. Loads in frames a second of one link, as asked for; `loss_ratio` of the frames of the trial."""
+    """One trial as definitions need it. Load: intended frames a second of one link. `loss_ratio`: of all frames of the trial."""
 
     load_pps: float
     duration_s: float
-    """Asked duration: a trial that was stopped early has its full length here."""
+    """Intended duration, also of a trial that was stopped early."""
     loss_ratio: float
     exact: bool = True
-    """False: at least so much was lost, and what more would have been lost is not known."""
+    """False if the loss ratio is only a lower limit, because the trial was stopped early."""
 
 
 @dataclass(frozen=True)
 class Definition:
-    """When a load is within the limit (RFC 9971, search goal). Durations in seconds, the rest as shares."""
+    """Conditions under which a load is within the limit (RFC 9971, search goal). Durations in seconds, the rest as shares."""
 
     name: str
     loss_ratio: float
-    """A trial that loses more than this is bad."""
+    """Loss ratio above which a trial is bad."""
     exceed_ratio: float
     """Share of the seconds that may be bad."""
     final_s: float
-    """Trials of at least this count in full; shorter ones only against a load."""
+    """Least duration of a full-length trial; shorter ones count only against a load."""
     sum_s: float
     """Seconds of trials that a load needs."""
     words: str = ""
@@ -52,7 +52,7 @@ YES, NO = "yes", "no"
 
 
 def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
-    """The trials that count, of rows as records hold them: load_pps, duration_s, known_loss_ratio, exact and counts (yes or no).
+    """Return the trials that count. Rows are as in records: load_pps, duration_s, known_loss_ratio, exact and counts (yes or no).
 
     Raises KeyError, TypeError, ValueError.
     """
@@ -64,7 +64,7 @@ def points_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TrialPoint, ...]:
 
 
 class LoadVerdict(enum.Enum):
-    """Verdict of trials on one load."""
+    """Result of the trials at one load."""
 
     LOWER = "lower bound"
     UPPER = "upper bound"
@@ -73,7 +73,7 @@ class LoadVerdict(enum.Enum):
 
 @dataclass(frozen=True)
 class RescoredBounds:
-    """Bounds under one definition of trials; where one is missing, the reason."""
+    """Bounds of the trials under one definition; if one is missing, the reason."""
 
     definition: Definition
     lower_pps: float | None
@@ -81,7 +81,7 @@ class RescoredBounds:
     conditional_pps: float | None
     """Conditional throughput: the lower bound less its loss."""
     why: str = ""
-    """Empty when both bounds are there; otherwise what these trials cannot tell."""
+    """Empty if both bounds are known; otherwise the reason why these trials do not show both."""
 
 
 RFC2544 = Definition("rfc2544", 0.0, 0.0, 60.0, 60.0, "RFC 2544 section 26.1: no loss in a trial of 60 s")
@@ -94,13 +94,13 @@ DEFINITIONS = (RFC2544, CSIT_NDR, CSIT_PDR, TST009, NDR_0001, PDR_01)
 
 
 def rescore(trials: Iterable[TrialPoint], definitions: Sequence[Definition] = DEFINITIONS) -> tuple[RescoredBounds, ...]:
-    """The answer under each definition, in their order."""
+    """Return the bounds under each definition, in their order."""
     loads = by_load(trials)
     return tuple(_answer(loads, definition) for definition in definitions)
 
 
 def answer(trials: Iterable[TrialPoint], definition: Definition) -> RescoredBounds:
-    """The relevant bounds among the loads that were tried, and the conditional throughput (RFC 9971)."""
+    """Return the relevant bounds among the tried loads, and the conditional throughput (RFC 9971)."""
     return _answer(by_load(trials), definition)
 
 
@@ -118,13 +118,13 @@ def _answer(loads: Mapping[float, Sequence[TrialPoint]], definition: Definition)
 
 
 def by_load(trials: Iterable[TrialPoint]) -> dict[float, list[TrialPoint]]:
-    """Trials by load, lowest first; those of one load in their order."""
+    """Return the trials by load, lowest first; trials of one load keep their order."""
     ordered = sorted(trials, key=lambda t: t.load_pps)
     return {load: list(points) for load, points in itertools.groupby(ordered, key=lambda t: t.load_pps)}
 
 
 def classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdict:
-    """Judge one load by its trials, whatever the result of trials that were stopped early would have been."""
+    """Classify one load by its trials. UNDECIDED if the unknown end of a trial that was stopped early could change the result."""
     if not points:
         return LoadVerdict.UNDECIDED
     verdict = _classify(points, [p.loss_ratio for p in points], definition)
@@ -135,9 +135,9 @@ def classify(points: Sequence[TrialPoint], definition: Definition) -> LoadVerdic
 
 
 def _classify(points: Sequence[TrialPoint], loss_ratios: Sequence[float], definition: Definition) -> LoadVerdict:
-    """The load classification of RFC 9971 (its appendix with the code), with these losses.
+    """Classify a load with these losses by RFC 9971 (its appendix with the code).
 
-    Would the load be a lower bound if all missing seconds turned out good (optimistic), and if all bad (pessimistic)? Agreement settles it.
+    Optimistic: lower bound if all missing seconds turned out good. Pessimistic: lower bound if all turned out bad. Agreement decides.
     """
     full_low = full_high = short_low = short_high = 0.0
     for p, loss_ratio in zip(points, loss_ratios, strict=True):
@@ -158,10 +158,10 @@ def _classify(points: Sequence[TrialPoint], loss_ratios: Sequence[float], defini
 
 
 def conditional_loss(points: Sequence[TrialPoint], definition: Definition) -> float:
-    """Loss ratio at the quantile 1 - exceed ratio of the seconds of full-length trials; missing seconds count as lost (RFC 9971).
+    """Return the loss ratio at the quantile 1 - exceed ratio of the seconds of full-length trials (RFC 9971).
 
-    Of a lower bound this never exceeds the definition's loss ratio. A trial stopped early counts as lost, because what it would have
-    lost is not known.
+    Missing seconds count as lost. A trial stopped early counts as lost, because its further loss is unknown. For a lower bound the result
+    never exceeds the definition's loss ratio.
     """
     full = sorted((p.loss_ratio if p.exact else 1.0, p.duration_s) for p in points if p.duration_s >= definition.final_s)
     remaining = max(definition.sum_s, sum(seconds for _, seconds in full)) * (1.0 - definition.exceed_ratio)
@@ -187,19 +187,19 @@ def _why(loads: Mapping[float, Sequence[TrialPoint]], definition: Definition, lo
 
 @dataclass(frozen=True)
 class RampSecond:
-    """One second of a ramp: what was sent and what came back, in frames a second."""
+    """One second of a ramp: rates sent and received, in frames a second."""
 
     at_s: float
     offered_pps: float
     received_pps: float
     lost_pps: float | None = None
-    """Certainly lost, where it was counted; None: it follows from the two rates, whose counters may be read at different instants."""
+    """Counted loss; None if it follows from the two rates, whose counters may be read at different instants."""
     refused_pps: float = 0.0
-    """Refused by the DUT: what a device behind a cable would have lost."""
+    """Frames that the DUT refused: a device behind a cable would have lost them."""
 
     @property
     def loss_ratio(self) -> float:
-        """Share lost of the frames offered to the DUT; more received than sent (counters read at different instants) is not loss."""
+        """Loss ratio of the frames offered to the DUT. More received than sent (counters read at different instants) is not loss."""
         offered = self.offered_pps + self.refused_pps
         lost = max(self.offered_pps - self.received_pps, 0.0) if self.lost_pps is None else self.lost_pps
         return (lost + self.refused_pps) / offered if offered > 0 else 0.0
@@ -207,20 +207,24 @@ class RampSecond:
 
 @dataclass(frozen=True)
 class Saturation:
-    """Result of a ramp. `saturated` is the first second from which the loss stays above the threshold; None: the last second was clean."""
+    """Result of a ramp.
+
+    `saturated` is the first second from which the loss stays above the threshold; None if the last second was clean.
+    """
 
     threshold: float
     saturated: RampSecond | None
     last_clean: RampSecond | None
-    """The second before it, or the last one of all; None when loss was too high from the start."""
+    """Last second before `saturated`, or the last of all; None if the loss was too high from the start."""
     most_received_pps: float
     why: str = ""
 
 
 def saturation(seconds: Sequence[RampSecond], threshold: float = LOSS_THRESHOLD) -> Saturation:
-    """The first second from which the loss stays above `threshold` to the end of the ramp. Seconds in which nothing was sent do not count.
+    """Return the first second from which the loss stays above `threshold` to the end of the ramp.
 
-    A later second at or below the threshold takes back all that failed before it, as in the graphs of the trex-loadtest tools.
+    Seconds in which nothing was sent do not count. A later second at or below the threshold cancels all failed ones before it, as in the
+    graphs of the trex-loadtest tools.
     """
     sent = [s for s in seconds if s.offered_pps > 0]
     if not sent:

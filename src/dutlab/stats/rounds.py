@@ -1,11 +1,11 @@
-"""Runs that took turns in an order drawn by chance: what a change between them has to be held against is the draw itself.
+"""Permutation test for interleaved runs whose order in each round was drawn at random.
 
-In each round one block of either run was measured, and chance alone decided which of the two came first. Were there no change beyond the
-least that counts, every round could as well have come out the other way round; so all ways to swap rounds are tried, and p is the share in
-which a change shows at least as clearly as in fact (R. A. Fisher, The Design of Experiments, 1935, section 21). That holds for any noise
-of rounds: drift, spells, autocorrelation. What the set-up of a run did to all of its rounds is part of the change. All cells of a round are
-swapped together, and each is held against the clearest of all that are left (P. H. Westfall, S. S. Young, 1993, algorithm 2.8), so what
-cells share costs nothing, and six rounds can prove something among any number of cells.
+Each round measured one block of either run, and chance alone decided which came first. Without a change beyond the least effect, every
+round could equally have had the opposite order. So all ways to swap rounds are tried; p is the share of them that show a change at least as
+clear as the measured one (R. A. Fisher, The Design of Experiments, 1935, section 21). That holds for any noise of rounds: drift, spells,
+autocorrelation. An effect of the set-up of a run on all its rounds is part of the change. All cells of a round are swapped together, and
+each is compared with the clearest of all that are left (P. H. Westfall, S. S. Young, 1993, algorithm 2.8). So correlation between cells
+costs nothing, and six rounds can prove a change among any number of cells.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST = 6
-"""Rounds: below that no p is as low as 0.05, since 2 of all 2^n ways to swap rounds show a change as clearly as the clearest can."""
+"""Fewest rounds: below that p never reaches 0.05, since 2 of all 2^n ways to swap rounds show the clearest possible change."""
 MOST_EXACT = 12
-"""Rounds up to which every way is tried; beyond, as many as that makes, drawn with a fixed seed."""
+"""Most rounds for which every way to swap is tried; above, 2^12 ways are drawn with a fixed seed."""
 _SEED = 20261122
 _TIE = 1e-9
 
@@ -31,11 +31,11 @@ Round = tuple[float, float]
 
 
 def changed(cells: Sequence[Mapping[int, Round]], least: float) -> list[float]:
-    """Return p of each cell's change, two-sided, for a change by more than `least`, adjusted for all cells.
+    """Return the adjusted two-sided p of each cell, for a change by more than `least`.
 
-    A cell is what both runs measured, by the number of the round.
+    A cell maps the number of a round to the values of both runs.
     """
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
     if not cells:
         return []
@@ -50,7 +50,7 @@ def changed(cells: Sequence[Mapping[int, Round]], least: float) -> list[float]:
 
 
 def _beyond(cell: Mapping[int, Round], least: float) -> tuple[dict[int, float], dict[int, float]]:
-    """Return how far each round goes beyond the least change that counts, up and down; on the logarithm unless there are zeros."""
+    """Return by how much each round exceeds the least change that counts, up and down; on the logarithm unless there are zeros."""
     if all(min(of) > 0 for of in cell.values()):
         change = {number: log(second) - log(first) for number, (first, second) in cell.items()}
         return {n: d - log1p(least) for n, d in change.items()}, {n: -d - log1p(least) for n, d in change.items()}
@@ -59,7 +59,7 @@ def _beyond(cell: Mapping[int, Round], least: float) -> tuple[dict[int, float], 
 
 
 def _swaps(rounds: int) -> NDArray[np.float64]:
-    """Rows of 1 and -1, of which the first swaps nothing."""
+    """Return rows of 1 and -1, one for each way to swap; the first swaps nothing."""
     import numpy as np  # noqa: PLC0415 - as above
 
     if rounds <= MOST_EXACT:
@@ -70,10 +70,10 @@ def _swaps(rounds: int) -> NDArray[np.float64]:
 
 
 def _step_down(of_swap: NDArray[np.float64]) -> list[float]:
-    """Adjusted p of each column, of which the first row is what was found."""
+    """Return the adjusted p of each column; the first row is the measured order."""
     import numpy as np  # noqa: PLC0415 - as above
 
-    order = np.argsort(of_swap[0], kind="stable")  # the least clear first: each is held against itself and all that are less clear
+    order = np.argsort(of_swap[0], kind="stable")  # the least clear first: each is compared with itself and all that are less clear
     clearest = np.maximum.accumulate(of_swap[:, order], axis=1)
     share = (clearest >= of_swap[0, order] - _TIE).mean(axis=0)
     share = np.maximum.accumulate(share[::-1])[::-1]

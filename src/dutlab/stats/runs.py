@@ -1,12 +1,12 @@
 """Compare two sides by whole runs: the levels of both sides over several runs each, in time order.
 
 The value of a run is the logarithm of its median. The difference of the two means is a linear estimate, so its standard error is known for
-any autocorrelation. Runs are seldom independent (heat, neighbours, updates during a night), and a few runs cannot show the dependence. So
-p is the larger of two values: for independent runs, and for runs with an autocorrelation of 0.8. Degrees of freedom follow F. E.
+any autocorrelation. Runs are seldom independent (heat, neighbours, updates during a night), and a few runs cannot show the dependence. So p
+is the larger of two values: for independent runs, and for runs with an autocorrelation of 0.8. Degrees of freedom follow F. E.
 Satterthwaite (Biometrics Bull. 2, 1946). A single new run against several older ones is a special case.
 
-Changes from run to run mostly affect all cells of a device. A cell with a small spread over a few runs had luck. So the error of a cell
-is at least the median error over all cells of the same runs.
+Changes from run to run mostly affect all cells of a device. A small spread of one cell over a few runs is often chance. So the error of a
+cell is at least the median error over all cells of the same runs.
 
 If each of several runs has both sides, each run gives one ratio, and the t-test is over these ratios. Their spread includes effects of a
 run on only one side. A few runs estimate this spread badly, so it is shrunk towards the spread of the other pairs, as far as these agree
@@ -89,7 +89,7 @@ class RunLevels:
 
 def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequence[int], second_at: Sequence[int]) -> RunLevels | None:
     """Compare run medians `first` and `second`, with their positions in time `…_at`. None for too few runs, or values not above 0."""
-    import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
+    import numpy as np  # noqa: PLC0415 - takes 80 ms to import, and few commands need it
 
     if not first or not second or len(first) + len(second) < FEWEST or min(*first, *second) <= 0:
         return None
@@ -153,7 +153,7 @@ def drawn_together(variances: Sequence[float], freedoms: Sequence[float]) -> tup
 
     The estimate uses the moments of the logarithms (Smyth, section 6.2). It needs at least two variances, all above 0.
     """
-    from scipy.special import digamma, polygamma  # noqa: PLC0415 - 80 ms that only this needs
+    from scipy.special import digamma, polygamma  # noqa: PLC0415 - takes 80 ms to import, and only this needs it
 
     logs = [log(v) - float(digamma(own / 2)) + log(own / 2) for v, own in zip(variances, freedoms, strict=True)]
     beyond = variance(logs) - fmean(float(polygamma(1, own / 2)) for own in freedoms)

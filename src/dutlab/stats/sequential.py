@@ -1,12 +1,12 @@
-"""Statements on a mean after each value. Stopping as soon as something can be said does not make the answer wrong more often.
+"""Tests and intervals of a mean that stay valid when checked after each value (sequential analysis).
 
-Two hypotheses are separated by the ratio of their likelihoods (A. Wald, Ann. Math. Stat. 16, 1945, 117): under the one it is as large as
-1 / share in favour of the other with a probability of at most `share`, at whatever look. It needs the fewest values.
+Two hypotheses are compared by their likelihood ratio (A. Wald, Ann. Math. Stat. 16, 1945, 117). If one is true, the ratio in favour of the
+other ever reaches 1 / share with a probability of at most `share`. This needs the fewest values.
 
-An interval takes more. The likelihood of t under means that are drawn from a normal distribution, over that under the mean in question,
-is 1 on average at each look, whatever the variance is (T. L. Lai, Ann. Stat. 4, 1976, 265; H. Wang, A. Ramdas, Anytime-valid t-tests,
-2025). So it is ever as large as 1 / share with a probability of at most `share` (Ville's inequality). The interval has all means of which
-it is not.
+An interval needs more values. Take the likelihood of t under means drawn from a normal distribution, over that under the mean in question.
+If that mean is true, this ratio is 1 on average at each look, whatever the variance is (T. L. Lai, Ann. Stat. 4, 1976, 265; H. Wang, A.
+Ramdas, Anytime-valid t-tests, 2025). So it ever reaches 1 / share with a probability of at most `share` (Ville's inequality). The interval
+consists of all means whose ratio is lower.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev, variance
 
 FEWEST = 6
-"""Values, below which nothing is said: of few, heavy tails show too seldom."""
+"""Fewest values for a result: a few values seldom show heavy tails."""
 _DRAWN = 0.25
-"""Variance of the means that are drawn, by that of a value: changes of half a standard deviation are found soonest."""
+"""Variance of the drawn means over that of a value: changes of half a standard deviation are found soonest."""
 _LEAST_SD = 0.001
-"""Least standard deviation of logarithms; values nearer to each other are so by the steps of a clock."""
+"""Least standard deviation of logarithms. Smaller differences come from the resolution of a clock."""
 _LOST = 3
-"""Degrees of freedom: t of v of them has a variance of v / (v - 2), by which the variance of few values is too small."""
+"""Correction for few values: t with v degrees of freedom has a variance of v / (v - 2)."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Range of the mean."""
+    """Mean with its interval."""
 
     mean: float
     low: float
@@ -36,11 +36,11 @@ class Reach:
 
 
 def mean_reach(values: Sequence[float], share: float) -> Reach | None:
-    """The interval that leaves the mean out with a probability of at most `share`, over all looks together; None for too few values."""
+    """Return the interval that excludes the true mean with a probability of at most `share`, over all looks; None for too few values."""
     n = len(values)
     if n < FEWEST:
         return None
-    # With v = n - 1 and b = 1 + n g (g is the variance of means that are drawn, by that of a value) the ratio is
+    # With v = n - 1 and b = 1 + n g (g: variance of the drawn means over that of a value) the ratio is
     # b^-1/2 ((1 + t²/v) / (1 + t²/(v b)))^(n/2), which is below 1 / share where t²/v < (k - 1) / (1 - k / b).
     b = 1 + n * _DRAWN
     k = exp((log(b) / 2 - log(share)) * 2 / n)
@@ -52,7 +52,7 @@ def mean_reach(values: Sequence[float], share: float) -> Reach | None:
 
 
 def likelier(values: Sequence[float], first: float, second: float) -> float:
-    """Logarithm of how much likelier the values are if their mean is `second` than if it is `first`; 0 for too few values."""
+    """Return the log-likelihood ratio of mean `second` to mean `first`; 0 for too few values."""
     n = len(values)
     if n < FEWEST:
         return 0.0

@@ -1,4 +1,4 @@
-"""Rates that were read now and then, over any stretch of time: pure functions."""
+"""Rates that were read at irregular instants. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from statistics import fmean
 
 @dataclass(frozen=True)
 class Piece:
-    """A rate that held, on average, from one instant to another; seconds of any clock."""
+    """A mean rate between two instants, in seconds of any clock."""
 
     from_s: float
     to_s: float
     rate: float
 
     def amount(self, from_s: float, to_s: float) -> float:
-        """Return how much of it falls between two instants."""
+        """Return the amount between two instants."""
         return max(min(self.to_s, to_s) - max(self.from_s, from_s), 0.0) * self.rate
 
 
 def pieces(points: Iterable[tuple[float, float]], begin_s: float) -> tuple[Piece, ...]:
-    """Readings (instant, rate since the reading before) as pieces; the first holds since `begin_s`, and none is before it."""
+    """Return readings (instant, rate since the previous reading) as pieces, from `begin_s` on."""
     ordered = [p for p in sorted(points) if p[0] > begin_s]
     starts = [begin_s, *(at for at, _ in ordered)]
     return tuple(Piece(start, at, rate) for start, (at, rate) in zip(starts, ordered, strict=False))
 
 
 def mean_rate(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
-    """The mean rate between two instants; None where they are not wholly covered."""
+    """Return the mean rate between two instants; None if the pieces do not cover all the time between."""
     if not of or to_s <= from_s or from_s < of[0].from_s - _SLACK_S or to_s > of[-1].to_s + _SLACK_S:
         return None
     inside = max(min(to_s, of[-1].to_s) - max(from_s, of[0].from_s), 0.0)
@@ -38,12 +38,15 @@ def mean_rate(of: Sequence[Piece], from_s: float, to_s: float) -> float | None:
 
 
 def between(of: Sequence[Piece], from_s: float, to_s: float) -> Sequence[Piece]:
-    """The pieces that have a part of the time between two instants; `of` follow one another."""
+    """Return the pieces that overlap the time between two instants; `of` follow one another."""
     return of[bisect_right(of, from_s, key=lambda p: p.to_s) : bisect_left(of, to_s, key=lambda p: p.from_s)]
 
 
 def ramp_mean(stretches: Sequence[tuple[float, float, float]], from_s: float, to_s: float) -> float:
-    """The mean rate that a profile of (seconds, from, to) asks for between two instants from its beginning; its last rate goes on."""
+    """Return the mean rate of a ramp between two instants from its beginning; its last rate continues.
+
+    `stretches` are (seconds, first rate, last rate).
+    """
     if to_s <= from_s or not stretches:
         return 0.0
     ends = list(itertools.accumulate(seconds for seconds, _, _ in stretches))
@@ -57,22 +60,22 @@ def ramp_mean(stretches: Sequence[tuple[float, float, float]], from_s: float, to
 
 
 _SLACK_S = 0.25
-"""Two counters of one second are read at instants that differ by less than this."""
+"""Largest difference in seconds between the instants at which two counters of one second are read."""
 
 
 LEAST_RISE = 2.0
-"""A curve that does not even double has no knee: what it does then is noise."""
+"""Least rise of a curve with a knee, as a ratio: a smaller one is noise."""
 LEAST_DEPTH = 0.1
-"""So far below its chord, as a share of its height, a bend must lie: the noise of an almost straight line lies nearer."""
+"""Least distance of a knee below the chord, as a share of the curve's height: noise of an almost straight line is smaller."""
 LEAST_POINTS = 3
 
 
 def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, least_depth: float = LEAST_DEPTH) -> float | None:
-    """The x after which y rises steeply; None for too few points, or where y does not rise.
+    """Return the x after which y rises steeply; None for too few points, or if y does not rise.
 
-    The rise begins at the least y: a device whose latency is high while it idles, as one that sleeps between frames, falls before it rises.
-    From there it is the point of a convex, rising curve that lies farthest below its chord (Satopaa et al., Finding a "Kneedle" in a
-    Haystack, 2011), for a curve of few points and without smoothing.
+    The rise begins at the least y, because y may fall first: a device that sleeps between frames has a high latency at low load. The knee
+    is the point of the convex, rising curve that is farthest below its chord (Satopaa et al., Finding a "Kneedle" in a Haystack, 2011),
+    without smoothing.
     """
     ordered = sorted(points)
     if len(ordered) < LEAST_POINTS:
@@ -90,7 +93,7 @@ def knee(points: Sequence[tuple[float, float]], least_rise: float = LEAST_RISE, 
 
 
 def stands_still(points: Sequence[tuple[float, float]], *, from_s: float, to_s: float, within: Callable[[float], float]) -> bool:
-    """Return whether the means of a span's halves differ by no more than `within` allows at their mean; each half needs two points."""
+    """Return True if the means of the halves of a span differ by at most `within` of their mean. Each half needs two points."""
     middle = (from_s + to_s) / 2
     first, last = [v for t, v in points if from_s <= t < middle], [v for t, v in points if middle <= t <= to_s]
     if min(len(first), len(last)) < 2:  # noqa: PLR2004 - one reading has no mean
@@ -100,9 +103,9 @@ def stands_still(points: Sequence[tuple[float, float]], *, from_s: float, to_s: 
 
 
 def settled_after(points: Sequence[tuple[float, float]], from_s: float, to_s: float, *, within: float) -> float | None:
-    """Return how long after `from_s` the last point was that is more than `within` from the mean of the last tenth of the span.
+    """Return the time from `from_s` to the last point that is more than `within` from the mean of the last tenth of the span.
 
-    0 where none did; None where the last quarter still moves by more than half of that, or has too few points to tell.
+    0 if there is no such point. None if the last quarter still changes by more than half of `within`, or has too few points.
     """
     inside = [(t, v) for t, v in points if from_s <= t <= to_s]
     level = [v for t, v in inside if t >= to_s - (to_s - from_s) / 10]

@@ -1,8 +1,8 @@
 """Summary of a trial's repeats: the median, and its interval.
 
-The 95 % interval is exact and assumes no distribution: of n independent values, the median of what they come from lies between the
-k-th smallest and the k-th largest with a probability that follows from the binomial distribution alone (order statistics; H. A. David,
-Order Statistics, section 2.5). Below six values no such interval reaches 95 %, and the range is all that can be said.
+The 95 % interval is exact and assumes no distribution. The true median of n independent values is between the k-th smallest and the k-th
+largest with a probability from the binomial distribution alone (order statistics; H. A. David, Order Statistics, section 2.5). Below six
+values no such interval reaches 95 %; then only the range is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """Repeats in short. `interval` is None where none can exist; `low` and `high` are then the whole range, which they always are."""
+    """Summary of repeats. `low` and `high` are the whole range; `interval` is None for too few repeats."""
 
     n: int
     median: float
@@ -36,12 +36,12 @@ class Summary:
 
     @property
     def relative_range(self) -> float:
-        """(high - low) / median; 0 for a median of 0."""
+        """(high - low) / median; 0 if the median is 0."""
         return (self.high - self.low) / abs(self.median) if self.median else 0.0
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle. Raises ValueError for none."""
+    """Return the middle value, or the mean of the two middle values. Raises ValueError for no values."""
     if not values:
         raise ValueError("no values have no median")
     ordered, middle = sorted(values), len(values) // 2
@@ -49,14 +49,14 @@ def median(values: Sequence[float]) -> float:
 
 
 def order_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The narrowest interval [k-th smallest, k-th largest] that holds the median with at least `confidence`; None if none does."""
+    """Return the narrowest interval [k-th smallest, k-th largest] that holds the median with at least `confidence`; None if none does."""
     ordered, (k, reached) = sorted(values), _order_rank(len(values), confidence)
     return Interval(ordered[k - 1], ordered[-k], reached) if k else None
 
 
 @lru_cache
 def _order_rank(n: int, confidence: float) -> tuple[int, float]:
-    """The k of order_interval() for n values, 0 where none is enough, and the confidence that it reaches."""
+    """Return the k of order_interval() for n values and its confidence; k is 0 if no interval is enough."""
     best, outside = (0, 0.0), 0
     for k in range(1, n // 2 + 1):
         outside += 2 * comb(n, k - 1)  # of 2^n equally likely ways to fall on either side of the median
@@ -68,12 +68,12 @@ def _order_rank(n: int, confidence: float) -> tuple[int, float]:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Median, range and, from six values on, the 95 % interval. Raises ValueError for none."""
+    """Return median, range and, for six values or more, the 95 % interval. Raises ValueError for no values."""
     return Summary(len(values), median(values), min(values), max(values), order_interval(values))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which a share of the values lie, interpolated (Hyndman and Fan's type 7). Raises ValueError for none."""
+    """Return the percentile `share`, interpolated (Hyndman and Fan's type 7). Raises ValueError for no values."""
     if not values:
         raise ValueError("no values have no percentile")
     ordered, at = sorted(values), share * (len(values) - 1)

@@ -1,4 +1,4 @@
-"""A known device, and a figure of it with its answer."""
+"""Case: a known device, and a figure with its expected value."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ LINK = "a"
 
 @dataclass(frozen=True)
 class Known:
-    """A figure and its answer. `tolerance` is absolute, in the unit that the name of the figure ends with; 0 is exact."""
+    """A figure and its expected value. `tolerance` is absolute, in the unit of the figure's name; 0 is exact."""
 
     device: str
     method: str
     figure: str
     expected: float
     found: float | None
-    """None: the method found none."""
+    """Value that the method found; None if it found none."""
     tolerance: float
     why: str = ""
-    """Why there is none."""
+    """Reason why there is no value."""
 
     @property
     def error(self) -> float | None:
-        """Found less expected."""
+        """Found less expected value."""
         return None if self.found is None else self.found - self.expected
 
     @property
     def holds(self) -> bool:
-        """True if the figure is as near to its answer as it must be."""
+        """True if the figure differs from the expected value by no more than the tolerance."""
         return self.error is not None and abs(self.error) <= self.tolerance
 
 
 class FaultyDevice(Protocol):
-    """A device that is in place."""
+    """A running device."""
 
     async def wronged(self) -> int:
-        """Frames that it dropped, doubled, swapped or damaged so far."""
+        """Return how many frames it dropped, duplicated, swapped or corrupted so far."""
 
     async def forget(self) -> None:
-        """Has one that translates forget every connection."""
+        """Make a translating device forget every connection."""
 
 
 Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]
@@ -59,18 +59,18 @@ Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]
 
 @dataclass(frozen=True)
 class Case:
-    """A device, and how it is measured. `wrong` is what it does, in the words of the program that is it."""
+    """A device, and how it is measured. `wrong` is its behaviour, as arguments of the program that simulates it."""
 
     name: str
     method: KnownMethod
     wrong: tuple[str, ...]
     measure: Measure
     seconds: float = 2.0
-    """About what it takes."""
+    """Approximate duration in seconds."""
 
     @property
     def quick(self) -> bool:
-        """True if it takes a few seconds at most."""
+        """True if it takes at most QUICK_S."""
         return self.seconds <= QUICK_S
 
 
@@ -78,30 +78,30 @@ QUICK_S = 15.0
 
 
 def policer(pps: int, depth: int) -> tuple[str, ...]:
-    """The words for one that lets `pps` frames a second through, with a bucket of `depth`; the bucket is full when it begins."""
+    """Return the arguments of a policer with `pps` frames a second and a bucket of `depth`, full at the start."""
     return ("polices", str(pps), "--depth", str(depth))
 
 
 def policed(pps: int, depth: int) -> str:
-    """Return the name of such a policer."""
+    """Return the name of a policer."""
     return f"polices {pps} pps, bucket {depth}"
 
 
 def cell(setting: Setting) -> Cell:
-    """A trial of a method on the link of these cases."""
+    """Return a cell with this setting on the link of these cases."""
     return Cell(mode="known", factors={}, tool="engine", links=(LINK,), setting=setting, repeat=1)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The figures of a method, or why it has none."""
+    """The figures of a method, or the reason why it has none."""
 
     method: str
     figures: Mapping[str, float]
     why: str
 
     def against(self, device: str, answers: Sequence[tuple[str, float, float]], *, beyond: float = 0.0) -> list[Known]:
-        """Each (figure, answer, tolerance); what is found counts from `beyond` on."""
+        """Compare the figures with each (figure, answer, tolerance), after subtracting `beyond` from them."""
         why = self.why or "it was not found"
         return [
             Known(device, self.method, figure, expected, self.figures[figure] - beyond, tolerance)

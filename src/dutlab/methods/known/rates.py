@@ -1,8 +1,8 @@
-"""A policer's rate, as each method that finds rates must find it, and the burst that its bucket takes.
+"""Policer as a test device: the results of each method that finds rates, and the burst that its bucket takes.
 
-A trial of T seconds begins with a full bucket of d frames: it refills within d ÷ r seconds, and between two trials more time passes. With r
-a second, up to r + d ÷ T pass whole; of R a second, r + d ÷ T pass and the rest is lost; a burst of B at R passes whole up to
-B = d ÷ (1 - r ÷ R), since the bucket goes on filling meanwhile (RFC 9004 section 6).
+A trial of T seconds begins with a full bucket of d frames: it refills within d ÷ r seconds, and the pause between two trials is longer.
+With r frames a second, rates up to r + d ÷ T pass completely. Of a higher rate R, r + d ÷ T pass and the rest is lost. A burst at R passes
+completely up to d ÷ (1 - r ÷ R) frames, since the bucket keeps refilling (RFC 9004 section 6).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1, Pps, Seconds
 
 POLICED_PPS, POLICED_DEPTH, POLICED_S = 2000, 200, Seconds(2.0)
 WITHIN = 0.005
-"""Tolerance, as a share of the asked rate; the search is made twice as precise."""
+"""Tolerance as a share of the asked rate; the width of the search is half as large."""
 _WIDTH = 0.0025
 
 SUITE_SCALE, SUITE_S = 0.02, 60 * 0.02
 BURSTS = 3
-"""Repeats, of which the longest counts: a sender that loses its core for a moment then sends faster, which only shortens a burst."""
+"""Repeats, of which the longest burst counts. A sender that loses its core for a moment then sends faster, which only shortens a burst."""
 SUITE_LINE_PPS = 2 * POLICED_PPS
 """Line rate of the suite: low, so that the ramp of the frame loss test is short and a burst needs no fast generator."""
 
@@ -53,7 +53,7 @@ async def _search(bench: Bench, _: FaultyDevice) -> list[Known]:
 
 
 async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
-    """Throughput, frame loss and back-to-back of RFC 2544 on one policer."""
+    """Run throughput, frame loss and back-to-back of RFC 2544 on one policer."""
     line = BpsL1(SUITE_LINE_PPS * 8.0 * (FRAME.mean + ETH_L1_OVERHEAD_BYTES))
     setting = Rfc2544Setting(
         frame_size=FRAME,
@@ -72,14 +72,14 @@ async def _suite(bench: Bench, _: FaultyDevice) -> list[Known]:
     answers = [
         ("throughput_pps", passing, passing * WITHIN),
         ("loss_at_max_ratio", 1 - passing / SUITE_LINE_PPS, WITHIN),
-        ("burst_max_frames", burst, burst * back_to_back.RESOLUTION + 1),  # so near the search for the burst goes
+        ("burst_max_frames", burst, burst * back_to_back.RESOLUTION + 1),  # precision of the search for the burst
     ]
     return result.against(policed(POLICED_PPS, POLICED_DEPTH), answers)
 
 
 async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
     rise_pps = RAMP_TO_PPS / RAMP_S
-    """A second."""
+    """Rise in frames a second, each second."""
     setting = LoadtestSetting(
         frame_size=FRAME,
         warmup_pps=0.0,
@@ -95,8 +95,8 @@ async def _ramp(bench: Bench, _: FaultyDevice) -> list[Known]:
     over_pps = RAMP_TO_PPS - POLICED_PPS
     sent = RAMP_TO_PPS * (RAMP_S / 2 + HOLD_S)
     lost = over_pps**2 / rise_pps / 2 + over_pps * HOLD_S - POLICED_DEPTH
-    # The bucket is empty when the ramp has brought as many too many. A second that ends then passes whole, one that begins then passes
-    # what is policed; the saturated one is between them, depending on when the seconds begin.
+    # The bucket is empty once the excess frames of the ramp equal its depth. A second that ends then passes completely; one that begins
+    # then passes at the policed rate. The saturated second is between these two, depending on when the seconds begin.
     most = POLICED_PPS + (2 * POLICED_DEPTH * rise_pps) ** 0.5 - rise_pps / 2
     middle, half = (most + POLICED_PPS) / 2, (most - POLICED_PPS) / 2
     answers = [

@@ -1,4 +1,4 @@
-"""When a device does wrong: how long it holds a frame, and in which seconds it loses one."""
+"""Devices with faults in time: a constant delay of each frame, and the seconds in which frames are lost."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _HELD = "holds 300 µs"
 
 SOAK_PPS, SOAK_S = 1000.0, 12.5
 SOAK_EVERY = 3300
-"""Period of lost frames: of 12 500 the 3300th, 6600th and 9900th, more than three seconds apart: three events, whenever a second begins,
-and the last of them long enough before the end to be seen in time."""
+"""Period of lost frames. Of 12 500 frames, the 3300th, 6600th and 9900th are lost.
+
+They are more than three seconds apart, so they are three events, whenever a second begins. The last is early enough to be seen in time.
+"""
 SOAK_EVENTS = int(SOAK_PPS * SOAK_S) // SOAK_EVERY
 
 
@@ -30,7 +32,7 @@ async def _delay(bench: Bench, _: FaultyDevice) -> list[Known]:
 
 
 async def _latency(bench: Bench, _: FaultyDevice) -> list[Known]:
-    """Measure a delay that is the same at every load."""
+    """Measure a delay that is equal at every load."""
     setting = LatencySetting(
         frame_size=FRAME,
         rate_pps=Pps(HELD_PPS),

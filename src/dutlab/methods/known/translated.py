@@ -1,8 +1,8 @@
-"""A translator's table and rate: exact, and within the jitter of a sender.
+"""Translator as a test device: the size of its table is exact, its rate is exact within the jitter of a sender.
 
 It knows `most` connections at once and takes r new ones a second, with a bucket of d that is full when a trial begins. Of N connections
-that begin at R a second all are taken up to R = r × N ÷ (N - d): the last comes N ÷ R after the first, and d + r × N ÷ R tokens were
-there.
+that begin at R a second, all are taken up to R = r × N ÷ (N - d): the last comes N ÷ R after the first, and there were d + r × N ÷ R tokens
+until then.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from dutlab.spec.workloads.stateful_nat import NatTest, StatefulNatSetting
 from dutlab.units import Pps
 
 WITHIN = 0.01
-"""Of the rate."""
+"""Tolerance as a share of the rate."""
 
 
 @dataclass(frozen=True)
 class _Connections:
-    """What may be done to the table of such a device: it forgets by command, and says nothing."""
+    """State table of such a device: it forgets by command, and reports nothing."""
 
     device: FaultyDevice
 
     async def counts(self) -> FlowCounts:
-        """It tells none."""
+        """Return no counts: the device reports none."""
         return FlowCounts()
 
     async def forget(self) -> None:
-        """Raises ToolFailed."""
+        """Forget every connection. Raises ToolFailed."""
         await self.device.forget()
 
     async def keep(self, seconds: float) -> None:
-        """Its connections never end."""
+        """Do nothing: its connections never end."""
 
     async def limit(self, flows: int) -> None:
-        """Raises MeasurementError."""
+        """Raise MeasurementError: the size is fixed."""
         raise MeasurementError(f"a table of {flows} connections: it has the size that it began with")
 
     async def limit_ports(self, first: int, last: int) -> None:
-        """Raises MeasurementError."""
+        """Raise MeasurementError: the ports are fixed."""
         raise MeasurementError(f"ports {first} to {last}: it gives each connection the next one")
 
 
@@ -52,7 +52,7 @@ BOTH = (NatTest.ESTABLISHMENT, NatTest.CAPACITY)
 
 
 def translator(*, most: int, per_s: int, depth: int, connections: int, tests: tuple[NatTest, ...] = BOTH) -> Case:
-    """One that knows `most` connections and takes so many new ones a second, measured with so many."""
+    """Return the case of a translator for `most` connections and `per_s` new ones a second, measured with `connections` connections."""
 
     async def measure(bench: Bench, device: FaultyDevice) -> list[Known]:
         setting = StatefulNatSetting(

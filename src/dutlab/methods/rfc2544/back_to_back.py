@@ -1,14 +1,15 @@
-"""Back-to-back frames (RFC 2544 section 26.4) with the corrections of RFC 9004: the longest whole burst at the highest rate.
+"""Back-to-back frames (RFC 2544 section 26.4) with the corrections of RFC 9004: the longest burst without loss at the highest rate.
 
 Each repeat is a separate search: the burst doubles from a short one until frames are lost, then the gap is halved (RFC 9004 section 6.2
-asks for a binary search) until it is a hundredth of the burst. Frames that the DUT's port did not take count as lost. A burst that the
-generator did not make in full and that came through says nothing, so it ends the test.
+asks for a binary search) until it is a hundredth of the burst. Frames that the DUT's port did not take count as lost. If the generator did
+not make a burst in full and nothing was lost, the result is not known, so the test ends.
 
     implied   = mean burst / highest rate                    (RFC 9004 section 6.4)
     corrected = implied x (1 - throughput / highest rate)    the DUT forwards while the burst fills its buffer
 
-A DUT that forwards at its throughput needs burst / throughput for the whole burst, of which burst / highest rate passes while it is sent.
-The rest is waited for in addition to the usual wait, however deep the buffer: a frame that is still in it when the trial ends seems lost.
+A DUT that forwards at its throughput needs burst / throughput for the whole burst. Of this time, burst / highest rate passes during
+sending. The rest is added to the usual drain, for any depth of the buffer: otherwise frames still in the buffer at the end would count as
+lost.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from dutlab.units import Pps, Seconds
 SHORTEST_FRAMES = 16
 RESOLUTION = 0.01
 RAISED = 4
-"""A burst of the time limit that came through is tried again with a limit so much higher (RFC 9004 section 6.2), once."""
+"""Factor on the time limit of a burst, applied once if a burst of that length passes (RFC 9004 section 6.2)."""
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
-    """One row a repeat. Only for a throughput below the highest rate (RFC 9004 section 6.1): else every burst comes through.
+    """Return one row a repeat. Only for a throughput below the highest rate (RFC 9004 section 6.1): else every burst passes.
 
-    Raises MeasurementError when the generator does not make the bursts, ToolFailed, HostError.
+    Raises MeasurementError if the generator does not make the bursts, ToolFailed, HostError.
     """
     if throughput >= stand.maximum:
         return Rfc2544Result([], {}, ["back-to-back is left out: the throughput is the highest rate (RFC 9004 section 6.1)"])
@@ -58,7 +59,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
 
 
 def spread(bursts: list[float]) -> Mapping[str, float]:
-    """Mean, least, most and standard deviation, which RFC 9004 section 7 has reported."""
+    """Return mean, least, most and standard deviation, as RFC 9004 section 7 reports them."""
     return {
         "burst_mean_frames": fmean(bursts),
         "burst_min_frames": min(bursts),
@@ -68,7 +69,7 @@ def spread(bursts: list[float]) -> Mapping[str, float]:
 
 
 def buffer_times(burst: float, *, throughput: Pps, maximum: Pps) -> Mapping[str, float]:
-    """Implied and corrected buffer time of a mean burst (RFC 9004 section 6.4)."""
+    """Return implied and corrected buffer time of a mean burst (RFC 9004 section 6.4)."""
     implied = burst / maximum
     return {"buffer_implied_ns": implied * 1e9, "buffer_corrected_ns": implied * (1 - throughput / maximum) * 1e9}
 
@@ -84,7 +85,10 @@ class _Bursts:
         return await bracket(self._whole, first=SHORTEST_FRAMES, most=most, resolution=RESOLUTION)
 
     async def _whole(self, frames: int) -> bool:
-        """Return whether a burst of `frames` on each way came out whole. Losses of a shorter or slower burst are losses of this one too."""
+        """Return True if a burst of `frames` in each direction passed without loss.
+
+        A shorter or slower burst with loss also counts as a loss.
+        """
         maximum = self._stand.maximum
         sending = Seconds(frames / maximum)
         settling = Seconds(frames / self._throughput - sending)

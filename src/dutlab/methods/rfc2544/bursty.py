@@ -1,7 +1,7 @@
-"""Bursty traffic (RFC 2544 section 21): frames come in bursts at the least gap; how close may bursts follow one another without loss?
+"""Bursty traffic (RFC 2544 section 21): frames come in bursts at the least gap; finds the least interval of bursts without loss.
 
-For each length of burst the highest mean rate without loss is searched as the throughput is, so a trial is as long and as strict. A burst
-that is larger than the DUT's buffer is lost at any rate: then there is no interval.
+For each length of burst, the highest mean rate without loss is found like the throughput, so trials are as long and as strict. A burst
+larger than the DUT's buffer loses frames at any rate: then there is no interval.
 
     interval = frames of a burst / mean rate      from the start of one burst to the start of the next
     between  = interval - frames / highest rate   from the end of one to the start of the next
@@ -22,18 +22,18 @@ BURSTS = (16, 64, 256, 1024)
 
 @dataclass(frozen=True)
 class InBursts:
-    """`generator`, whose frames leave in bursts of so many at the same mean rate."""
+    """Wrapper of `generator` that sends frames in bursts of `frames` at the same mean rate."""
 
     generator: Generator
     frames: int
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Offer as methods.ports says."""
+        """Offer the load in bursts; see methods.ports."""
         return await self.generator.offer(replace(offer, burst_frames=self.frames))
 
 
 async def measure(stand: SuiteContext) -> Rfc2544Result:
-    """One row a length of burst. Raises MeasurementError, InputError, HostError."""
+    """Return one row a length of burst. Raises MeasurementError, InputError, HostError."""
     rows, figures, notes = list[Row](), dict[str, float](), list[str]()
     for frames in BURSTS:
         found = await throughput.bounds(stand, InBursts(stand.generator, frames))

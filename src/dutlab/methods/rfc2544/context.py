@@ -19,20 +19,20 @@ from dutlab.subject import back_of
 from dutlab.units import Pps, Seconds
 
 LEARNING_S = 2.0
-"""Sent before each trial and not counted: learning frames (section 23), and caches that fill."""
+"""Seconds of uncounted frames before each trial: learning frames (section 23), and to fill caches."""
 RESIDUAL_S = 2.0  # RFC 2544 section 23: for residual frames to be received
 RESTABILISE_S = 5.0  # RFC 2544 section 23: for the DUT to restabilise
 LEAST_DRAIN_S = 0.2
-"""However short a scaled wait would be: what a software router holds back must be able to arrive."""
+"""Least drain in seconds, for any scale: a software router must have time to send what it buffers."""
 
 STARVED_TRIES = 2
-"""So often a load is offered that the generator does not make in full; then there is no figure of it."""
+"""Most offers of a load that the generator does not make in full; after them there is no figure."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class Paced:
-    """A generator whose directions (`a`, `a.back`) can be asked for as links, with the modifiers during each trial and a rest after it."""
+    """Generator whose directions (`a`, `a.back`) can be used as links, with the modifiers during each trial and a rest after it."""
 
     def __init__(self, generator: Generator, rest: Seconds, sleep: Sleep = asyncio.sleep, modifiers: Modifiers | None = None) -> None:
         self._generator, self._rest, self.sleep = generator, rest, sleep
@@ -42,10 +42,10 @@ class Paced:
         self._wrong = Counter[str]()
         self._unordered = 0
         self.raw: Mapping[str, bytes] = {}
-        """Name → raw output of the last trial."""
+        """Raw output of the last trial, by name."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Offer as methods.ports says. Raises ToolFailed, HostError."""
+        """Offer the load; see methods.ports. Raises ToolFailed, HostError."""
         forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
@@ -64,14 +64,14 @@ class Paced:
 
     @property
     def arrivals(self) -> Row:
-        """Return what section 10 reports in addition to lost frames, over all trials."""
+        """Counts that section 10 reports in addition to lost frames, over all trials."""
         counts: Row = {f"{name}_frames": float(count) for name, count in self._wrong.items()}
         known = None if self._unordered else counts.get("reordered_at_least_frames", 0.0)
         return {"trials": self._trials, "trials_order_unknown": self._unordered, "reordered_frames": known, **counts}
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Return the doubts of trials, each kind once."""
+        """Doubts of trials, each kind once."""
         return tuple(Doubt(kind, f"in {count} of {self._trials} trials") for kind, count in self._doubted.items())
 
 
@@ -90,24 +90,24 @@ def _is_back(direction: str, directions: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class SuiteContext:
-    """Rates are frames a second of each direction."""
+    """Context of a suite's tests. Rates are frames a second of each direction."""
 
     links: tuple[str, ...]
     setting: Rfc2544Setting
     generator: Paced
     maximum: Pps
-    """The highest rate of the medium, or its replacement where the speed is not known."""
+    """Highest rate of the medium, or its replacement if the speed is not known."""
     maximum_is: str
-    """Words on the highest rate."""
+    """Description of the highest rate."""
     throughput: Pps | None = None
     device: DutControl | None = None
     power: PowerControl | None = None
-    """None: nothing may switch the DUT off and on."""
+    """Power of the DUT; None if nothing may switch it."""
     tell: Tell = nobody
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """Each link, and its way back if frames go in both directions."""
+        """Names of the flows: each link, and its reverse direction if both are used."""
         return flow_names(self.links, self.setting.directions)
 
     async def offer(
@@ -118,11 +118,14 @@ class SuiteContext:
         profile: tuple[Stretch, ...] = (),
         warmup: Seconds | None = None,
     ) -> Outcome:
-        """One trial with the waits of the text."""
+        """Run one trial with the waits of RFC 2544 section 23."""
         return await self.generator.offer(self.load(rate, duration, profile=profile, warmup=warmup))
 
     async def offer_in_full(self, offer: Offer) -> tuple[Outcome, str]:
-        """Offer again where the generator did not make the load; the words say by how much if it never did. Raises as a generator."""
+        """Offer the load again if the generator did not make it; return by how much it was missed if it never did.
+
+        Raises as a generator.
+        """
         for _ in range(STARVED_TRIES):
             outcome = await self.generator.offer(offer)
             if not (short := starved_words(offer, outcome.flows)):
@@ -138,7 +141,7 @@ class SuiteContext:
         warmup: Seconds | None = None,
         settling: Seconds = NO_TIME,
     ) -> Offer:
-        """Return the request of such a trial; `settling` is waited for in addition to the RFC's waits."""
+        """Return the load of a trial; the wait `settling` is added to the RFC's waits."""
         return Offer(
             links=self.directions,
             mix=self.setting.frame_size,
@@ -152,7 +155,7 @@ class SuiteContext:
 
 @dataclass(frozen=True)
 class Rfc2544Result:
-    """Result of one test: rows for its table, figures of all directions together, sentences."""
+    """Result of one test: rows for its table, figures of all directions together, notes."""
 
     rows: Sequence[Row]
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -161,20 +164,20 @@ class Rfc2544Result:
 
 
 def failed(flows: Sequence[Flow]) -> int:
-    """Frames of all directions that the DUT did not forward: lost, or not taken by its port."""
+    """Return the frames of all directions that the DUT did not forward: lost, or not taken by its port."""
     return sum(failed_frames(flow) for flow in flows)
 
 
 def made(flows: Sequence[Flow]) -> int:
-    """Frames of all directions that the DUT was offered in time."""
+    """Return the frames of all directions that the generator made in time."""
     return sum(made_frames(flow) for flow in flows)
 
 
 def starved_words(offer: Offer, flows: Sequence[Flow]) -> str:
-    """On which directions the generator did not make the load, and how far it came; empty where it did on all."""
+    """Return the directions whose load the generator did not make, and the rates that it reached; empty if it made all."""
     return "; ".join(f"{flow.link}: {short}" for flow in flows if (short := starved(offer, flow)))
 
 
 def made_pps(flows: Sequence[Flow]) -> float:
-    """Return the rate that the slowest direction's generator had ready."""
+    """Return the rate made by the generator in the slowest direction."""
     return min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)

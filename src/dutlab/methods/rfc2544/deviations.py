@@ -1,4 +1,4 @@
-"""Departures of a suite from the text of RFC 2544 and its successors, in sentences for the report."""
+"""Deviations of a suite from the text of RFC 2544 and its successors, in sentences for the report."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LATENCY_REPEATS = 20  # RFC 2544 section 26.2
 BURST_REPEATS = 50  # RFC 2544 section 26.4
 BURST_LIMIT_S = 30.0  # RFC 9004 section 6.2
 BENCHMARK_NETWORKS = (ip_network("198.18.0.0/15"), ip_network("2001:2::/48"))
-"""RFC 2544 appendix C.2.2 and RFC 5180 section 8, as RFC 6890 corrects it."""
+"""Networks for benchmarks: RFC 2544 appendix C.2.2 and RFC 5180 section 8, as RFC 6890 corrects it."""
 SECTION_12 = 256
-"""Networks that destinations are spread over."""
+"""Number of networks for destinations in RFC 2544 section 12."""
 _WITHOUT = {
     Modifier.BROADCAST: "broadcast frames",
     Modifier.MANAGEMENT: "management queries",
@@ -35,7 +35,7 @@ IPV6_SIZES = (*PRESCRIBED_SIZES, SHORTEST_IPV6_FRAME, 1522, 4096, 8192, 9216)  #
 def deviations(
     setting: Rfc2544Setting, links: Sequence[str], *, maximum_is: str, addresses: Iterable[IPAddress], power_is_cut: bool = False
 ) -> Iterator[str]:
-    """One sentence each, for the tests that were asked for."""
+    """Yield one sentence for each deviation of the tests that were asked for."""
     if setting.scale < 1:
         yield f"§24, §26: every duration is {setting.scale:g} of what is prescribed; a trial takes {setting.seconds(60):g} s, not 60 s"
     if setting.seconds(RESIDUAL_S) < LEAST_DRAIN_S:
@@ -64,7 +64,7 @@ def deviations(
 
 
 def _addresses(used: Sequence[IPAddress]) -> str:
-    """Return the scheme of the addresses; reported also where it is followed, since readers compare by it."""
+    """Return the scheme of the addresses; also reported if there is no deviation, since readers compare by it."""
     words = " and ".join(map(str, used))
     if not used:
         return "appendix C.2: the addresses are not known"
@@ -102,7 +102,7 @@ def _of_modifiers(setting: Rfc2544Setting) -> Iterator[str]:
 
 
 def _of_ipv6(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Iterator[str]:
-    """RFC 5180, where links have IPv6 addresses."""
+    """Yield the deviations from RFC 5180, if links have IPv6 addresses."""
     versions = {address.version for address in addresses}
     if 6 not in versions:  # noqa: PLR2004 - the version number of the protocol itself
         return

@@ -1,4 +1,4 @@
-"""Frame loss rate (RFC 2544 section 26.3): from the highest rate down in steps of a tenth until two trials in a row lose nothing."""
+"""Frame loss rate (RFC 2544 section 26.3): from the highest rate down in steps of a tenth, until two trials in a row lose nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLEAN = 2
 
 
 async def measure(stand: SuiteContext) -> Rfc2544Result:
-    """One row a rate. Raises ToolFailed, HostError."""
+    """Return one row a rate. Raises ToolFailed, HostError."""
     rows, notes, clean = list[Row](), list[str](), 0
     for step in range(STEPS, 0, -1):
         row, note = await at_share(stand, step / STEPS, stand.setting.seconds(TRIAL_S))
@@ -30,7 +30,7 @@ async def measure(stand: SuiteContext) -> Rfc2544Result:
 
 
 async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tuple[Row, str]:
-    """Return the loss at a share of the highest rate; a rate that was not made has no loss, and words. Raises as measure."""
+    """Return the loss at a share of the highest rate; if the generator did not make the rate, no loss and a note. Raises as measure."""
     rate = Pps(stand.maximum * share)
     outcome, short = await stand.offer_in_full(stand.load(rate, duration))
     lost, offered = failed(outcome.flows), made(outcome.flows)
@@ -48,8 +48,8 @@ async def at_share(stand: SuiteContext, share: float, duration: Seconds) -> tupl
 async def hop_by_hop(stand: SuiteContext) -> Rfc2544Result:
     """Measure frames with a hop-by-hop options header at shares of the highest rate (RFC 5180 section 5.3), one row a share.
 
-    Each router looks into this header, so the section wants no throughput of such frames: it wants to know what they cost the DUT. That is
-    in the samples of the trial (`watch: [cpu]`); each row says when its frames began. Raises ToolFailed, HostError.
+    Each router must process this header. So the section asks for their cost in resources of the DUT, not for a throughput. The cost is in
+    the samples of the trial (`watch: [cpu]`); each row has the time of its first frame. Raises ToolFailed, HostError.
     """
     outcomes = [await at_share(stand, share, stand.setting.seconds(TRIAL_S)) for share in HOP_BY_HOP_SHARES]
     rows: list[Row] = [row for row, _ in outcomes]

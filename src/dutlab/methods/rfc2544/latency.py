@@ -1,8 +1,8 @@
-"""Latency (RFC 2544 section 26.2): a stream at the throughput, frames timed after half of it, the mean of the repeats' means.
+"""Latency (RFC 2544 section 26.2): a stream at the throughput, frames timed in its second half, the mean of the repeats' means.
 
 The text tags one frame after 60 s of a stream of 120 s. Here every frame of the second 60 s is timed, which is more than the 500 tagged
-frames that RFC 8219 section 7.2 asks for; so a repeat has a mean, a median (typical latency) and a 99.9th percentile (worst case latency).
-Of the latter two the medians over the repeats are the answer, as that section has it.
+frames of RFC 8219 section 7.2. So a repeat has a mean, a median (typical latency) and a 99.9th percentile (worst case latency). For the
+latter two, the result is the median over the repeats, as in that section.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ TIMED_S = 60.0
 
 
 async def measure(stand: SuiteContext, rate: Pps) -> Rfc2544Result:
-    """One row a repeat; of several ways the worst. Raises MeasurementError when the clocks allow no latency, or the rate failed."""
+    """Return one row a repeat; for several directions the worst.
+
+    Raises MeasurementError if the clocks allow no latency, or the rate failed.
+    """
     setting, rows = stand.setting, list[Row]()
     for repeat in range(1, setting.latency_repeats + 1):
         outcome, short = await stand.offer_in_full(stand.load(rate, setting.seconds(TIMED_S), warmup=setting.seconds(UNTIMED_S)))
@@ -43,7 +46,7 @@ async def measure(stand: SuiteContext, rate: Pps) -> Rfc2544Result:
 _WORST: Mapping[str, Callable[[Sequence[float]], float]] = {
     "latency_mean_ns": fmean, "latency_p50_ns": median, "latency_p999_ns": median, "pdv_p999_ns": median,
 }  # fmt: skip
-"""RFC 2544 section 26.2 has the mean of the repeats, RFC 8219 sections 7.2 and 7.3.1 medians of typical and worst-case latency and PDV."""
+"""Mean of the repeats by RFC 2544 section 26.2; medians of typical and worst-case latency and PDV by RFC 8219 sections 7.2 and 7.3.1."""
 
 
 def _worst(of: Sequence[Latency]) -> dict[str, float]:

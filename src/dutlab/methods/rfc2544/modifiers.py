@@ -16,21 +16,21 @@ from dutlab.spec.workloads.rfc2544 import Modifier
 BROADCAST_RATIO = 0.01  # RFC 2544 section 11.1
 QUERY_S = 1.0  # RFC 2544 section 11.2
 ROUTING_S = 30.0
-"""Interval of RIP's updates (RFC 1058 section 3.3)."""
+"""Interval of RIP's updates in seconds (RFC 1058 section 3.3)."""
 LEAST_PERIOD_S = 0.5
-"""However short a scaled period would be: a command takes its time."""
+"""Least interval in seconds, for any scale: a command takes time."""
 
 
 @dataclass
 class Modifiers:
-    """Those that were asked for and can be had, and what has come of them so far."""
+    """Modifiers of a suite that the testbed supports, and their results so far."""
 
     link: str
     steps: Mapping[Modifier, Beside]
     broadcast: bool = False
     scale: float = 1.0
     missing: Sequence[Modifier] = ()
-    """Asked for, and this testbed cannot do it."""
+    """Modifiers that were asked for and that this testbed does not support."""
     outcomes: Counter[tuple[Modifier, str]] = field(default_factory=Counter)
     _numbers: Counter[Modifier] = field(default_factory=Counter)
 
@@ -41,7 +41,7 @@ class Modifiers:
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[asyncio.Event]:
-        """They go on while the context lasts, once the event that it yields is set: when the trial's frames are on their way."""
+        """Run the modifiers in this context, once the yielded event is set: when the trial's frames are being sent."""
         begun = asyncio.Event()
         tasks = [asyncio.create_task(self._go_on(kind, step, begun)) for kind, step in self.steps.items()]
         try:
@@ -50,12 +50,12 @@ class Modifiers:
             await cancelled(*tasks)
 
     def rows(self) -> list[Row]:
-        """For the record's table."""
+        """Return the rows of the record's table."""
         entries = sorted(self.outcomes.items(), key=str)
         return [{"modifier": kind.value, "outcome": what, "count": float(count)} for (kind, what), count in entries]
 
     def notes(self) -> Iterator[str]:
-        """Yield sentences on their results."""
+        """Yield notes on the results."""
         for kind, words in ((Modifier.MANAGEMENT, "management queries to the DUT's own address"), (Modifier.ROUTING, "routing updates")):
             if parts := [f"{count} {what}" for (of, what), count in self.outcomes.items() if of is kind]:
                 yield f"{words}: {', '.join(parts)}"
@@ -75,12 +75,12 @@ class Modifiers:
 
 
 def routing_s(scale: float) -> float:
-    """From one routing update to the next; scaled as trials are, so that each has some."""
+    """Return the seconds between two routing updates; scaled like trials, so that each trial has some."""
     return max(ROUTING_S * scale, LEAST_PERIOD_S)
 
 
 def modifiers_of(bench: Bench, link: str, asked: Sequence[Modifier], scale: float) -> Modifiers:
-    """Those of `asked` that the bench can do, on `link`."""
+    """Return those of `asked` that the bench supports, on `link`."""
     can = {Modifier.MANAGEMENT: bench.management, Modifier.ROUTING: bench.updates}
     steps = {kind: step for kind in asked if (step := can.get(kind)) is not None}
     missing = [kind for kind in asked if kind is not Modifier.BROADCAST and kind not in steps]

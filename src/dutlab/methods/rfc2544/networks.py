@@ -1,9 +1,10 @@
-"""Destinations over 256 networks (RFC 2544 section 12): which they are, their routes in the DUT, and the traffic that goes to them.
+"""Destinations over 256 networks (RFC 2544 section 12): their addresses, their routes in the DUT, and the traffic to them.
 
-The section has the tests done with one source and one destination address first, and then again with destinations that are random and
-uniformly distributed over 256 networks. Each direction has 256 others: behind the sink in the upper half of 198.19.0.0/16, behind the
-source in 198.18.0.0/16's, since the lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256 networks of 24 bits do not
-fit into 198.18.0.0/15 with those, so one link's have 25 bits. Links that are driven at once share a half evenly.
+The section runs the tests with one source and one destination address first. Then it repeats them with random destinations, uniformly
+distributed over 256 networks. Each direction has 256 different networks. Those behind the sink are in the upper half of 198.19.0.0/16,
+those behind the source in the upper half of 198.18.0.0/16. The lower halves hold the networks of the DUT's ports (appendix C.2). Twice 256
+networks of 24 bits do not fit into 198.18.0.0/15 with those, so the networks of one link have 25 bits. Links that are driven at once share
+a half evenly.
 """
 
 from __future__ import annotations
@@ -23,22 +24,25 @@ BEHIND: Mapping[int, Mapping[LinkEnd, IPNetwork]] = {
     4: {LinkEnd.SINK: ip_network("198.19.128.0/17"), LinkEnd.SOURCE: ip_network("198.18.128.0/17")},
     6: {LinkEnd.SINK: ip_network("2001:2:0:ff00::/56"), LinkEnd.SOURCE: ip_network("2001:2:0:fe00::/56")},
 }
-"""Version of IP → end of a link → what its destination networks are taken from (RFC 2544 appendix C.2.2, RFC 5180 section 5.2)."""
+"""Address range of the destination networks, by version of IP and end of a link (RFC 2544 appendix C.2.2, RFC 5180 section 5.2)."""
 
 
 @dataclass(frozen=True)
 class Networks:
-    """Destinations of a suite. With a single network there is nothing to say."""
+    """Destinations of a suite; empty for a single network."""
 
     traffic_of: Mapping[str, Traffic] = field(default_factory=dict)
-    """Flow name → traffic."""
+    """Traffic by flow name."""
     rows: Sequence[Row] = ()
-    """For the record's table: a direction each."""
+    """Rows of the record's table, one for each direction."""
     notes: Sequence[str] = ()
 
 
 def spreads(links: Sequence[str], setting: Rfc2544Setting, versions: Mapping[str, int]) -> Iterator[tuple[str, str, LinkEnd, Spread]]:
-    """Each direction with its link, the end behind which its destinations lie, and where. `versions`: the IP version of each link."""
+    """Yield each direction with its link, the end behind which its destinations are, and their networks.
+
+    `versions` is the IP version of each link.
+    """
     for i, link in enumerate(links):
         for back in setting.directions.backs:
             end = LinkEnd.SOURCE if back else LinkEnd.SINK
@@ -48,7 +52,7 @@ def spreads(links: Sequence[str], setting: Rfc2544Setting, versions: Mapping[str
 
 
 async def networks_of(bench: Bench, links: Sequence[str], setting: Rfc2544Setting) -> Networks:
-    """Loads the routes and has them looked up. Raises HostError, and MeasurementError for a DUT that has not taken them."""
+    """Load the routes and check them. Raises HostError; MeasurementError if the DUT has not taken them."""
     if setting.networks == 1:
         return Networks()
     versions = {link: addresses[0].version for link, addresses in bench.addresses.items()}

@@ -1,8 +1,8 @@
-"""System recovery (RFC 2544 section 26.5): after an overload the load drops to half; how long are frames still lost?
+"""System recovery (RFC 2544 section 26.5): the time for which frames are still lost after an overload drops to half the load.
 
-Both instants are read from what the generator counts in time, so the answer is as fine as the time between readings: READINGS_EVERY_S
-where it can. The drop is found in them too: in the second that it falls into, the rate lies between the two. The test is repeated, and the
-mean of the repeats is the answer, as the section has it; a repeat without an answer leaves none.
+Both instants come from the generator's readings, so the result is as fine as the time between readings: READINGS_EVERY_S if the generator
+supports it. The instant of the drop follows from the reading that contains it, whose rate is between the two. The result is the mean of the
+repeats, as the section asks; if one repeat has no result, there is none.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from dutlab.units import Pps, Seconds
 OVERLOAD = 1.1
 OVERLOAD_S = 60.0
 AFTER_S = 30.0
-"""Long enough for the slowest recovery that is worth the name; the text has no length."""
+"""Seconds after the drop: longer than any useful recovery; the text has no length."""
 LEAST_S = 5.0
-"""However short a scaled stretch would be: it must hold some readings, which come once a second."""
+"""Least duration in seconds, for any scale: it must hold some readings, which come once a second."""
 READINGS_EVERY_S = 0.05
-"""The time between readings: a back end in the kernel is read no more often."""
+"""Time between readings in seconds; a back end in the kernel is not read more often."""
 _SECOND_S = 0.9
-"""The drop is looked for in readings so far apart at least: in finer ones a sender that hesitates looks like it."""
+"""Least time between readings to find the drop, in seconds: at a finer resolution, a hesitating sender looks like a drop."""
 SETTLED = 0.5
-"""A reading with less than this share of the drop in rate behind it is one of the overload still."""
+"""A reading still belongs to the overload if its rate has fallen by less than this share of the drop."""
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """Seconds from the drop to the end of the last reading with loss, and how far readings lay apart."""
+    """Seconds from the drop to the end of the last reading with loss, and the time between readings."""
 
     seconds: float
     resolution_s: float
     ongoing: bool
-    """Frames were lost to the very end."""
+    """True if frames were lost to the end."""
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
-    """One row a repeat. Raises MeasurementError when the generator reported too little in time."""
+    """Return one row a repeat. Raises MeasurementError if the generator had too few readings."""
     rows, notes = list[Row](), list[str]()
     for repeat in range(1, stand.setting.recovery_repeats + 1):
         row, note = await _one(stand, throughput)
@@ -79,7 +79,7 @@ async def _one(stand: SuiteContext, throughput: Pps) -> tuple[dict[str, float | 
 
 
 def recovered(readings: Sequence[ToolReading], *, high: Pps, low: Pps) -> Recovered:
-    """From the readings of one trial; of several ways the slowest. Raises MeasurementError."""
+    """Return the recovery from the readings of one trial; for several directions the slowest. Raises MeasurementError."""
     by_link: dict[str, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for reading in readings:
         by_link[reading.link][reading.at_s][reading.name] = reading.value
@@ -106,7 +106,7 @@ def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: P
 
 
 def _by_second(rates: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The mean rates over readings that are taken together until they are a second long; a rest that is shorter is left out."""
+    """Return mean rates over groups of readings at least a second long; a shorter rest is left out."""
     out = list(rates[:1])
     frames, since = 0.0, rates[0][0] if rates else 0.0
     for (before, _), (at, rate) in pairwise(rates):

@@ -1,7 +1,7 @@
-"""Reset (RFC 2544 section 26.6, RFC 6201): load goes on while the DUT is reset; lost frames ÷ offered rate is the time out of service.
+"""Reset (RFC 2544 section 26.6, RFC 6201): constant load while the DUT is reset; lost frames ÷ offered rate is the time out of service.
 
-Each kind is repeated and the mean of the repeats is the answer; a repeat without a time leaves none. Where its power may be switched, a
-cut of it is a kind too; the time without power is not part of the answer.
+Each kind is repeated, and the result is the mean of the repeats; if one repeat has no time, there is none. If the DUT's power may be
+switched, a power cut is one more kind; the time without power is not part of the result.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dutlab.units import Pps, Seconds
 
 BEFORE_S = 15.0  # RFC 6201 section 4: forwarding without loss for at least 15 s
 AFTER_S = 45.0
-"""Long enough for a software router to be back; a DUT that is not is said to be so."""
+"""Seconds of load after the reset: long enough for a software router to come back. A note reports a DUT that does not."""
 LEAST_S = 4.0
-"""However short a scaled stretch would be: the reset must fall into the load, and a generator takes its time to begin."""
+"""Least duration in seconds, for any scale: the reset must happen during the load, and a generator takes time to begin."""
 OFF_S = 15.0  # RFC 6201 section 4: the power is off for at least 15 s
 POWER = "power"
 
 
 @dataclass(frozen=True)
 class _Reset:
-    """A kind of reset. `act` returns how long the command took and how long of that the DUT had no power, in seconds."""
+    """A kind of reset. `act` returns how long the command took, and how long of that the DUT had no power, in seconds."""
 
     kind: str
     act: Callable[[], Awaitable[tuple[float, float]]]
@@ -38,7 +38,7 @@ class _Reset:
 
 
 async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
-    """One row a repeat of each kind of reset that the DUT knows; none is a sentence. Raises ToolFailed, HostError."""
+    """Return one row a repeat of each kind of reset that the DUT supports; a note if there is none. Raises ToolFailed, HostError."""
     after = Seconds(max(stand.setting.seconds(AFTER_S), LEAST_S))
     device = stand.device
     kinds = [] if device is None else [_Reset(k.value, partial(_by_command, stand, k), after) for k in device.resets]
@@ -63,7 +63,7 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
 
 
 async def _by_command(stand: SuiteContext, kind: ResetKind) -> tuple[float, float]:
-    assert stand.device is not None  # noqa: S101 -- the caller looked
+    assert stand.device is not None  # noqa: S101 -- the caller has checked it
     return await stand.device.reset(kind), 0.0
 
 
@@ -73,7 +73,7 @@ async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float]:
 
 
 def _words(first: PowerCut) -> str:
-    mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- as shown
+    mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- rounding
     return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after it was given{mode}"
 
 

@@ -1,11 +1,11 @@
-"""Method `rfc2544`: the tests of RFC 2544 section 26 for one frame size, in order, because each uses the throughput that the first finds.
+"""Method `rfc2544`: the tests of RFC 2544 section 26 for one frame size, in order, because each uses the throughput of the first test.
 
 Figures are of all directions together, under the cell's link label: throughput_pps, throughput_bps_l1, throughput_share_ratio (of the
 highest rate), max_pps; latency_*_ns; loss_at_max_ratio; burst_*_frames, buffer_implied_ns, buffer_corrected_ns; recovery_ns; reset_KIND_ns;
-N%/loss_ratio (hop by hop); N/between_bursts_ns. The record's tables have the rows of each test (rates there are of each
-direction), and `deviations` from the text.
+N%/loss_ratio (hop by hop); N/between_bursts_ns. The record's tables have the rows of each test (with rates of each direction), and
+`deviations` from the text.
 
-A test that fails leaves the others as they are, and says why in the notes. A run that is cut does the frame size again.
+A test that fails does not affect the others; a note has the reason. A resumed run repeats the whole frame size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dutlab.units import Pps, line_rate
 
 
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
-    """Carries the cell's tests out. Raises InputError, HostError, and MeasurementError when no test found anything."""
+    """Run the cell's tests. Raises InputError, HostError; MeasurementError if no test has a result."""
     setting = cell.setting_as(Rfc2544Setting)
     modifiers = modifiers_of(bench, cell.links[0], setting.modifiers, setting.scale)
     networks = await networks_of(bench, cell.links, setting)
@@ -72,7 +72,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
 
 
 async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Rfc2544Result], list[str]]:
-    """The result of each test that could be carried out, and why others could not."""
+    """Return the result of each test that could be run, and why others could not."""
     results, notes = dict[Benchmark, Rfc2544Result](), list[str]()
     for test in stand.setting.tests:
         work = _work(test, stand)
@@ -82,7 +82,7 @@ async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Rfc2544Result]
         try:
             results[test] = await work
         except MachineTooBusy:
-            raise  # of the machine, not of the one test
+            raise  # about the machine, not about this test
         except MeasurementError as e:
             notes.append(f"{test.value}: {e}")
             continue
@@ -92,7 +92,7 @@ async def _in_order(stand: SuiteContext) -> tuple[dict[Benchmark, Rfc2544Result]
 
 
 def _work(test: Benchmark, stand: SuiteContext) -> Awaitable[Rfc2544Result] | None:
-    """The test's measurement; None for one that cannot be without a throughput."""
+    """Return the test's measurement; None if it needs a throughput and there is none."""
     if test is Benchmark.THROUGHPUT:
         return throughput.measure(stand)
     if test is Benchmark.FRAME_LOSS:

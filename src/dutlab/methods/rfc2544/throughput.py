@@ -1,4 +1,4 @@
-"""Throughput (RFC 2544 section 26.1): the fastest rate at which not one frame is lost, by the search of `methods.search`."""
+"""Throughput (RFC 2544 section 26.1): the fastest rate at which no frame is lost, by the search of `methods.search`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dutlab.spec.workloads.search import AgainAtEnd
 from dutlab.units import Pps, Seconds, l1_rate
 
 REACH_S = 5.0
-"""Time for which the generator is asked for all it can, where the medium's rate is not known."""
+"""Seconds of sending at full speed to find the highest rate, if the medium's rate is not known."""
 SHORTEST_S = 0.2
 
 
 HELD_BACK_MARGIN = 2.0
-"""At full speed a DUT takes less than it could: refusing costs it time."""
+"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 LINE_RATE = "the line rate"
 
 
 async def reach(stand: SuiteContext) -> tuple[Pps, str]:
-    """Return the replacement for the highest rate of a medium without one, of each direction, with words. Raises MeasurementError."""
+    """Return the highest rate of each direction if the medium's rate is not known, and its description. Raises MeasurementError."""
     outcome = await stand.offer(None, Seconds(max(stand.setting.seconds(REACH_S), SHORTEST_S)))
     rate, sent = made_pps(outcome.flows), sum(flow.sent_frames for flow in outcome.flows)
     if rate <= 0 or not sent:
@@ -37,7 +37,7 @@ async def reach(stand: SuiteContext) -> tuple[Pps, str]:
 
 
 def goal_of(stand: SuiteContext) -> Goal:
-    """The preset `rfc2544`, its trials scaled."""
+    """Return the goal of the preset `rfc2544` with scaled trials."""
     (goal,) = goals_named("rfc2544")
     final = Seconds(goal.final_s * stand.setting.scale)
     return replace(goal, final_s=final, sum_s=final, initial_s=Seconds(min(goal.initial_s, final)), width=stand.setting.width_ratio)
@@ -64,7 +64,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
 
 
 async def measure(stand: SuiteContext) -> Rfc2544Result:
-    """The lower bound is the throughput. Raises MeasurementError when no trial had a result, InputError."""
+    """Search for the throughput, which is the lower bound. Raises MeasurementError if no trial had a result, InputError."""
     setting, goal = stand.setting, goal_of(stand)
     search_result = await _search(stand, stand.generator, AgainAtEnd.BOTH)
     result = search_result.results[goal.name]

@@ -27,7 +27,7 @@ _DOUBTS = {
 
 
 def figures(found: SearchResult, mix: Mix, links: int) -> dict[str, float]:
-    """Figures of `links` links together; unknown ones are absent."""
+    """Return the figures of `links` links together; unknown ones are absent."""
     known: dict[str, float] = {}
     for name, result in found.results.items():
         for what, rate in (("lower", result.lower_pps), ("upper", result.upper_pps), ("conditional", result.conditional_pps)):
@@ -39,7 +39,7 @@ def figures(found: SearchResult, mix: Mix, links: int) -> dict[str, float]:
 
 
 def tables(found: SearchResult) -> dict[str, Table]:
-    """`goals`: one row a goal with its result, rates of each link. `trials`: every trial in its order."""
+    """Return the tables `goals` (one row a goal with its result, rates of each link) and `trials` (every trial in its order)."""
     return {
         "goals": [_goal_row(found, result) for result in found.results.values()],
         "trials": [t.row(found.tolerance) for t in found.trials],
@@ -63,9 +63,9 @@ def _goal_row(found: SearchResult, result: GoalResult) -> Row:
 
 
 def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int], *, figure: str = "") -> tuple[Doubt, ...]:
-    """Those of the results and, each once, those of the trials, by how many of them have it.
+    """Return the doubts of the results, and those of the trials with the number of trials that have them.
 
-    `figure` has the lower bound, where it is not that of the goal.
+    `figure` is the figure with the lower bound, if it differs from the goal's own.
     """
     all_doubts = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
     for kind, marks in ((DoubtKind.LEDGER_OPEN, {Mark.CONTRADICTORY}), (DoubtKind.TX_STARVED, {Mark.NO_ACCOUNT, Mark.IDLE})):
@@ -98,7 +98,7 @@ def _of_result(found: SearchResult, result: GoalResult, figure: str) -> list[Dou
 
 
 def notes(search: Search, found: SearchResult) -> tuple[str, ...]:
-    """Return what a reader must know, in sentences."""
+    """Return notes for the reader, in sentences."""
     saved = f"stopping lost trials early saved {found.saved_s:.0f} s of {found.sent_s + found.saved_s:.0f} s"
     searched = f"searched from {si(found.lowest_pps, 'pps')} to {si(found.highest_pps, 'pps')}, {found.highest_is}"
     waits = f"waits of {search.drain:g} s after a trial, where RFC 2544 section 23 has 2 s and 5 s"

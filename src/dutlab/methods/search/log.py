@@ -1,4 +1,4 @@
-"""Carries out the trials that a search asks for, keeps every one of them, and sees when no more of them can tell anything."""
+"""Log of a search: runs the trials that the search asks for, stores every one, and ends the search when more trials cannot help."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dutlab.subject import joined, part_figure
 from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25
-"""A search without a given highest rate goes so far above what one short trial at full speed reached: another may reach more."""
+"""Factor on the rate of a short trial at full speed, without a given highest rate: other trials may reach more."""
 HELD_BACK_MARGIN = 2.0
-"""And so far where the DUT held the generator back: how much more it takes at a rate that does not overload it is not known."""
+"""Factor on the rate that the DUT took, if it held the generator back: its rate without overload may be higher."""
 
 
 _OF_FLOWS = frozenset({DoubtKind.DUPLICATES, DoubtKind.FOREIGN_FRAMES})
@@ -34,13 +34,14 @@ _OF_FLOWS = frozenset({DoubtKind.DUPLICATES, DoubtKind.FOREIGN_FRAMES})
 
 
 class Ended(Exception):
-    """The search cannot go on; the text says why."""
+    """The search must stop; the text is the reason."""
 
 
 class SearchLog:
-    """Runs the trials of one search. `facts`, `doubts` (how many trials have each) and `raw` are what the generator said meanwhile.
+    """Runs the trials of one search.
 
-    `clock` returns seconds: time around trials counts too, since a person waits for it.
+    `facts`, `doubts` (number of trials with each) and `raw` come from the generator. `clock` returns seconds: time around trials counts
+    too, since a person waits for it.
     """
 
     def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic, tell: Tell = nobody) -> None:
@@ -48,14 +49,14 @@ class SearchLog:
         self.facts: dict[str, str] = {}
         self.doubts: dict[DoubtKind, int] = {}
         self.raw: dict[str, bytes] = {}
-        """The generator's own output, trial after trial."""
+        """Raw output of the generator for all trials, in order."""
         self._generator, self._matters, self._clock = generator, Matters(search.goals), clock
         self._tell = tell
         self._spent, self._budget = 0.0, search.budget or seconds_of(search.goals)
 
     @property
     def packed(self) -> dict[str, bytes]:
-        """The raw files, each as gzip: a search has dozens of trials, and a trial's own words are many."""
+        """The raw files, each as gzip: a search has dozens of trials with long outputs."""
         return {f"{name}.gz": gzip.compress(output, mtime=0) for name, output in self.raw.items()}
 
     def _bounds(self, load: Pps) -> dict[str, float]:
@@ -72,7 +73,10 @@ class SearchLog:
         return bounds
 
     async def reach(self) -> tuple[Pps, str]:
-        """Return how far to search, by a short trial at full speed, and its cause in words. Raises MeasurementError if nothing is sent."""
+        """Return the highest rate of the search, from a short trial at full speed, and its description.
+
+        Raises MeasurementError if nothing is sent.
+        """
         trial = await self._offer(Role.REACH, None, Seconds(max(goal.initial_s for goal in self.search.goals)))
         if trial.made_pps <= 0:
             raise MeasurementError(f"the generator sent nothing: {trial.detail}", raw=self.packed)
@@ -83,7 +87,7 @@ class SearchLog:
         return Pps(trial.made_pps * REACH_MARGIN), "a quarter above what the generator reached at full speed"
 
     async def answer(self, ask: NextTrial) -> SearchTrial:
-        """Run the trial that the search asks for, until it can be decided. Raises Ended, and whatever the generator raises first."""
+        """Run the trial that the search asks for, until it has a usable result. Raises Ended, and errors of the generator's first trial."""
         if self._spent >= self._budget:
             raise Ended(f"{self._spent:.0f} s are spent, and it was given {self._budget:.0f} s")
         counted = sum(t.counts for t in self.trials)
@@ -100,7 +104,7 @@ class SearchLog:
         return trial
 
     async def again(self, load: Pps, goal: Goal) -> SearchTrial | None:
-        """Run a full trial at a bound of `goal`, without the search's knowledge; None if no time is left. Raises as `answer`."""
+        """Run a full trial at a bound of `goal`, without reporting it to the search; None if no time is left. Raises as `answer`."""
         if self._spent >= self._budget:
             return None
         allowed = None
@@ -110,7 +114,7 @@ class SearchLog:
         return await self._offer(Role.AGAIN, load, goal.final_s, allowed)
 
     async def _one_that_tells(self, ask: NextTrial, allowed: int | None) -> SearchTrial:
-        """A trial that contradicts itself is offered once more; a second one ends the search, which could only guess from there on."""
+        """Run a trial; repeat it once if it contradicts itself. Raises Ended after a second one, because the search would have to guess."""
         first = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
         if first.tells:
             return first
@@ -121,9 +125,9 @@ class SearchLog:
         return second
 
     async def _still_there(self, silent: SearchTrial) -> None:
-        """After a trial from which next to nothing came back: does the DUT still forward what it forwarded before? Raises Ended if not.
+        """Check after a trial with almost no received frames that the DUT still forwards a rate that passed before. Raises Ended.
 
-        Without this, a DUT that died in mid-search would be found to have a low limit.
+        Without this check, a DUT that fails during the search would seem to have a low limit.
         """
         heard = [t for t in self.trials if t.role is Role.SEARCH and t.tells and Mark.SILENT not in t.marks]
         if not heard:
@@ -154,12 +158,12 @@ class SearchLog:
             thrown = trial_of(offer, disturbed, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
             self._keep(replace(thrown, marks=(Mark.DISTURBED,), detail=disturbed.disturbed or disturbed.link_lost))
         trial = trial_of(offer, outcome, number=len(self.trials) + 1, role=role, tolerance=search.tolerance)
-        # A device without a clock takes no time: its trials count for what they would take.
+        # A device without a clock takes no time: its trials count with their nominal time.
         self._spent += max(self._clock() - began - search.begins, search.warmup + search.drain + trial.sent_s)
         return self._keep(trial)
 
     def _keep(self, trial: SearchTrial) -> SearchTrial:
-        """Writes the trial down, or again with what has become known of it since."""
+        """Store the trial, or replace it with its newer state."""
         self.trials[trial.number - 1 : trial.number] = [trial]
         return trial
 

@@ -2,15 +2,15 @@
 
 Figures of a link, for each goal by its name; rates are of that link, and of all links together under `a+b`:
 
-    ndr/lower_pps, ndr/upper_pps             relevant lower and upper bound; absent where there is none
+    ndr/lower_pps, ndr/upper_pps             relevant lower and upper bound; absent if there is none
     ndr/conditional_pps                      conditional throughput: the lower bound less its loss
-    ndr/lower_bps_l1, ndr/conditional_bps_l1 the same on the wire
+    ndr/lower_bps_l1, ndr/conditional_bps_l1 these rates on the wire
     search_trials, search_sent_s, search_saved_s
 
-The record's tables have one row a goal (`goals`) and one a trial (`trials`); an irregular result has its reasons in the doubts and the
-notes. Loss is of all links together, and a frame that the DUT's port did not take is lost. A trial that no goal could call good any more is
-stopped at once (see early_stop); this changes no answer. When the search is done, bounds of goals that allow no bad trial are tried again
-(see again_at_end): this moves no bound either, and what does not hold is said.
+The record's tables have one row a goal (`goals`) and one a trial (`trials`). The reasons of an irregular result are in the doubts and the
+notes. Loss is of all links together, and a frame that the DUT's port did not take is lost. A trial that can no longer meet any goal is
+stopped at once (see early_stop); this changes no result. After the search, bounds of goals that allow no bad trial are tried again (see
+again_at_end). This moves no bound either; a note reports a bound that is not confirmed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dutlab.units import Pps, si
 
 
 class Side(enum.Enum):
-    """One of two bounds."""
+    """One of the two bounds."""
 
     LOWER = "lower"
     UPPER = "upper"
@@ -52,9 +52,9 @@ class Searched(Measured):
 
 
 async def measure(bench: Bench, cell: Cell) -> Searched:
-    """Searches as the cell says (see search_of_setting); a link of unknown speed is searched as far as the generator reaches.
+    """Search as the cell asks (see search_of_setting); a link of unknown speed is searched up to the generator's highest rate.
 
-    Raises InputError, HostError, and MeasurementError when no trial had a result.
+    Raises InputError, HostError; MeasurementError if no trial had a result.
     """
     setting = cell.setting_as(SearchSetting)
     return await searched(carrying(bench, setting.traffic), search_of_setting(cell.links, setting, bench.speeds))
@@ -80,7 +80,7 @@ async def searched(bench: Bench, search: Search) -> Searched:
 
 
 def _at_limit(generator: Generator, search: Search, found: SearchResult) -> AtLimit | None:
-    """At the lower bound of the first goal that has one, for as long as its full trials."""
+    """Return a function that offers the lower bound of the first goal that has one, for as long as its full trials."""
     for result in found.results.values():
         if result.lower_pps is not None:
             load = Offer(search.links, search.mix, Pps(result.lower_pps), result.goal.final_s, search.warmup, search.drain)
@@ -122,9 +122,9 @@ async def _find(log: SearchLog) -> SearchResult:
 
 
 async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
-    """Try the bounds of a goal that allows no bad trial in a full trial more: with a DUT that has memory they need not hold.
+    """Run one more full trial at the bounds of a goal that allows no bad trial: a DUT with memory may have changed.
 
-    Of an upper bound short trials may say that it is one, before the DUT was warm. A lower bound was one before the DUT was hot.
+    Short trials may have set an upper bound before the DUT was warm. A lower bound may date from before the DUT was hot.
     """
     goal = result.goal
     if goal.exceed_ratio > 0 or result.irregular:
@@ -141,7 +141,7 @@ async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
 
 
 async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
-    """Return in words what a full trial at a bound says against it; empty if it confirms the bound."""
+    """Return how a full trial at a bound contradicts it; empty if it confirms the bound."""
     bound = f"the {side.value} bound, {si(load, 'pps', 5)},"
     try:
         trial = await log.again(load, goal)
@@ -160,6 +160,6 @@ async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
 
 
 def _generators(result: GoalResult) -> GoalResult:
-    """Mark a missing upper bound as the generator's where the highest rate was the generator's own."""
+    """Mark a missing upper bound as the generator's limit, if the highest rate was the generator's own."""
     why = tuple(Irregular.GENERATOR if w is Irregular.NO_UPPER else w for w in result.irregular)
     return replace(result, irregular=why)

@@ -1,11 +1,11 @@
-"""The MLRsearch library, asked one question at a time: which trial next?
+"""The MLRsearch library as a sequence of trials: each call returns the next trial to run.
 
-The library (RFC 9971's reference, Apache-2.0) is synchronous and calls for each trial from within its search. Here it runs in a thread of
-its own that stands still while a trial runs: `first()` and `tell()` wait until it wants a trial or has ended. Everything else of a search
-stays in one coroutine, so that cancelling that coroutine cancels the trial.
+The library (RFC 9971's reference, Apache-2.0) is synchronous and calls a function for each trial during its search. Here it runs in a
+separate thread, which waits while a trial runs. `first()` and `tell()` wait until it asks for a trial or has ended. All other parts of a
+search are in one coroutine, so that cancelling it cancels the trial.
 
-That thread loads the library too, when a search begins. While it is loaded it asks of every frame above it which module that is of: 0.2 s
-of CPU in a run, and seconds in a program with many modules whose stack is deep, as tests have.
+The thread also imports the library when a search begins. During the import it looks up the module of every stack frame above it. This takes
+0.2 s of CPU in a run, and seconds in a program with many modules and a deep stack, such as tests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dutlab.errors import MeasurementError
 from dutlab.spec.goals import Goal
 from dutlab.units import Pps, Seconds
 
-_NO_LIMIT_S = 1e12  # the library would read a clock; the time of a search is limited by who asks it
+_NO_LIMIT_S = 1e12  # the library would read a clock; the caller limits the time of a search
 
 
 @dataclass(frozen=True)
 class NextTrial:
-    """The trial that the library wants next."""
+    """The trial that the library asks for next."""
 
     load: Pps
     """Load of each link."""
@@ -36,7 +36,7 @@ class NextTrial:
 
 @dataclass(frozen=True)
 class LoadOutcome:
-    """A trial as the library gets it. Frames of all links together."""
+    """Result of a trial for the library. Frames of all links together."""
 
     ask: NextTrial
     intended_frames: int
@@ -46,25 +46,25 @@ class LoadOutcome:
 
     @property
     def loss_ratio(self) -> float:
-        """Loss ratio as the library will compute it (MLRsearch 1.2.1, MeasurementResult.loss_ratio)."""
+        """Loss ratio as the library computes it (MLRsearch 1.2.1, MeasurementResult.loss_ratio)."""
         overall = max(self.intended_frames, self.sent_frames)
         return (self.lost_frames + abs(self.intended_frames - self.sent_frames)) / overall if overall else 0.0
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds that the library found for one goal; None where there is no such bound."""
+    """Bounds that the library found for one goal; None if there is no such bound."""
 
     lower: Pps | None
     upper: Pps | None
 
 
 class _Abandoned(BaseException):
-    """Ends the library's thread; no `except Exception` of the library may catch it."""
+    """Ends the library's thread. Not an Exception, so that the library does not catch it."""
 
 
 class Library:
-    """One search. Use as a context manager: leaving it ends the thread, wherever the search is."""
+    """One search as a context manager; leaving it ends the thread at any point of the search."""
 
     def __init__(self, goals: Sequence[Goal], *, lowest: Pps, highest: Pps) -> None:
         self._goals = goals
@@ -83,7 +83,7 @@ class Library:
             self._thread.join()
 
     async def first(self) -> NextTrial | dict[Goal, Bounds]:
-        """The first trial. Raises MeasurementError when the library cannot search at all."""
+        """Start the search and return its first trial. Raises MeasurementError if the library cannot search at all."""
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.create_future()
         self._thread.start()
@@ -92,11 +92,11 @@ class Library:
     async def tell(self, told: LoadOutcome) -> NextTrial | dict[Goal, Bounds]:
         """Pass the result of the last asked trial; return the next one, or the bounds of every goal.
 
-        Raises MeasurementError when the library gives up.
+        Raises MeasurementError if the library ends with an error.
         """
-        assert self._loop is not None  # noqa: S101 first() came before
+        assert self._loop is not None  # noqa: S101 first() was called before
         self._next = self._loop.create_future()
-        from MLRsearch import MeasurementResult  # type: ignore[import-untyped]  # noqa: PLC0415 -- first() had it loaded
+        from MLRsearch import MeasurementResult  # type: ignore[import-untyped]  # noqa: PLC0415 -- first() has imported it
 
         self._replies.put(
             MeasurementResult(
@@ -111,7 +111,7 @@ class Library:
         return await self._next
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:  # noqa: ANN401 the library ships no types
-        """The library's call for a trial, in its own thread."""
+        """Run a trial for the library, which calls this in its thread."""
         self._post(NextTrial(Pps(intended_load), Seconds(intended_duration)))
         if (reply := self._replies.get()) is None:
             raise _Abandoned
@@ -122,7 +122,7 @@ class Library:
             bounds = self._searched()
         except _Abandoned:
             return
-        except Exception as error:  # noqa: BLE001 whatever a library raises belongs to who waits for it
+        except Exception as error:  # noqa: BLE001 every error of the library goes to the waiting caller
             self._post(error)
         else:
             self._post(bounds)
@@ -147,7 +147,7 @@ class Library:
 
     def _deliver(self, item: NextTrial | dict[Goal, Bounds] | Exception) -> None:
         if self._next is None or self._next.done():
-            return  # who waited was cancelled
+            return  # the waiting caller was cancelled
         if isinstance(item, Exception):
             gave_up = MeasurementError(f"the search stopped: {item}")
             gave_up.__cause__ = item
@@ -167,7 +167,7 @@ def _search_goal(goal: Goal) -> Any:  # noqa: ANN401 the library ships no types
         final_trial_duration=goal.final_s,
         duration_sum=goal.sum_s,
         preceding_targets=goal.steps,
-        fail_fast=False,  # no lower bound is an answer too
+        fail_fast=False,  # no lower bound is a result too
     )
 
 

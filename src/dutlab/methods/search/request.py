@@ -15,19 +15,19 @@ from dutlab.units import BpsL1, Pps, Seconds, line_rate, si
 
 WARMUP = Seconds(0.5)
 LOWEST_SHARE = 0.001
-"""The lowest rate of a search, as a share of the highest, unless it is given."""
+"""Lowest rate of a search as a share of the highest, unless it is given."""
 FEWEST_PPS = Pps(10.0)
 
 
 @dataclass(frozen=True)
 class Search:
-    """Request of a search. Rates in frames a second of each link."""
+    """Request of a search. Rates are in frames a second of each link."""
 
     links: tuple[str, ...]
     mix: Mix
     goals: tuple[Goal, ...]
     highest: Pps | None
-    """None: as fast as the generator can, which a first trial finds out."""
+    """Highest rate; None to measure the generator's full speed in a first trial."""
     highest_is: str = "the rate that was asked for"
     lowest: Pps | None = None
     warmup: Seconds = WARMUP
@@ -36,17 +36,17 @@ class Search:
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Bounds that are tried again at the end, for goals that allow no bad trial."""
     begins: Seconds = NO_TIME
-    """Time of its generator before the first frame of each trial; it does not count in the budget."""
+    """Start-up time of the generator before the first frame of each trial; not counted in the budget."""
     budget: Seconds | None = None
-    """Trials are not begun any more after so many seconds; None: many times what the goals need."""
+    """Seconds after which no more trials begin; None for many times the time that the goals need."""
 
     @property
     def tolerance(self) -> float:
-        """Share of a rate that may be missing: never so much that it could hide a bound's width."""
+        """Missing share of a rate that is tolerated: at most half the width of the bounds."""
         return min(RATE_TOLERANCE, min(goal.width for goal in self.goals) / 2)
 
     def between(self, highest: Pps) -> tuple[Pps, Pps]:
-        """Lowest and highest rate. Raises InputError when no search fits between them."""
+        """Return the lowest and the highest rate. Raises InputError if no search fits between them."""
         lowest = Pps(max(highest * LOWEST_SHARE, FEWEST_PPS)) if self.lowest is None else self.lowest
         width = max(goal.width for goal in self.goals)
         if not 0 < lowest < highest * (1 - width) or highest == float("inf"):
@@ -70,7 +70,7 @@ def search_of(
     early_stop: EarlyStop = EarlyStop.AT_ONCE,
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER,
 ) -> Search:
-    """A search on `links`, whose line rates are `speeds`: up to the slowest of them. Raises InputError for a highest rate above it."""
+    """Return a search on `links` up to the line rate of the slowest one (`speeds`). Raises InputError for a highest rate above it."""
     known = {link: speed for link in links if (speed := speeds.get(link)) is not None}
     slowest = min(known, key=lambda link: known[link]) if known else None
     line = None if slowest is None else line_rate(known[slowest], mix.mean)

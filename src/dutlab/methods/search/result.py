@@ -1,4 +1,4 @@
-"""Result of a search: for every goal both bounds and the conditional throughput, or what is irregular about it (RFC 9971, goal result)."""
+"""Result of a search: for every goal both bounds and the conditional throughput, or its irregularities (RFC 9971, goal result)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dutlab.units import Pps, Seconds, si
 
 
 class Irregular(enum.Enum):
-    """Why a goal has no regular result."""
+    """Reason why a goal has no regular result."""
 
     ENDED = "the search ended before it was done"
     NO_LOWER = "the loss exceeds the goal even at the lowest rate of the search"
@@ -25,7 +25,7 @@ class Irregular(enum.Enum):
 
     @property
     def mark(self) -> str:
-        """In a few words, for tables."""
+        """Short form for tables."""
         return _MARKS[self]
 
 
@@ -41,7 +41,7 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class GoalResult:
-    """One goal's result. Rates in frames a second of each link. Without `irregular` both bounds are there, at most the width apart."""
+    """One goal's result. Rates are in frames a second of each link. If regular, it has both bounds, at most the width apart."""
 
     goal: Goal
     lower_pps: Pps | None
@@ -52,9 +52,9 @@ class GoalResult:
     """Conditional throughput: the lower bound less its loss."""
     irregular: tuple[Irregular, ...] = ()
     disagreements: tuple[str, ...] = ()
-    """Bounds that did not hold when they were tried again at the end, or could not be."""
+    """Bounds that were not confirmed, or could not be tried again, at the end."""
     inversions: int = 0
-    """Loads above the upper bound at which the goal was met: the DUT has several states, or it was chance."""
+    """Number of loads above the upper bound at which the goal was met: by chance, or because the DUT has several states."""
 
     @property
     def width(self) -> float | None:
@@ -63,7 +63,7 @@ class GoalResult:
 
     @property
     def regular(self) -> bool:
-        """True if there is nothing against it."""
+        """True if there are no irregularities."""
         return not self.irregular
 
 
@@ -76,30 +76,30 @@ class SearchResult:
     lowest_pps: Pps
     highest_pps: Pps
     highest_is: str
-    """Cause of the highest rate, in words."""
+    """Description of the highest rate."""
     ended: str = ""
-    """Why the search ended before it was done; empty when it was done."""
+    """Reason why the search ended early; empty if it was complete."""
     tolerance: float = 0.0
-    """Share of a rate that may be missing before a trial is one at another rate."""
+    """Missing share of a rate above which a trial has another rate than asked."""
 
     @property
     def sent_s(self) -> float:
-        """Seconds of sending, of all trials."""
+        """Seconds of sending in all trials."""
         return sum(t.sent_s for t in self.trials)
 
     @property
     def saved_s(self) -> float:
-        """Seconds of sending that stopping early saved."""
+        """Seconds of sending that early stops saved."""
         return sum(t.saved_s for t in self.trials)
 
     @property
     def points(self) -> tuple[TrialPoint, ...]:
-        """The trials that count, for `stats.rescore`."""
+        """Trials that count, for `stats.rescore`."""
         return tuple(t.point(self.tolerance) for t in self.trials if t.counts)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for a reader, in words."""
+        """Notes for the reader, in sentences."""
         notes = [f"{name}: {why.value}" for name, result in self.results.items() for why in result.irregular]
         notes += [f"{name}: {what}" for name, result in self.results.items() for what in result.disagreements]
         notes += [f"the search ended early: {self.ended}"] if self.ended else []
@@ -112,7 +112,7 @@ class SearchResult:
 
     @property
     def reach(self) -> str:
-        """Highest rate of the generator, in words, if it set the limit of any goal."""
+        """Note on the highest rate of the generator, if it set the limit of any goal; else empty."""
         if not any(Irregular.GENERATOR in r.irregular for r in self.results.values()):
             return ""
         reach = max(t.made_pps for t in self.trials if Mark.STARVED in t.marks or t.role is Role.REACH)
@@ -120,10 +120,10 @@ class SearchResult:
 
 
 def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bounds: Bounds | None) -> GoalResult:
-    """The goal's result from the trials themselves; `bounds` is what the search made of them, None if it did not come to its end.
+    """Return the goal's result from its trials; `bounds` are those of the search, None if it ended early.
 
-    To the search a rate that the generator did not reach is lost frames, which turns it to lower rates. Here such a trial says nothing
-    about the DUT, so a bound that rests on one falls away and the goal is marked.
+    The search treats a rate that the generator did not reach as lost frames, so that it tries lower rates. Here such a trial shows nothing
+    about the DUT: a bound that depends on one is dropped, and the goal is marked.
     """
     counted = [t for t in trials if t.counts]
     points = [t.point(tolerance) for t in counted]
@@ -155,5 +155,5 @@ def _irregular(found: RescoredBounds, bounds: Bounds, counted: Sequence[SearchTr
 
 
 def seconds_of(goals: Sequence[Goal]) -> Seconds:
-    """Return the time that a search for these goals gets before it is ended: many times what it needs."""
+    """Return the time limit of a search for these goals: many times what it needs."""
     return Seconds(600.0 + 40.0 * sum(g.sum_s for g in goals))

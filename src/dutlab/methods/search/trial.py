@@ -1,4 +1,4 @@
-"""One trial of a search, as it is kept: what was asked, what became of it, and what the search made of it."""
+"""One trial of a search: its load, its outcome, and the effect on the search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
 from dutlab.stats.rescore import NO, YES, TrialPoint
 
 NEXT_TO_NOTHING = 0.001
-"""Share of the frames made: so few come back of what was on its way when a DUT died, or by mistake."""
+"""Share of received frames below which a trial counts as silent: frames on their way when a DUT failed, or stray ones."""
 
 
 class Role(enum.Enum):
@@ -21,15 +21,15 @@ class Role(enum.Enum):
 
     SEARCH = "search"
     REACH = "reach"
-    """Trial at full speed, to know where to begin."""
+    """Trial at full speed, to find the highest rate."""
     CONTROL = "control"
-    """At a rate that had come through before: is the DUT still there?"""
+    """Trial at a rate that passed before, to check that the DUT still forwards."""
     AGAIN = "again"
-    """At a bound, once the search is done: does it hold?"""
+    """Trial at a bound after the search, to check the bound."""
 
 
 class Mark(enum.Enum):
-    """Mark of a trial that must be known before its numbers are used."""
+    """Warning about a trial that matters before its numbers are used."""
 
     STARVED = "the generator did not reach the rate"
     CONTRADICTORY = "the counters contradict one another"
@@ -42,35 +42,35 @@ class Mark(enum.Enum):
 
 @dataclass(frozen=True)
 class SearchTrial:
-    """A trial of a search. Rates in frames a second of each link, frames of all links together, times in seconds.
+    """A trial of a search. Rates are in frames a second of each link, frames of all links together, times in seconds.
 
     Frames that the DUT's port did not take count against the DUT like lost ones; frames that the generator did not make in time do not.
     """
 
     number: int
-    """From 1, in the order of the search."""
+    """Number from 1, in the order of the search."""
     role: Role
     load_pps: float
-    """Asked load; of a trial at full speed, the reached one."""
+    """Asked load; for a trial at full speed, the reached one."""
     duration_s: float
     """Asked duration."""
     sent_s: float
-    """Time of sending; of several links the longest."""
+    """Duration of sending; for several links the longest."""
     made_pps: float
-    """Rate that the generator had ready in time on the slowest link: sent, or not taken by the next port."""
+    """Rate made by the generator on the slowest link: sent, or not taken by the next port."""
     intended_frames: int
     """Frames of the whole duration, even if the trial was stopped early."""
     sent_frames: int
     backpressure_frames: int
-    """Not sent, because the next port, the DUT's, did not take them."""
+    """Frames that were not sent because the next port, the DUT's, did not take them."""
     received_frames: int
     lost_frames: int
     allowed_frames: int | None
-    """More lost or refused by the DUT than this, and it may be stopped."""
+    """Number of lost or refused frames above which the trial may be stopped."""
     stopped_early_s: float | None
-    """The instant at which it was stopped, from its first frame; None: it ran to its end."""
+    """Seconds from the first frame until it was stopped; None if it ran to its end."""
     counts: bool
-    """True if the search knows of it."""
+    """True if its result was reported to the search."""
     marks: tuple[Mark, ...] = ()
     detail: str = ""
 
@@ -91,33 +91,33 @@ class SearchTrial:
 
     @property
     def loss_ratio(self) -> float:
-        """Failed frames of those made, up to the instant at which it ended."""
+        """Failed frames ÷ frames made, up to its end."""
         return self.failed_frames / self.made_frames if self.made_frames else 0.0
 
     @property
     def saved_s(self) -> float:
-        """Time that stopping early saved."""
+        """Seconds that the early stop saved."""
         return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
 
     def told(self, ask: NextTrial, tolerance: float) -> LoadOutcome:
-        """Return what the search gets: of a trial stopped early, only what is certain of the whole one (see early_stop)."""
+        """Return the result for the search: for a trial stopped early, only what is certain for its full length (see early_stop)."""
         if self.stopped_early_s is not None:
             frames = most_frames(self.intended_frames, tolerance)
             return LoadOutcome(ask, frames, frames, min(self.failed_frames, frames))
-        if Mark.STARVED in self.marks:  # frames that were not made in time were not made
+        if Mark.STARVED in self.marks:  # frames that were late count as not made
             in_time = min(self.made_frames, math.floor(self.intended_frames * self.made_pps / self.load_pps))
             return LoadOutcome(ask, self.intended_frames, in_time, min(self.failed_frames, in_time))
         return LoadOutcome(ask, self.made_frames, self.made_frames, min(self.failed_frames, self.made_frames))
 
     def point(self, tolerance: float) -> TrialPoint:
-        """The trial as definitions see it: exact only if it ran to its end at its rate."""
+        """Return the trial for definitions of limits: exact only if it ran to its end at its rate."""
         if self.stopped_early_s is not None or Mark.STARVED in self.marks:
             frames = max(most_frames(self.intended_frames, tolerance), self.made_frames)
             return TrialPoint(self.load_pps, self.duration_s, self.failed_frames / frames, exact=False)
         return TrialPoint(self.load_pps, self.duration_s, self.loss_ratio)
 
     def row(self, tolerance: float) -> Row:
-        """For the record: every field by its name, and what definitions see of it, as stats.rescore.points_of reads it."""
+        """Return the row for the record: every field by its name, and the values that stats.rescore.points_of reads."""
         point = self.point(tolerance)
         plain = asdict(self) | {
             "role": self.role.value,
@@ -129,7 +129,7 @@ class SearchTrial:
 
 
 def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, tolerance: float) -> SearchTrial:
-    """The outcome of one offer as a trial with its marks."""
+    """Return the outcome of one offer as a trial with its marks."""
     flows, load, allowed = outcome.flows, offer.rate, offer.stop_after_lost
     made_pps = min((made_frames(f) / f.sent_seconds if f.sent_seconds > 0 else 0.0 for f in flows), default=0.0)
     rate = made_pps if load is None else load

@@ -1,1 +1,1 @@
-"""Memory of a DUT for flows: how fast it takes new ones (`rate`), how many it knows at once (`concurrent`). `suite` does both."""
+"""Flow table of a DUT: new flows a second (`rate`) and concurrent flows (`concurrent`). `suite` measures both."""

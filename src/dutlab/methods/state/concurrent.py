@@ -1,8 +1,7 @@
-"""Most concurrent flows: so many are begun, and then each is answered; those whose answers come through are known to the DUT at once.
+"""Most concurrent flows: a number of flows are begun, then each is answered; the DUT knows those whose answers pass.
 
-That frames of new flows arrive shows nothing: a full table may forget an old flow for each new one (nf_conntrack's early_drop takes those
-that were not answered). Where answers cannot be addressed, because the DUT gives flows other ports, a flow counts when its first frame
-arrives.
+Received frames of new flows prove nothing: a full table may forget an old flow for each new one (nf_conntrack's early_drop removes
+unanswered flows). If answers cannot be addressed, because the DUT gives flows other ports, a flow counts when its first frame arrives.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from dutlab.units import Pps, Seconds, si
 
 FIRST_FLOWS = 1024
 SPARE_S = 30.0
-"""A flow is kept so much longer than it takes to begin and to answer all of them."""
+"""Seconds for which a flow is kept in addition to the time to begin and answer all flows."""
 TRIES = 4
-"""Tries of a number of flows, each at half the rate of the one before."""
+"""Tries of a number of flows, each at half the rate of the previous one."""
 MADE = 0.995
 """Share of the flows that the generator must have begun."""
 
 
 class _Cut(Exception):
-    """The search cannot go on; the text says why."""
+    """The search must stop; the text is the reason."""
 
 
 class _Nothing(Exception):
-    """Not one flow is known, at the first number already; the text says what came."""
+    """No flow is known even at the first number; the text is the result of that trial."""
 
 
 @dataclass(frozen=True)
 class Concurrent:
-    """Result. `cut`: why the search ended before it was done."""
+    """Result of the search."""
 
     bracket: Bracket
     rows: Sequence[Row]
@@ -50,7 +49,7 @@ class Concurrent:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Both bounds, as far as they are known; nought is not a bound."""
+        """Known bounds; 0 is not a bound."""
         bounds = {"concurrent_flows": self.bracket.held, "concurrent_upper_flows": self.bracket.failed_from}
         return {name: float(value) for name, value in bounds.items() if value}
 
@@ -68,7 +67,10 @@ class _Filling:
     spent_s: float = 0.0
 
     async def holds(self, flows: int) -> bool:
-        """Return whether so many are known at once; a failure is tried more slowly, for the rate may have lost frames. Raises _Cut."""
+        """Return True if `flows` are known at once.
+
+        A failure is tried again more slowly, since the rate may have lost frames. Raises _Cut.
+        """
         usual = self.fill
         for _ in range(TRIES):
             row = await self._sound(flows)
@@ -88,7 +90,7 @@ class _Filling:
         return False
 
     async def _sound(self, flows: int) -> Row:
-        """A trial whose counters can be true; one that contradicts itself is done once more. Raises _Cut."""
+        """Run a trial; repeat it once if it contradicts itself. Raises _Cut."""
         for _ in range(2):
             row, faults = await self._once(flows)
             self.rows.append(row)
@@ -145,7 +147,7 @@ class _Filling:
 
 
 async def measure(generator: Generator, states: StateTable, link: str, setting: StateSetting, fill: Pps) -> Concurrent:
-    """Fills the table at `fill` new flows a second. Raises HostError, ToolFailed, MeasurementError."""
+    """Fill the table at `fill` new flows a second. Raises HostError, ToolFailed, MeasurementError."""
     await states.keep(2 * setting.most_flows / fill * 2**TRIES + SPARE_S)
     limits = await states.counts()
     filling = _Filling(generator, states, link, setting, fill)
@@ -190,7 +192,7 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
 
 
 def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
-    """Return what the DUT's counters say about the smallest number that it did not hold, as in `row`."""
+    """Return the DUT's counters for the smallest number that it did not hold, as in `row`."""
     counts = ", ".join(f"{name} {number}" for name, number in risen(row).items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:
         return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
@@ -199,11 +201,11 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
 
 
 def turned_away(row: Row) -> bool:
-    """Return whether the DUT itself counted flows that it dropped, or forgot for others: then it was not the rate."""
+    """Return True if the DUT counted flows that it dropped, or forgot for others: then the rate is not the cause."""
     return not {"insert_failed", "drop", "early_drop"}.isdisjoint(risen(row))
 
 
 def known(row: Row) -> int:
-    """Flows of a trial that the DUT was seen to know."""
+    """Return the flows of a trial that the DUT is known to have stored."""
     taken, answered = row["set_up_flows"], row["answered_flows"]
     return int(taken or 0) if answered is None else min(int(taken or 0), int(answered))

@@ -1,9 +1,9 @@
-"""Method `state`: what a DUT can remember of flows, in the words of RFC 2647 (connections of UDP) and RFC 9411 (connections a second).
+"""Method `state`: the size and speed of a DUT's flow table, in the terms of RFC 2647 (UDP connections) and RFC 9411 (connections a second).
 
-Figures of a link; what is not known is absent:
+Figures of a link; unknown ones are absent:
 
-    setup_lower_per_s, setup_upper_per_s     new flows a second that the DUT takes, and at which it no longer does
-    concurrent_flows, concurrent_upper_flows flows that it knows at once, and of which it no longer knows all
+    setup_lower_per_s, setup_upper_per_s     highest rate of new flows that the DUT takes, and lowest rate that it does not take
+    concurrent_flows, concurrent_upper_flows most flows that it knows at once, and least flows of which it does not know all
 
 The record's tables have every trial with the DUT's own counters: `setup_trials`, `concurrent_trials`.
 """
@@ -29,7 +29,7 @@ FILL_SHARE = 0.5
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises InputError, HostError, ToolMissing, MachineTooBusy, and MeasurementError when no test found anything."""
+    """Run the tests of the setting. Raises InputError, HostError, ToolMissing, MachineTooBusy; MeasurementError if no test has a result."""
     setting, link = cell.setting_as(StateSetting), cell.links[0]
     if (states := bench.states) is None:
         raise MeasurementError("nothing is known of this DUT's state table", remedy="take a DUT of family linux")
@@ -58,7 +58,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
 
 
 async def _or_why(what: str, test: Awaitable[T], failed: list[str]) -> T | None:
-    """Return a test's result; where it has none, the reason goes into `failed`. Raises MachineTooBusy, which concerns every test."""
+    """Return a test's result; if it has none, add the reason to `failed`. Raises MachineTooBusy, which concerns every test."""
     try:
         return await test
     except MachineTooBusy:
@@ -82,7 +82,7 @@ async def _concurrent(bench: Bench, states: StateTable, link: str, setting: Stat
 
 
 async def _limited(states: StateTable, setting: StateSetting) -> None:
-    """The table and its ports as they were asked for. Raises MeasurementError where they cannot be set."""
+    """Set the sizes of the table and of its port range. Raises MeasurementError if they cannot be set."""
     if setting.table_flows is not None:
         await states.limit(setting.table_flows)
     if setting.nat_ports is not None:
@@ -90,7 +90,7 @@ async def _limited(states: StateTable, setting: StateSetting) -> None:
 
 
 async def _room(states: StateTable, setting: StateSetting) -> int:
-    """Flows that a trial may begin: as many as can be distinguished, and fill neither the table nor the ports that it is limited to."""
+    """Return the most distinguishable flows that a trial may begin without filling the table or its range of ports."""
     await states.forget()
     most = (await states.counts()).most
     room = setting.most_flows if most is None else min(setting.most_flows, int(most * rate.ROOM))

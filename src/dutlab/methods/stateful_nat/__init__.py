@@ -1,5 +1,5 @@
-"""How a stateful translator is measured (RFC 9693).
+"""Measurements of a stateful translator (RFC 9693).
 
-`phases` has both phases of a trial. `establishment` finds new connections a second, `loaded` throughput, loss and latency of known ones,
-`tear_down` how fast they are deleted, `capacity` the size of the table; `suite` does all.
+`phases` has both phases of a trial. `establishment` finds the rate of new connections; `loaded` throughput, loss and latency of known ones;
+`tear_down` the rate of deletion; `capacity` the size of the table. `suite` does all.
 """

@@ -1,8 +1,8 @@
 """Connection tracking table capacity (RFC 9693 section 4.9): the most connections that the DUT knows at once.
 
-From a number that is safe, C0, the number is doubled until the maximum connection establishment rate drops below the share `beta`; then the
-gap is halved until it is no more than `error` wide, with `gamma` in place of `beta`. Whether the rate dropped so far is all that needs to
-be known: the rate that held last is tried, then half of it, and so on down to that share.
+From C0, a safe number, the number is doubled until the maximum connection establishment rate drops below the share `beta`. Then the gap is
+halved until it is at most `error` wide, with `gamma` instead of `beta`. The search needs to know only whether the rate drops so far: the
+last rate that held is tried, then half of it, and so on down to that share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dutlab.units import si
 
 @dataclass(frozen=True)
 class TableCapacity:
-    """What was found, in the letters of the RFC: C0 and R0 to begin with, CS and RS that held, CT that did not."""
+    """Result in the letters of the RFC: C0 and R0 at the start, CS and RS that held, CT that did not."""
 
     begins_at: int
     begins_per_s: float
@@ -32,13 +32,13 @@ class TableCapacity:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Both bounds, as far as they are known."""
+        """Known bounds of the capacity."""
         bounds = {"capacity_connections": self.held, "capacity_upper_connections": self.failed_from}
         return {name: float(value) for name, value in bounds.items() if value is not None}
 
     @property
     def row(self) -> Row:
-        """For the table of RFC 9693 section 6."""
+        """Row of the table of RFC 9693 section 6."""
         return {
             "c0_connections": self.begins_at,
             "r0_per_s": self.begins_per_s,
@@ -54,7 +54,10 @@ class _Fill:
     rows: list[Row] = field(default_factory=list)
 
     async def holds(self, connections: int, rate_per_s: float, share: float) -> float | None:
-        """The rate at which so many are established, of those down to a share of `rate_per_s`; None for none. Raises MeasurementError."""
+        """Return the rate at which all connections are established, down to `share` of `rate_per_s`; None if none.
+
+        Raises MeasurementError.
+        """
         rate = rate_per_s
         while rate >= rate_per_s * share:
             trial = await self.phases.trial(connections, rate)
@@ -66,7 +69,7 @@ class _Fill:
 
 
 async def measure(phases: Phases, rate_per_s: float) -> TableCapacity:
-    """`rate_per_s` is R0, at which C0 connections were established. Raises MeasurementError, HostError."""
+    """Run the search. `rate_per_s` is R0, at which C0 connections were established. Raises MeasurementError, HostError."""
     setting, fill = phases.setting, _Fill(phases)
     safe, safe_rate, failed_from = setting.first_connections, rate_per_s, None
     rate = await fill.holds(safe, safe_rate, setting.beta_ratio)
@@ -104,7 +107,7 @@ async def measure(phases: Phases, rate_per_s: float) -> TableCapacity:
 
 
 def _words(safe: int, failed_from: int | None, rows: list[Row], cut: str) -> tuple[list[str], list[Doubt]]:
-    """What ended the search, in sentences, and what there is to doubt."""
+    """Return the end of the search, in sentences, and its doubts."""
     figure = "capacity_connections"
     if cut:
         return [f"capacity: {cut}"], [Doubt(DoubtKind.SEARCH_CUT, cut, figure)]

@@ -1,6 +1,6 @@
 """Maximum connection establishment rate (RFC 9693 section 4.5): the highest rate at which each of N new connections is established.
 
-A binary search whose every trial is validated (section 4.6).
+A binary search in which every trial is validated (section 4.6).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dutlab.methods.stateful_nat.phases import NatTrial, Phases
 from dutlab.units import si
 
 LOWEST_SHARE = 0.001
-"""Of the highest rate: below it the search ends without a lower bound."""
+"""Share of the highest rate below which the search ends without a lower bound."""
 
 
 @dataclass(frozen=True)
 class EstablishmentRate:
-    """Both bounds, as far as they are known, and every trial."""
+    """Known bounds, and every trial."""
 
     lower_per_s: float | None
     upper_per_s: float | None
@@ -29,7 +29,7 @@ class EstablishmentRate:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """By the names of measures."""
+        """Known bounds by the names of measures."""
         bounds = {"establishment_lower_per_s": self.lower_per_s, "establishment_upper_per_s": self.upper_per_s}
         return {name: value for name, value in bounds.items() if value is not None}
 
@@ -40,7 +40,7 @@ class _Search:
     connections: int
     rows: list[Row] = field(default_factory=list)
     behind: str = ""
-    """How the generator stayed behind at the lowest rate at which it did."""
+    """Rate that the generator reached at the lowest rate that it did not make."""
 
     async def trial(self, rate_per_s: float) -> NatTrial:
         trial = await self.phases.trial(self.connections, rate_per_s)
@@ -49,7 +49,7 @@ class _Search:
 
 
 async def measure(phases: Phases, connections: int, highest_per_s: float, *, width: float) -> EstablishmentRate:
-    """Raises MeasurementError, HostError."""
+    """Run the search. Raises MeasurementError, HostError."""
     search = _Search(phases, connections)
     low, high, by_generator = 0.0, highest_per_s, ""
     rate = highest_per_s

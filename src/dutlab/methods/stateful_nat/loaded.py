@@ -1,7 +1,7 @@
-"""Throughput, frame loss, latency and its variation of connections that the DUT knows (RFC 9693 section 4.7), by the tests of RFC 2544.
+"""Throughput, frame loss, latency and its variation for known connections (RFC 9693 section 4.7), by the tests of RFC 2544.
 
-Before each load the first phase puts all connections into an empty table. In the second phase the source goes on sending in these
-connections (no frame begins another: case 2 of section 4.3), and the sink answers them.
+Before each load, the first phase puts all connections into an empty table. In the second phase the source continues to send in these
+connections (no frame begins a new one: case 2 of section 4.3), and the sink answers them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ BENCHMARKS: Mapping[NatTest, Benchmark] = {
 
 @dataclass(frozen=True)
 class KnownConnections:
-    """A generator whose every load is of connections that were established just before."""
+    """Generator that establishes all connections just before each load."""
 
     phases: Phases
     connections: int
     fill_per_s: float
 
     async def offer(self, offer: Offer) -> Outcome:
-        """As methods.ports says. Raises MeasurementError where the first phase left connections out."""
+        """Offer the load; see methods.ports. Raises MeasurementError if the first phase did not establish all connections."""
         _, learned = await self.phases.begin(self.connections, self.fill_per_s)
         if min(learned.frames, learned.different) != self.connections:
             raise MeasurementError(
@@ -47,7 +47,7 @@ class KnownConnections:
 
 
 async def measure(bench: Bench, cell: Cell, phases: Phases, fill_per_s: float) -> Measured:
-    """Raises MeasurementError when no test found anything, InputError, HostError."""
+    """Run the tests. Raises MeasurementError if no test has a result, InputError, HostError."""
     setting = phases.setting
     tests = tuple(BENCHMARKS[test] for test in setting.tests if test in BENCHMARKS)
     of_suite = Rfc2544Setting(

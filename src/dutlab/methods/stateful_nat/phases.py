@@ -1,7 +1,7 @@
 """The two phases of a trial of RFC 9693: connections are begun one by one (section 4.2), then answered from the other side (section 4.7).
 
-The tester asks the DUT nothing. The receiver of the first phase keeps the addresses and ports of the frames as the DUT made them; what
-comes back in the second phase shows which of these connections the DUT knows (section 4.6).
+The tester does not query the DUT. The receiver of the first phase stores the addresses and ports of the frames as the DUT made them. The
+frames received in the second phase show which of these connections the DUT knows (section 4.6).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dutlab.spec.workloads.stateful_nat import StatefulNatSetting
 from dutlab.units import Pps, Seconds, si
 
 TRIES = 4
-"""A trial that other work disturbed, or of which the tester itself lost frames, is made so often at most."""
+"""Most tries of a trial that other work disturbed, or in which the tester itself lost frames."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -34,9 +34,9 @@ class NatTrial:
     begun: Flow
     learned: LearnedTuples
     answered: Flow | None
-    """None: connections were missing after the first phase already."""
+    """Flow of the second phase; None if connections were already missing after the first phase."""
     starved: str
-    """How far the generator stayed behind the rate of the first phase; empty where it did not."""
+    """Description of a generator too slow for the first phase; empty if it was not."""
 
     @property
     def validated(self) -> int | None:
@@ -45,18 +45,18 @@ class NatTrial:
 
     @property
     def established(self) -> int:
-        """Connections that the DUT took, translated in a way of their own, and knew at the end."""
+        """Connections that the DUT took, translated to distinct addresses and ports, and knew at the end."""
         arrived = min(self.learned.frames, self.learned.different)
         return arrived if self.validated is None else min(arrived, self.validated)
 
     @property
     def passes(self) -> bool:
-        """Whether every connection that was asked for was established."""
+        """True if every asked connection was established."""
         return self.answered is not None and self.established == self.asked
 
     @property
     def row(self) -> Row:
-        """For the tables of the record."""
+        """Row for the tables of the record."""
         return {
             "asked_per_s": self.rate_per_s,
             "asked_connections": self.asked,
@@ -71,25 +71,25 @@ class NatTrial:
 
 @dataclass
 class Phases:
-    """Makes trials on one link. `states` forgets connections by command; without it their time-out is waited for."""
+    """Runs trials on one link. `states` deletes connections by command; without it, trials wait for their time-out."""
 
     generator: Generator
     states: StateTable | None
     link: str
     setting: StatefulNatSetting
     again: int = TRIES - 1
-    """How often a trial that other work disturbed is made again; with 0 it counts as it is."""
+    """Number of repeats of a trial that other work disturbed; with 0 it counts as it is."""
     sleep: Sleep = asyncio.sleep
     traffic: Traffic = field(default_factory=Traffic)
-    """That of the connections that were begun last."""
+    """Traffic of the connections that were begun last."""
     doubts: dict[DoubtKind, Doubt] = field(default_factory=dict)
     raw: dict[str, bytes] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     made: int = 0
-    """Trials."""
+    """Number of trials."""
 
     async def trial(self, connections: int, rate_per_s: float) -> NatTrial:
-        """So many new connections at a rate, and then an answer to each. Raises MeasurementError, HostError."""
+        """Make `connections` new connections at a rate, and then answer each. Raises MeasurementError, HostError."""
         spoilt = ""
         for _ in range(max(TRIES, self.again + 1)):
             first, learned = await self.begin(connections, rate_per_s)
@@ -104,7 +104,7 @@ class Phases:
         raise MachineTooBusy(f"{connections} connections at {si(rate_per_s, '/s')}: {spoilt}", raw=self.raw)
 
     async def begin(self, connections: int, rate_per_s: float) -> tuple[Outcome, LearnedTuples]:
-        """The first phase, in an empty table, with connections that no earlier trial had."""
+        """Run the first phase, in an empty table, with connections that no earlier trial had."""
         await self.forget()
         self.made += 1
         self.traffic = self.setting.traffic(connections, seed=self.made)
@@ -117,11 +117,11 @@ class Phases:
         return outcome, learned
 
     async def answer(self, connections: int, rate_per_s: float) -> Outcome:
-        """A frame from the other side to each connection of the first phase, in the order in which they arrived there."""
+        """Send a frame from the other side to each connection of the first phase, in the order in which they arrived there."""
         return await self._offer(replace(self._load(connections, rate_per_s, Directions.BACK), answers_learned=True))
 
     async def forget(self) -> None:
-        """Empties the DUT's table."""
+        """Empty the DUT's table."""
         if self.states is not None:
             await self.states.forget()
         elif self.setting.expires_s is not None:
@@ -133,7 +133,7 @@ class Phases:
             )
 
     async def counts(self) -> FlowCounts:
-        """What the DUT says of its table, where it does."""
+        """Return the counts of the DUT's table, as far as it reports them."""
         return FlowCounts() if self.states is None else await self.states.counts()
 
     async def _offer(self, offer: Offer) -> Outcome:
@@ -147,7 +147,7 @@ class Phases:
         return outcome
 
     def _spoilt(self, outcome: Outcome) -> str:
-        """What in it was not the DUT's doing."""
+        """Return a disturbance of the trial that the DUT did not cause; empty if none."""
         if outcome.link_lost or (outcome.disturbed and self.again):
             return outcome.link_lost or outcome.disturbed
         dropped = [doubt.detail for doubt in outcome.doubts if doubt.kind is DoubtKind.RX_DROPPED]

@@ -1,13 +1,13 @@
 """Method `stateful-nat`: the measurements of RFC 9693 for one frame size and number of connections, the rate of connections first.
 
-Figures of a link; what is not known is absent:
+Figures of a link; unknown ones are absent:
 
     establishment_lower_per_s, _upper_per_s   new connections a second, each of which is established (section 4.5, validated as in 4.6)
-    throughput_pps, loss_at_max_ratio, latency_*_ns, pdv_p999_ns   of known connections, as rfc2544 has them (section 4.7)
+    throughput_pps, loss_at_max_ratio, latency_*_ns, pdv_p999_ns   for known connections, as in rfc2544 (section 4.7)
     tear_down_per_s, tear_down_net_per_s, tear_down_s   deletion of all at once (section 4.8)
     capacity_connections, capacity_upper_connections   the table: the most that were known, the least that were not (section 4.9)
 
-Tables `establishment_trials`, `capacity_trials`, `capacity`, `tear_down` have every trial; the others are those of rfc2544.
+Tables `establishment_trials`, `capacity_trials`, `capacity`, `tear_down` have every trial; the other tables are those of rfc2544.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from dutlab.spec.workloads.stateful_nat import NatTest, StatefulNatSetting
 from dutlab.units import Seconds, line_rate
 
 FILL_SHARE = 0.5
-"""Of the establishment rate, when the table is filled for another test."""
+"""Share of the establishment rate at which the table is filled for another test."""
 KEPT_S = 3600.0
-"""So long a connection stays in the DUT's table without a frame, at least: longer than any trial (RFC 9693 section 4.4)."""
+"""Least seconds for which a connection stays in the DUT's table without a frame: longer than any trial (RFC 9693 section 4.4)."""
 REACH_S = Seconds(0.5)
 HELD_BACK_MARGIN = 2.0
-"""At full speed a DUT takes less than it could: refusing costs it time."""
+"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 
 
 @dataclass
 class _Suite:
-    """What the tests work with, and what they have found."""
+    """Inputs of the tests, and their results so far."""
 
     bench: Bench
     cell: Cell
@@ -50,13 +50,13 @@ class _Suite:
 
     @property
     def fill(self) -> float:
-        """Connections a second of a first phase. Raises MeasurementError where none is known."""
+        """Connections a second of a first phase. Raises MeasurementError if no rate is known."""
         if self.fill_per_s is None:
             raise MeasurementError("no rate was found at which connections can be begun", remedy="write a fill_rate")
         return self.fill_per_s
 
     def add(self, figures: Mapping[str, float], tables: Mapping[str, Table], notes: Sequence[str], doubts: Sequence[Doubt]) -> None:
-        """What a test found."""
+        """Add the results of a test."""
         self.figures |= figures
         self.tables |= tables
         self.notes += notes
@@ -64,7 +64,7 @@ class _Suite:
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:
-    """Raises InputError, HostError, MachineTooBusy, and MeasurementError when no test found anything."""
+    """Run the tests of the setting. Raises InputError, HostError, MachineTooBusy; MeasurementError if no test has a result."""
     setting, link = cell.setting_as(StatefulNatSetting), cell.links[0]
     phases, failed = Phases(bench.generator, bench.states, link, setting, bench.again), list[str]()
     of = _Suite(bench, cell, phases, setting.fill_pps)
@@ -79,7 +79,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
             raise
         except MeasurementError as e:
             failed.append(f"{work.__name__.strip('_').replace('_', '-')}: {e}")
-    if bench.states is not None:  # a full table would refuse whatever comes next
+    if bench.states is not None:  # a full table would refuse later connections
         await bench.states.forget()
     if not of.tables:
         raise MeasurementError("; ".join(failed), raw=phases.raw)
@@ -125,7 +125,7 @@ _WORK: Mapping[NatTest, Callable[[_Suite], Awaitable[None]]] = {
 
 
 async def _highest(bench: Bench, phases: Phases) -> float:
-    """The rate from which the search goes down: what was asked for, the line rate, or what a short load at full speed reaches."""
+    """Return the highest rate of the search: the asked rate, the line rate, or the rate of a short load at full speed."""
     setting, speed = phases.setting, bench.speeds.get(phases.link)
     if setting.highest_pps is not None:
         return setting.highest_pps

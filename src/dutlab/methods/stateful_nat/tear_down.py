@@ -1,7 +1,7 @@
 """Connection tear-down rate (RFC 9693 section 4.8): N connections ÷ the time in which the DUT deletes all of them at once.
 
-The time of the command holds what it takes to reach the DUT. The same command on an empty table takes that too, so both are kept.
-Afterwards each connection is answered: nothing may come through.
+The duration of the command includes the time to reach the DUT. The command is also timed on an empty table, which takes only that time;
+both are recorded. Afterwards each connection is answered: no answer may pass.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dutlab.methods.ports import Row
 from dutlab.methods.stateful_nat.phases import Phases
 
 EMPTY_TIMES = 3
-"""So often the command is timed on an empty table."""
+"""Number of times that the command is timed on an empty table."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class TearDown:
-    """What was found."""
+    """Result of the test."""
 
     figures: Mapping[str, float]
     rows: tuple[Row, ...]
@@ -33,7 +33,7 @@ class TearDown:
 
 
 async def measure(phases: Phases, connections: int, rate_per_s: float, *, clock: Clock = time.monotonic) -> TearDown:
-    """Raises MeasurementError, HostError."""
+    """Run the test. Raises MeasurementError, HostError."""
     if phases.states is None:
         raise MeasurementError("nothing deletes the connections of this DUT at once", remedy="take a DUT of family linux")
     await phases.forget()

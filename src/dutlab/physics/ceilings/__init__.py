@@ -1,4 +1,4 @@
-"""The limits that follow from facts: links, tunnels, buses, drives, arrays, memory."""
+"""Limits computed from facts: links, tunnels, buses, drives, arrays, memory."""
 
 from dutlab.physics.ceilings.ceiling import Ceiling
 from dutlab.physics.ceilings.ethernet import (

@@ -1,4 +1,4 @@
-"""Figures above a ceiling: either the ceiling rests on an assumption, or the figure is wrong."""
+"""Figures above a ceiling: either the ceiling depends on a wrong assumption, or the figure is wrong."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from dutlab.subject import subject_of
 from dutlab.units import BpsL1, si
 
 ABOVE_FRAMES = 1.02
-"""Frames of a second, as a ramp counts them, are cut by clocks that are a few milliseconds apart: up to here it is the line rate."""
+"""Largest ratio of counted frames to the line rate: a ramp counts seconds by clocks that differ by a few milliseconds."""
 ABOVE_BITS = 1.005
-"""Goodput is a mean over the whole trial. TCP without timestamps exceeds its ceiling with them by 0.8 % at 1500 bytes."""
+"""Largest ratio of goodput to its ceiling.
+
+Goodput is a mean over the trial. TCP without timestamps exceeds its ceiling by 0.8 % at 1500 bytes.
+"""
 USUAL_MTU = 1500
 JUMBO_MTU = 9000
-"""The largest that most cards and switches are set to; some take 9216, which adds 0.01 % more."""
+"""Largest usual MTU of cards and switches; some take 9216, which adds 0.01 % more."""
 COUNTED = {f"{of}_{kind}": f"received_{kind}" for of in ("sent", "received", "max_received") for kind in ("pps", "bps_l1", "bps_l2")}
 COUNTED["goodput_bps"] = "goodput_bps"
-"""Figures of frames that were counted, and goodput → the ceiling that they have."""
+"""Names of counted rates of frames, and of goodput, with their ceilings."""
 OFFERED = {f"{of}{kind}": f"received_{kind}" for of in ("offered_", "rate_", "") for kind in ("pps", "bps_l1", "bps_l2")}
-"""Figures that a generator may report of a ring that is not yet sent; they have another doubt."""
+"""Names of offered rates with their ceilings. They have a separate doubt: a generator may count frames not yet sent from a ring."""
 
 
 def exceeds(value: float, line: float, unit: str) -> bool:
-    """Return whether a figure in `pps` or `b/s` exceeds its ceiling by more than the way of counting explains."""
+    """Return True if a figure in `pps` or `b/s` exceeds its ceiling by more than its error of counting."""
     return value > line * (ABOVE_FRAMES if unit == "pps" else ABOVE_BITS)
 
 
 def other_goodputs(line: float, *, mtu: int | None, ip: Ip = Ip.V4) -> dict[str, float]:
-    """Return what TCP reaches on a link where `line` is its ceiling with timestamps, if something else holds: words → bits a second.
+    """Return other possible TCP goodputs in bits a second, by their condition; `line` is the ceiling of the link with timestamps.
 
-    An `mtu` that is None was assumed to be 1500: then a larger one is possible too.
+    If `mtu` is None, `line` assumes 1500; then a larger MTU is possible too.
     """
 
     def share(of: int, *, timestamps: bool) -> float:
@@ -47,7 +50,7 @@ def other_goodputs(line: float, *, mtu: int | None, ip: Ip = Ip.V4) -> dict[str,
 def above_line(
     figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]], counted: Mapping[str, str] = COUNTED
 ) -> Iterator[tuple[str, str]]:
-    """(link, what is above what it can carry, in words) for every rate of frames in `counted`, and for goodput that no MTU explains."""
+    """Yield (link, message) for each rate of frames in `counted` above its ceiling, and for goodput that no MTU explains."""
     for link, of_link in figures.items():
         for name, value in of_link.items():
             if (like := counted.get(name)) is None:
@@ -61,7 +64,7 @@ def above_line(
 
 
 def _line_of(link: str, figure: str, ceilings: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Return the line rate of a link; of a link that has none (`a+a.back`) the sum of its directions."""
+    """Return the line rate of a link; for a link without one (`a+a.back`), the sum of its directions."""
     if (own := ceilings.get(link, {}).get(figure)) is not None:
         return own
     of_directions = [ceilings.get(place, {}).get(figure) for place in subject_of(link).place_of_flows]

@@ -1,7 +1,7 @@
 """Ceilings of an Ethernet link.
 
-A frame of n bytes with FCS takes n + 20 bytes of the wire: preamble, start delimiter and gap (RFC 5180 appendix A). Of a packet of
-MTU bytes, the frame around it takes 18 more (header 14, FCS 4) and each VLAN tag 4.
+A frame of n bytes with FCS takes n + 20 bytes on the wire: preamble, start delimiter and gap (RFC 5180 appendix A). The frame of a packet
+of MTU bytes has 18 bytes more (header 14, FCS 4), and 4 for each VLAN tag.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _GOODPUT = "RFC 6349 section 4.1.1; 38 = Ethernet header 14, FCS 4, preamble and
 
 
 class Ip(enum.Enum):
-    """An IP version; the value is its header in bytes, without options or extension headers."""
+    """IP version; the value is the length of its header in bytes, without options or extension headers."""
 
     V4 = 20
     V6 = 40
 
     @property
     def words(self) -> str:
-        """`IPv4` or `IPv6`."""
+        """Name of the version: `IPv4` or `IPv6`."""
         return f"IP{self.name.lower()}"
 
 
@@ -47,26 +47,23 @@ class FrameCeiling:
 
 
 def frames(speed: BpsL1, mean_frame: float) -> FrameCeiling:
-    """The ceiling for frames of `mean_frame` bytes with FCS (of a mix: its average) on a link of `speed`."""
+    """Return the ceiling for frames of `mean_frame` bytes with FCS (of a mix: its average) on a link of `speed`."""
     pps = line_rate(speed, mean_frame)
     return FrameCeiling(pps, speed, l2_rate(pps, mean_frame))
 
 
 def tcp_goodput(speed: BpsL1, *, mtu: int = 1500, ip: Ip = Ip.V4, vlan_tags: int = 0, timestamps: bool = True) -> Bps:
-    """Most payload a second that TCP carries in full segments (RFC 6349 section 4.1.1), without losses, ACKs of the other way free."""
+    """Return the highest goodput of TCP in full segments (RFC 6349 section 4.1.1), without losses; ACKs in the other direction are free."""
     return _goodput(speed, mtu, ip.value + _tcp_bytes(timestamps=timestamps), vlan_tags)
 
 
 def udp_goodput(speed: BpsL1, *, mtu: int = 1500, ip: Ip = Ip.V4, vlan_tags: int = 0) -> Bps:
-    """Most payload a second that UDP carries in datagrams as long as the MTU allows."""
+    """Return the highest goodput of UDP in datagrams as long as the MTU allows."""
     return _goodput(speed, mtu, ip.value + UDP_HEADER_BYTES, vlan_tags)
 
 
 def ethernet_ceilings(speed: BpsL1, sizes: Mapping[str, float]) -> tuple[Ceiling, ...]:
-    """Frames a second and both bit rates for each of `sizes`: name → mean bytes with FCS and tags, as the engine counts.
-
-    Raises ValueError.
-    """
+    """Return frames a second and both bit rates for each of `sizes`: name → mean bytes with FCS and tags, as the engine counts."""
     insist([positive(speed, "the speed"), *(_frame_fault(name, size) for name, size in sizes.items())])
     out = []
     for name, size in sizes.items():
@@ -83,7 +80,7 @@ def ethernet_ceilings(speed: BpsL1, sizes: Mapping[str, float]) -> tuple[Ceiling
 def tcp_ceilings(
     speed: BpsL1, *, mtu: int = 1500, ip: Ip = Ip.V4, vlan_tags: int = 0, timestamps: bool = True, rtt: Seconds | None = None
 ) -> tuple[Ceiling, ...]:
-    """TCP's goodput and segments a second; with a round-trip time also the window that fills the link. Raises ValueError."""
+    """Return TCP's goodput and segments a second; with a round-trip time also the window that fills the link. Raises ValueError."""
     headers = ip.value + _tcp_bytes(timestamps=timestamps)
     stamped = "" if timestamps else " without timestamps"
     out = _packet_ceilings(speed, mtu, headers, vlan_tags, about=f"TCP over {ip.words}{stamped}", unit_words="segments")
@@ -97,7 +94,7 @@ def tcp_ceilings(
 
 
 def udp_ceilings(speed: BpsL1, *, mtu: int = 1500, ip: Ip = Ip.V4, vlan_tags: int = 0) -> tuple[Ceiling, ...]:
-    """UDP's goodput and datagrams a second, of datagrams as long as the MTU allows. Raises ValueError."""
+    """Return UDP's goodput and datagrams a second, for datagrams as long as the MTU allows. Raises ValueError."""
     return _packet_ceilings(speed, mtu, ip.value + UDP_HEADER_BYTES, vlan_tags, about=f"UDP over {ip.words}", unit_words="datagrams")
 
 
@@ -125,7 +122,7 @@ def _tcp_bytes(*, timestamps: bool) -> int:
 
 
 def _tags_fault(tags: int) -> str:
-    return "" if 0 <= tags <= 2 else f"a frame has 0, 1 or 2 VLAN tags (IEEE 802.1ad), not {tags}"  # noqa: PLR2004 - QinQ is the most
+    return "" if 0 <= tags <= 2 else f"a frame has 0, 1 or 2 VLAN tags (IEEE 802.1ad), not {tags}"  # noqa: PLR2004 - QinQ has two
 
 
 def _frame_fault(name: str, size: float) -> str:

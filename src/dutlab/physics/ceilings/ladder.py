@@ -1,4 +1,4 @@
-"""From the drives' rating down to what was measured: each rung of the ladder as requests a second of one size, and the rung that binds."""
+"""Ladder of a drive array: rungs from the drives' rating down to the measured rate, each as requests a second of one size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARITHMETIC = "RAID arithmetic"
 
 @dataclass(frozen=True)
 class Load:
-    """Requests of one size; `writes` is their share, 0 to 1."""
+    """Requests of one size in bytes. `writes` is the share of writes, 0 to 1."""
 
     block: int
     writes: float = 0.0
@@ -22,25 +22,25 @@ class Load:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs from the drives downwards; the first is what all others are a share of."""
+    """The rungs from the drives downwards. Shares are relative to the first rung."""
 
     rungs: tuple[Rung, ...]
     block: int
 
     @property
     def binds(self) -> Rung:
-        """The lowest rung; of equal ones the first."""
+        """Lowest rung, which limits the array; of equal ones the first."""
         return min(self.rungs, key=lambda rung: rung.iops)
 
     def share(self, iops: float) -> float:
-        """Share of the drives' rating."""
+        """Return `iops` as a share of the drives' rating."""
         return iops / self.rungs[0].iops
 
 
 def rated_iops(drive: DriveRating, load: Load) -> float | None:
-    """Return the rated IOPS of one drive: each request takes the time of its kind alone; None where a needed rating is not known.
+    """Return the rated IOPS of one drive for a load; None if a needed rating is not known.
 
-    A request is not faster than the drive's bytes a second allow.
+    Reads and writes take turns, each for the time that its own rating gives. No request is faster than the drive's bytes a second allow.
     """
     needed = 0.0
     for share, iops, rate in (
@@ -57,7 +57,7 @@ def rated_iops(drive: DriveRating, load: Load) -> float | None:
 
 
 def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None = None, path: DataPath | None = None) -> Ladder:
-    """The rungs that follow from what is known. Raises ValueError."""
+    """Return the rungs that follow from the known facts. Raises ValueError."""
     insist([
         positive(drives, "the number of drives"),
         positive(load.block, "the block size"),
@@ -83,7 +83,7 @@ def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None =
 
 
 def _of_array(drives: int, drive: DriveRating, block: int, to_read: float, to_write: float) -> Rung:
-    """Each request to the array is so many to drives, each of which takes the time of its kind."""
+    """Return the rung of the array: each request to it costs several requests to drives, each at the rate of its kind."""
     needs = [(share, rated_iops(drive, Load(block, writes))) for share, writes in ((to_read, 0.0), (to_write, 1.0)) if share]
     known = [(share, rate) for share, rate in needs if rate]
     if len(known) < len(needs):

@@ -1,7 +1,7 @@
 """Path of the data of drives: their own PCI Express links, those that they share, and memory.
 
-The links follow from the path of each drive to the processor, as its host reports it: a device on several paths is shared by them. Both
-ends of a link report it, so of devices with the same drives behind them the narrowest counts.
+The links follow from the path of each drive to the processor, as its host reports it. A device on the paths of several drives is shared by
+them. Both ends of a link report it, so of the devices with the same drives behind them, the narrowest counts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dutlab.physics.ceilings.ceiling import number
 from dutlab.physics.ceilings.pcie import FLIT_GENERATION, GENERATIONS, PAYLOADS, WIDTHS, PcieLink, pcie_ceilings
 
 OWN, SHARED = "the drives' own links", "uplinks"
-"""Names of their rungs."""
+"""Names of the rungs of both kinds of links."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """Rate that one part allows, in requests a second."""
+    """Limit of one part, in requests a second."""
 
     name: str
     iops: float
@@ -30,7 +30,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class BlockLoad:
-    """Requests of one size, and how many of them each request asked for costs the drives."""
+    """Requests of `block` bytes, and the reads and writes of drives per request to the array."""
 
     block: int
     to_read: float
@@ -42,15 +42,15 @@ class DataPath(Protocol):
 
     @property
     def memory(self) -> tuple[float, int] | None:
-        """Megatransfers a second, and channels; None is not known."""
+        """Memory: megatransfers a second, and channels; None if not known."""
 
     def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
-        """Rungs of its links, as far as these are known."""
+        """Return the rungs of its known links."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """Links that are all alike, as a person says them. None is not known. `payload` is the links' maximum payload size."""
+    """Path with equal links, given by the user. None: not known. `payload` is the links' maximum payload size."""
 
     drive_link: PcieLink | None = None
     uplink: PcieLink | None = None
@@ -59,14 +59,14 @@ class Path:
     memory: tuple[float, int] | None = None
 
     def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
-        """The sum of the drives' links, and of the uplinks."""
+        """Return the sum of the drives' links, and the sum of the uplinks."""
         levels = ((OWN, self.drive_link, drives), (SHARED, self.uplink, self.uplinks))
         return [_sum(name, [(link, self.payload)] * count, traffic) for name, link, count in levels if link is not None]
 
 
 @dataclass(frozen=True)
 class TrainedLink:
-    """A link as it was trained, and the drives whose data go over it."""
+    """A link with its trained speed and width, and the drives whose data pass it."""
 
     address: str
     link: PcieLink
@@ -74,7 +74,7 @@ class TrainedLink:
     drives: frozenset[str]
 
     def oversubscription(self, own: Mapping[str, TrainedLink]) -> float | None:
-        """Return how many times the own links of its drives exceed it; None where one of them is not known."""
+        """Return the oversubscription: the sum of its drives' own links over this link; None if one of them is not known."""
         if not all(name in own for name in self.drives):
             return None
         return sum(own[name].link.bytes_per_s for name in self.drives) / self.link.bytes_per_s
@@ -89,16 +89,16 @@ class Topology:
 
     @cached_property
     def own(self) -> dict[str, TrainedLink]:
-        """Drive → what it has alone."""
+        """Drive → the link that only this drive uses."""
         return {next(iter(link.drives)): link for link in self.links if len(link.drives) == 1}
 
     @property
     def shared(self) -> list[TrainedLink]:
-        """Those of several drives, the widest reach first."""
+        """Links shared by several drives; those with the most drives first."""
         return sorted((link for link in self.links if len(link.drives) > 1), key=lambda link: (-len(link.drives), link.address))
 
     def rungs(self, drives: int, traffic: BlockLoad) -> list[Rung]:
-        """The drives' own links where all are known, and what is left where they come together."""
+        """Return the sum of the drives' own links if all are known, and the rate that the shared links let pass."""
         own_rungs = [_sum(OWN, [(link.link, link.payload) for link in self.own.values()], traffic)] if len(self.own) == drives else []
         top = [link for link in self.shared if not any(link.drives < other.drives for other in self.shared)]
         if not top:
@@ -109,7 +109,7 @@ class Topology:
         return [*own_rungs, Rung(SHARED, sum(passes), " + ".join(number(one) for one in passes))]
 
     def _passes(self, at: TrainedLink, most: Callable[[TrainedLink], float]) -> float:
-        """Return what reaches the processor over `at`: no more than it carries, nor than arrives at it."""
+        """Return the rate that reaches the processor over `at`: at most its own limit, and at most the sum of the links below it."""
         below = [link for link in self.links if link.drives < at.drives]
         nearest = [link for link in below if not any(link.drives < other.drives for other in below)]
         known = frozenset().union(*(link.drives for link in nearest)) == at.drives
@@ -117,7 +117,7 @@ class Topology:
 
 
 def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[float, int] | None = None) -> Topology:
-    """From each drive's way: steps with `address`, `link_gts`, `link_width` and `payload_bytes`, the drive first."""
+    """Return the topology from each drive's path: steps with `address`, `link_gts`, `link_width` and `payload_bytes`, the drive first."""
     behind, link_by_address = defaultdict[str, set[str]](set), dict[str, tuple[PcieLink, int | None]]()
     for name, way in ways.items():
         for step in way:
@@ -138,7 +138,7 @@ def topology(ways: Mapping[str, Sequence[Mapping[str, Any]]], memory: tuple[floa
 
 
 def requests(link: PcieLink, payload: int | None, traffic: BlockLoad) -> tuple[float, str]:
-    """Requests a second that a link passes, by its busier direction, and how that follows: both directions carry data at once."""
+    """Return the requests a second that a link passes in its busier direction, and the formula. Both directions carry data at once."""
     ceilings = pcie_ceilings(link, payload=payload)
     back, forth = (ceilings[0], ceilings[0]) if payload is None else (ceilings[1], ceilings[2])
     ways = [(share, way.value) for share, way in ((traffic.to_read, back), (traffic.to_write, forth)) if share]
@@ -157,7 +157,7 @@ def _sum(name: str, links: Sequence[tuple[PcieLink, int | None]], traffic: Block
 
 
 def _link(step: Mapping[str, Any]) -> PcieLink | None:
-    """Return the link of a step; None where it is not reported, or is none."""
+    """Return the link of a step; None if it is not reported, or is not a PCI Express link."""
     generation = next((number for number, of in GENERATIONS.items() if of.gigatransfers == step.get("link_gts")), None)
     width = step.get("link_width")
     return PcieLink(generation, width) if generation is not None and width in WIDTHS else None

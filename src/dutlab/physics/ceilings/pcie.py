@@ -10,9 +10,9 @@ WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 PAYLOADS = (128, 256, 512, 1024, 2048, 4096)
 FLIT_GENERATION = 6
 TO_HOST_OVERHEAD = 24
-"""Bytes around a memory write with a 4-dword header: what a device sends when a drive is read or a card receives."""
+"""Bytes around a memory write with a 4-dword header, as a device sends when a drive is read or a card receives."""
 FROM_HOST_OVERHEAD = 20
-"""Bytes around a completion with a 3-dword header: when a drive is written or a card sends."""
+"""Bytes around a completion with a 3-dword header, as the host sends when a drive is written or a card sends."""
 
 _LANES = "AN 855 (8b/10b), AN 708 (128b/130b); generation 6: 236 of the 256 bytes of a flit carry packets"
 _TLP = "AN 708: 5 to 7 dwords around a payload; 4-dword header 24 bytes, completion 20. Upper bound: read the real payload size"
@@ -20,7 +20,7 @@ _TLP = "AN 708: 5 to 7 dwords around a payload; 4-dword header 24 bytes, complet
 
 @dataclass(frozen=True)
 class Generation:
-    """Gigatransfers a second of one lane, and the share of them that is bytes of packets."""
+    """Gigatransfers a second of one lane, and the fraction of the bits that carries packets."""
 
     gigatransfers: float
     numerator: int
@@ -39,7 +39,7 @@ GENERATIONS = {
 
 @dataclass(frozen=True)
 class PcieLink:
-    """A link as it was trained. Raises ValueError for what there is not."""
+    """A link with its trained generation and width. Raises ValueError for values that do not exist."""
 
     generation: int
     width: int
@@ -52,7 +52,7 @@ class PcieLink:
 
     @property
     def bytes_per_s(self) -> float:
-        """After the line code, before packet headers."""
+        """Bytes a second after the line code, before packet headers."""
         gen = GENERATIONS[self.generation]
         return gen.gigatransfers * 1e9 * gen.numerator / gen.denominator / 8 * self.width
 
@@ -61,12 +61,12 @@ class PcieLink:
 
 
 def payload_share(payload: int, overhead: int) -> float:
-    """Payload as a share of a packet with `payload` bytes and `overhead` around them."""
+    """Return the payload's share of a packet with `payload` bytes and `overhead` around them."""
     return payload / (payload + overhead)
 
 
 def pcie_ceilings(link: PcieLink, *, payload: int | None = None) -> tuple[Ceiling, ...]:
-    """The link after its line code, and with a maximum payload size (MPS) also what is left of it to and from the host.
+    """Return the rate of the link after its line code; with a maximum payload size (MPS), also its payload to and from the host.
 
     Raises ValueError.
     """
@@ -90,14 +90,14 @@ def pcie_ceilings(link: PcieLink, *, payload: int | None = None) -> tuple[Ceilin
 
 
 def oversubscription(devices: PcieLink, count: int, uplink: PcieLink, uplinks: int) -> float:
-    """Return how many times the devices' links together exceed the uplinks that they share."""
+    """Return the oversubscription: the sum of the devices' links over that of the uplinks."""
     return devices.bytes_per_s * count / (uplink.bytes_per_s * uplinks)
 
 
 def shared_ceilings(
     devices: PcieLink, count: int, uplink: PcieLink, uplinks: int, *, payload: int | None = None, spec_bytes_per_s: float | None = None
 ) -> tuple[Ceiling, ...]:
-    """`count` devices behind `uplinks`: oversubscription and what passes; with a device's rated bytes a second, their share of the sum.
+    """Return the oversubscription and rate of `count` devices behind `uplinks`; with a device's rating, also the share that passes.
 
     Raises ValueError.
     """

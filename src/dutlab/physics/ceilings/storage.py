@@ -42,7 +42,7 @@ def disk_ceilings(interface: str, lanes: int = 1) -> tuple[Ceiling, ...]:
         positive(lanes, "the number of lanes"),
         "a SATA drive has one lane" if interface.startswith("sata") and lanes != 1 else "",
     ])  # fmt: skip
-    assert cable is not None  # noqa: S101 - insist() has refused that
+    assert cable is not None  # noqa: S101 - insist() has refused None
     formula = f"{cable.gigabits:g}e9 × {cable.numerator}/{cable.denominator} / 8 × {lanes}"
     about = f"{interface} x{lanes}"
     return (Ceiling("link_bytes_per_s", about, "link, each way", cable.bytes_per_s * lanes, "B/s", formula, cable.source),)

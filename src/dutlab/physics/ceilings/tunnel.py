@@ -1,7 +1,7 @@
 """Ceiling inside a tunnel: the largest packet that fits, and the goodput of TCP through it.
 
-`outer` is the IP version between the tunnel's ends, MTU is that of the underlay. Goodputs are of TCP over IPv4 inside, with timestamps
-unless they are left out, as those of `ethernet`.
+`outer` is the IP version between the tunnel's ends, and MTU that of the underlay. Goodput is of TCP over IPv4 inside the tunnel, by default
+with timestamps, as in `ethernet`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class TunnelWrapping(Protocol):
 
     @property
     def name(self) -> str:
-        """Name that users write."""
+        """Name of the tunnel in files and commands."""
 
     @property
     def source(self) -> str:
         """Source of its layout."""
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
-        """IP length of an inner packet of `inner` bytes on an underlay of that MTU."""
+        """Return the IP length of the outer packet, for an inner packet of `inner` bytes on an underlay of MTU `mtu`."""
 
     def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
-        """Return the formula with its terms written out."""
+        """Return the formula with all its terms."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Esp:
     iv: int
     icv: int
     block: int
-    """Payload, padding and trailer together are a multiple of this."""
+    """Payload, padding and trailer together are a multiple of this, in bytes."""
     source: str
     nat_t: bool = False
-    """Inside UDP (RFC 3948)."""
+    """True if ESP is inside UDP (RFC 3948)."""
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
         del mtu
@@ -74,8 +74,8 @@ class Esp:
 class WireGuard:
     """Outer IP, UDP, type 4, index 4, counter 8, the packet, padding, tag 16.
 
-    Packets are padded to 16 bytes but never above the tunnel's MTU. That is what wg-quick(8) sets, 80 less than the underlay's; packets
-    longer than that need one set by hand, which is taken to be the largest that fits.
+    Packets are padded to 16 bytes, but never above the tunnel's MTU. wg-quick(8) sets that to the underlay's less 80. Longer packets need
+    an MTU set by hand, which is assumed to be the largest that fits.
     """
 
     name: str = "wireguard"
@@ -118,7 +118,7 @@ class Plain:
 
     name: str
     header: int
-    """Between the outer IP header and the packet."""
+    """Bytes between the outer IP header and the packet."""
     source: str
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
@@ -152,7 +152,7 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
 
 
 def largest_inner(tunnel: TunnelWrapping, outer: Ip, mtu: int) -> int:
-    """Bytes of the largest packet that passes unfragmented. Raises ValueError when none does."""
+    """Return the bytes of the largest packet that passes unfragmented. Raises ValueError if no TCP packet does."""
     largest = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer, mtu) <= mtu), 0)
     insist(["" if largest > _MOST_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
     return largest
@@ -161,7 +161,7 @@ def largest_inner(tunnel: TunnelWrapping, outer: Ip, mtu: int) -> int:
 def tunnel_ceilings(
     speed: BpsL1, tunnel: TunnelWrapping, *, outer: Ip = Ip.V4, mtu: int = _USUAL_MTU, inner: int | None = None, timestamps: bool = True
 ) -> tuple[Ceiling, ...]:
-    """The largest inner packet, and for it (or for `inner`) bytes on the underlay, overhead and goodput. Raises ValueError."""
+    """Return the largest inner packet, and for it (or for `inner`) bytes on the underlay, overhead and goodput. Raises ValueError."""
     insist([positive(speed, "the speed"), positive(mtu, "the MTU")])
     most = largest_inner(tunnel, outer, mtu)
     size = most if inner is None else inner
@@ -185,6 +185,6 @@ def tunnel_ceilings(
 
 
 def tunnel_goodput(speed: BpsL1, name: str, *, mtu: int = _USUAL_MTU) -> Bps:
-    """The most that TCP carries inside the tunnel of that name, over IPv4. Raises ValueError."""
+    """Return the highest goodput of TCP inside the tunnel of that name, over IPv4. Raises ValueError."""
     tunnel = next(t for t in TUNNELS if t.name == name)
     return Bps(next(c.value for c in tunnel_ceilings(speed, tunnel, mtu=mtu) if c.name == "goodput_bps"))
