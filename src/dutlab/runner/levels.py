@@ -55,7 +55,7 @@ class SetLevels:
     not_back: NotBack | None = None
 
     async def insist_on_knobs(self, plan: Plan, modes: Mapping[str, Mode], dut: Host) -> None:
-        """Raise TestbedError with everything that levels of the plan need and a host or mode lacks: a knob, a queue, a reboot."""
+        """Raise TestbedError with everything that levels of the plan need and a host or mode lacks, such as a knob or a queue."""
         faults = list[str]()
         for named in dict.fromkeys(named for trial in plan.trials for named in self._wanted(trial.cell)):
             level = self._level(named)
