@@ -19,7 +19,7 @@ _OF_ALL = {RUNS_FOLDER: "runs", "colour": "auto"}
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def config(*, as_json: bool) -> None:
-    """Checks the whole file.
+    """Also checks the whole file for faults.
 
     \b
     Example:

@@ -31,9 +31,9 @@ class CampaignWork:
 
     folder: CampaignFolder
     note: Callable[[str], None]
-    """Called with a line for each thing that happens."""
+    """Function that is called with a line for each event."""
     carrier: PlaceCarrier
-    """Starts the process of a planned run, and waits for it."""
+    """Carrier that starts the process of a planned run and waits for it."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
 
     async def carry_out(self) -> list[RunStanding]:

@@ -61,9 +61,9 @@ class CampaignState(StrEnum):
     PLANNED = "planned"
     RUNNING = "running"
     CUT = "cut"
-    """It began and has not finished, and no process is running it."""
+    """Started and not finished, without a process that works on it."""
     REFUSED = "refused"
-    """Its process ended before it made a run folder."""
+    """Not started, since its process ended before it made a run folder."""
     DONE = "done"
 
 

@@ -78,7 +78,7 @@ class JournaledDevice:
 
     @property
     def has_power(self) -> bool:
-        """True if the testbed allows to switch the DUT's power."""
+        """True if the testbed allows dutlab to switch the DUT's power."""
         return (spec := self._power) is not None and spec.may_switch
 
     @property

@@ -82,7 +82,7 @@ def always_busy(watched: doctor.WatchedCores | None) -> list[int]:
 
 
 async def cores_of(host: Host) -> doctor.WatchedCores | None:
-    """Measure the load of its cores for half a second; None if its system does not show it. Raises HostError."""
+    """Measure the load of the host's cores for half a second; None if its system does not show it. Raises HostError."""
     return (await _watch({host.name: host})).get(host.name)
 
 

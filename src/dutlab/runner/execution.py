@@ -68,9 +68,9 @@ class RunOptions:
     standing_lab: str | None = None
     """Label of an existing lab; None builds one for the run."""
     take_over: bool = False
-    """True takes over hosts that a dead run still holds."""
+    """True to take over hosts that a dead run still holds."""
     trusted: bool = False
-    """True resumes also a run that another user or machine made."""
+    """True to resume even a run that another user or machine made."""
     budget_s: float | None = None
     """Time in seconds after which measuring stops; the rest can be resumed."""
     wait_quiet_s: float = 0.0

@@ -45,7 +45,7 @@ class Loss:
 
 
 class GuestLost(HostError):
-    """Guests were lost and started again. Their mode is gone, and the trial has no result."""
+    """Loss of guests that were started again. Their mode is gone, and the trial has no result."""
 
     def __init__(self, losses: tuple[Loss, ...]) -> None:
         super().__init__("; ".join(loss.why for loss in losses), host=", ".join(loss.host for loss in losses))

@@ -26,7 +26,7 @@ _ANSWERS_S, _LOOK_S = 15.0, 0.5
 
 
 def on_step(host: str, spec: PowerSpec) -> UndoStep:
-    """Return the undo step that switches a host on if it is off, and waits until it answers."""
+    """Return the undo step that switches a host on if it is off and waits until it answers."""
     switch = json.dumps(_POWER.dump_python(spec, mode="json"))
     return UndoStep(host, (), why="switches it on again", back_within_s=spec.back_within, switch=switch)
 

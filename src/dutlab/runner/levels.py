@@ -29,7 +29,7 @@ from dutlab.spec.testbed import Testbed
 
 _Named = tuple[str, str]
 _DISTANCE = ("distance", "of links")
-"""Simulated distance of links, set before all levels of factors."""
+"""Key of the simulated distance of links, which is set before all levels of factors."""
 _AnyLevel = CommandLevel | KnobLevel | DistanceLevel
 
 

@@ -26,7 +26,7 @@ _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
 def needs_of(
     testbed: Testbed, cells: Sequence[Cell], modes: Mapping[str, Mode], pinned: Mapping[str, Sequence[int]], framed: Iterable[str]
 ) -> dict[str, list[Program]]:
-    """Host → programs without which a trial of `cells` could not be measured.
+    """Return host → programs that the trials of `cells` need.
 
     `pinned` is host → cores of its programs; `framed` are the hosts with the engine. The engine and generators other than iperf3 check
     their other needs themselves.

@@ -51,7 +51,7 @@ DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
 """Environment variable. `count` acts as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 
 Failed = Callable[[RigLoad, MeasurementError], None]
-"""Called with a load that could not be measured, and the error."""
+"""Function that is called with a load that could not be measured, and the error."""
 
 
 def disturbed_by_environment() -> Disturbed:

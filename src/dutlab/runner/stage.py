@@ -234,7 +234,7 @@ def _own_mode(name: str, spec: CustomMode, source: Host | None, cores: Sequence[
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
-    """Check that the DUT's kernel supports all modes. Raises HostError for one that it refuses, TestbedError for several."""
+    """Check that the DUT's kernel supports all modes. Raises HostError if it refuses one mode, TestbedError if several."""
     refused = list[HostError]()
     for mode in modes:
         if isinstance(mode, AsksKernels):

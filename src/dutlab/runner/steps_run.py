@@ -53,7 +53,7 @@ class StepsWork:
     shared: Mapping[str, str | None] = field(default_factory=dict)
     """Hosts that other users may reach, which are leased: name → ssh destination, None for this machine."""
     take_over: bool = False
-    """True takes over the leases of a dead run."""
+    """True to take over the leases of a dead run."""
     reached: Mapping[str, str | None] = field(default_factory=dict)
     """All hosts outside of the lab, in the form of `shared`. An undo can run Reset there."""
     roles: Mapping[str, str] = field(default_factory=dict)

@@ -162,7 +162,7 @@ class PlaceWork:
         cut = self.folder.cut_run(self.planned)
         if last is None or cut is None:
             return
-        from dutlab.runner import recovery  # noqa: PLC0415 -- half a second that only a run needs that was cut
+        from dutlab.runner import recovery  # noqa: PLC0415 -- takes half a second, and only a cut run needs it
         from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- as above
 
         facts = facts_of(self.folder.fences(self.planned), last)
@@ -177,7 +177,7 @@ class PlaceWork:
 
     async def _keep_run(self) -> None:
         """Store the finished run. A failure is written to the output of the place, and tried again later."""
-        from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- a quarter of a second, and the run waits before it begins
+        from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- takes a quarter of a second, which would delay the run
 
         if (why := await asyncio.to_thread(RunKeeping(self.folder, self.store.database).keep, self.planned)) is not None:
             with opened_to_append(self.folder.said_by(self.planned)) as log:
