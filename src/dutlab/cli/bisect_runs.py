@@ -92,18 +92,18 @@ class NoVersionKind(StrEnum):
     """Reason why a version cannot be made."""
 
     GIT = "git"
-    """git refuses it."""
+    """Refusal by git."""
     BUILD = "build"
-    """Its build fails or makes no file."""
+    """Failed build, or build without the file."""
     LATE = "late"
     ENDLESS = "endless"
-    """A build or a file of a version exceeds the limit on its size."""
+    """Output of a build, or file of a version, above the size limit."""
     UNFIT = "unfit"
-    """It cannot be measured by time."""
+    """Version that cannot be measured by time."""
 
 
 class NoVersion(Exception):
-    """A version cannot be made."""
+    """Error of a version that cannot be made."""
 
     def __init__(self, kind: NoVersionKind, why: str) -> None:
         super().__init__(why)

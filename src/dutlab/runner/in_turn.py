@@ -31,7 +31,7 @@ Watch = Callable[[int], Progress]
 
 
 class Enough(TimeIsOver):
-    """No further round is needed."""
+    """End of runs in turn, since no further round is needed."""
 
     what = "enough was measured"
 

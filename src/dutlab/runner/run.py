@@ -125,7 +125,7 @@ class Work:
         )
 
     async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
-        """Undo the changes of the process before, and return the run's next execution."""
+        """Undo the changes of the previous process, and return the run's next execution."""
         label = standing_lab_of(folder.path)
         restarted = [] if label is None else await labs.revive(label)
         undone = await put_back(folder, journal, revive=True)

@@ -22,13 +22,13 @@ from dutlab.store.run_folder import RunFolder
 
 
 class TimeIsOver(Exception):
-    """The next trial would end after the budget."""
+    """End of a process's work, since the next trial would end after the budget."""
 
     what = "the budget ended"
 
 
 class Paused(TimeIsOver):
-    """A person asked for a pause after the current trial."""
+    """Pause after the current trial, which a person asked for."""
 
     what = "paused"
 

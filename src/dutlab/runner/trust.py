@@ -15,7 +15,7 @@ from dutlab.store.seal import is_ours
 
 
 class NotOurs(InputError):
-    """A run folder from elsewhere, or one that was changed, has commands. `commands` are these, as lines for a person to read."""
+    """Refusal of a run folder with commands that is from elsewhere or was changed. `commands` are lines for a person to read."""
 
     def __init__(self, folder: RunFolder, commands: tuple[str, ...]) -> None:
         super().__init__(

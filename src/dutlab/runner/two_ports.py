@@ -47,7 +47,7 @@ class TwoPortRequest:
     forced: frozenset[str] = frozenset()
     """Ports to use although they seem to be in use."""
     bridged: bool = False
-    """The box forwards below IP, as a bridge or a switch does: both ports are in one network."""
+    """True if the box forwards below IP, as a bridge or a switch does, so that both ports are in one network."""
     version: int = 4
     """IP version to use if a port has addresses of both versions and none is given."""
     cpus: Sequence[int] = ()
