@@ -1,1 +1,1 @@
-"""The command line: arguments and wiring, no decisions."""
+"""Command line: arguments and wiring, no decisions."""

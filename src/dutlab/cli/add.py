@@ -1,4 +1,4 @@
-"""attach, note."""
+"""Commands `attach` and `note`: add files and notes to a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY = click.option("--by", default="", metavar="NAME", help="Who says so: the re
 @_BY
 @JSON
 def attach(*, run: Path, file: Path, caption: str, by: str, as_json: bool) -> None:
-    """The report shows pictures, and the hash of each file.
+    """The report shows added pictures, and the hash of each added file.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Wait for what a person types. Ctrl-C and the connections to the hosts keep working meanwhile."""
+"""Wait for a person's answer on standard input, while Ctrl-C and the connections to the hosts still work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import suppress
 from dutlab.cli.terminal import tell
 
 _rest = bytearray()
-"""Read, but not yet used as an answer: a pipe may bring several answers at once."""
+"""Input after the last answer: a pipe may deliver several answers at once."""
 
 
 async def answer_to(question: str) -> str | None:
-    """The line that follows `question`, without spaces around it; None when standard input has ended."""
+    """Print `question`, and return the next line, stripped; None if standard input has ended."""
     tell(f"{question}: ", end="")
     while b"\n" not in _rest:
         if not (more := await _more()):
@@ -29,7 +29,7 @@ async def answer_to(question: str) -> str | None:
 
 
 async def _more() -> bytes:
-    """Reads in a thread that nothing waits for: a read of a terminal cannot be interrupted."""
+    """Read in a daemon thread, since a read of a terminal cannot be interrupted."""
     loop = asyncio.get_running_loop()
     got: asyncio.Future[bytes] = loop.create_future()
 
@@ -39,7 +39,7 @@ async def _more() -> bytes:
 
     def read() -> None:
         data = _read()
-        with suppress(RuntimeError):  # the loop has ended, and the answer comes too late
+        with suppress(RuntimeError):  # the answer came after the end of the loop
             loop.call_soon_threadsafe(keep, data)
 
     threading.Thread(target=read, daemon=True).start()
@@ -47,10 +47,10 @@ async def _more() -> bytes:
 
 
 def _read() -> bytes:
-    """Past Python's buffer, whose lock a thread that waits would hold when the interpreter ends."""
+    """Read without Python's buffer: a waiting thread would hold its lock when the interpreter ends."""
     try:
         return os.read(sys.stdin.fileno(), 4096)
-    except ValueError:  # io.UnsupportedOperation: no file, as under a test's runner
+    except ValueError:  # io.UnsupportedOperation: standard input is no file, as in a test runner
         return sys.stdin.readline().encode()
     except OSError:
         return b""

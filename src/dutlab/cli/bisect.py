@@ -1,4 +1,4 @@
-"""bisect: which of many versions changed a figure."""
+"""Command `bisect`: find the version that changed a figure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = "bisect"
 
 @dataclass(frozen=True, kw_only=True)
 class BisectRequest:
-    """The options that say which versions there are and how they are measured, as click gives them."""
+    """Options of `bisect` from click: the versions, and how to measure them."""
 
     versions: tuple[str, ...]
     commits: str | None
@@ -43,11 +43,11 @@ class BisectRequest:
 
     @property
     def sources(self) -> list[str]:
-        """Return the sources of versions: one, or the command is refused."""
+        """Kinds of sources of versions that were given. Other than one is refused."""
         return [what for what, of in (("files", self.versions), ("commits", self.commits), ("campaign", self.campaign_file)) if of]
 
     def row(self) -> tuple[VersionRow, list[Path]]:
-        """The versions, and the files that they are read from. Raises InputError, SpecRefused."""
+        """Return the versions, and their files. Raises InputError, SpecRefused."""
         if len(self.sources) != 1:
             raise click.UsageError("name versions, or --commits, or --campaign")
         if self.campaign_file is not None:
@@ -104,10 +104,11 @@ class BisectRequest:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @NAME
 def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- the fields of BisectRequest
-    """VERSIONs are files for nft or kernels, the oldest first. Instructions tell two apart for certain, so each is measured once; by time,
-    one is measured in turn with the first until its side is known, or skipped. The folder is that of a campaign; report.md has each step.
+    """VERSIONs are nft files or kernels, the oldest first. Counts of instructions are exact, so each version is measured once. By time
+    (--time, --campaign), a version and the first are measured in turn until the version is known to be like the first or like the last;
+    otherwise it is skipped. The folder is that of a campaign; report.md lists each step.
 
-    Exit 0: found; 1: the last is as the first; 2: cannot tell.
+    Exit 0: found; 1: the last version is like the first; 2: cannot tell.
 
     \b
     Example:
@@ -136,7 +137,7 @@ def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options:
 
 
 def _become_root_for(row: VersionRow) -> None:
-    """An embedded lab needs it."""
+    """Become root if the versions are measured in an embedded lab."""
     if row.experiment is not None and isinstance(row.experiment["testbed"], dict):
         become_root()
 
@@ -160,13 +161,13 @@ def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
 
 
 def _short(words: Sequence[str]) -> tuple[str, ...]:
-    """File names where they differ, else whole paths."""
+    """Return the file names if they differ, else the paths."""
     names = tuple(Path(word).name for word in words)
     return names if len(set(names)) == len(names) else tuple(words)
 
 
 def _base_of(path: Path) -> dict[str, Any]:
-    """Return the measurement by time: the file's data, with its testbed by its whole path. Raises SpecRefused."""
+    """Return the experiment and testbed for a measurement by time, with an absolute path of the testbed file. Raises SpecRefused."""
     from dutlab.spec.loader import read_experiment
     from dutlab.spec.yaml_source import parse, read_file
 

@@ -1,4 +1,4 @@
-"""The runs of a bisection: a campaign of which only those runs are made that the search asks for. What it has found is in its folder."""
+"""Runs of a bisection: a campaign in which only the runs that the search needs are made. Its folder has all results."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, write_once
 
 BLOCKS, ASKS = 16, 4
-"""Blocks of a run by time, and the most such runs of a version."""
+"""Blocks of a run by time, and most runs by time of a version."""
 _TRIES = 2
 _ROW, _REPORT = "row.json", "report.md"
 _SAID_LINES = 5
 
 
 class VersionRow(BaseModel):
-    """row.json: the versions and how they are measured."""
+    """Content of row.json: the versions, and how to measure them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -74,36 +74,36 @@ class VersionRow(BaseModel):
     settings: tuple[str, ...] = ()
     repository: str = ""
     file: str = ""
-    """File of a commit that is measured."""
+    """File of each commit that is measured."""
     build: str = ""
     levels: dict[str, Any] = Field(default_factory=dict)
-    """Measured by time: the level of each version of a campaign."""
+    """For measurements by time: the level of each version of a campaign."""
     experiment: dict[str, Any] | None = None
-    """Measured by time: the experiment."""
+    """For measurements by time: the experiment."""
     testbed: str = "guest"
 
     @property
     def by_time(self) -> bool:
-        """True if figures have an error."""
+        """True if versions are measured by time, so that figures have an error."""
         return self.experiment is not None
 
 
 class NoVersionKind(StrEnum):
-    """Why a version cannot be made."""
+    """Reason why a version cannot be made."""
 
     GIT = "git"
-    """git refuses it."""
+    """Refusal by git."""
     BUILD = "build"
-    """Its build fails, or makes no file."""
+    """Failed build, or build without the file."""
     LATE = "late"
     ENDLESS = "endless"
-    """More was printed than a build or a file of a version has."""
+    """Output of a build, or file of a version, above the size limit."""
     UNFIT = "unfit"
-    """It cannot be measured in this way."""
+    """Version that cannot be measured by time."""
 
 
 class NoVersion(Exception):
-    """A version cannot be made."""
+    """Error of a version that cannot be made."""
 
     def __init__(self, kind: NoVersionKind, why: str) -> None:
         super().__init__(why)
@@ -120,7 +120,7 @@ class BisectRuns:
 
     @classmethod
     def create(cls, path: Path, row: VersionRow, files: Sequence[Path], dutlab_version: str) -> Self:
-        """A new folder. Raises InputError where there is one, StoreError."""
+        """Make a new folder. Raises InputError if it exists, StoreError."""
         count = len(row.names)
         asked = [f"{row.names[0]}+{b}" for b in row.names[1:]] + [f"{a}+{b}" for a, b in zip(row.names, row.names[1:], strict=False)]
         versions = [of for of in asked for _ in range(ASKS)] if row.by_time else [*row.names, *row.names]
@@ -131,12 +131,12 @@ class BisectRuns:
         campaign = Campaign.model_validate({"campaign": row.name, "experiments": ["experiments"]})
         folder = CampaignFolder.create(path, PlannedCampaign(campaign, planned, tuple(file.absolute() for file in files)), dutlab_version)
         write_once(path / _ROW, as_json(row.model_dump(mode="json")))
-        assert count > 1  # noqa: S101 -- the caller looked
+        assert count > 1  # noqa: S101 -- checked by the caller
         return cls(folder, row)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """One that was begun. Raises InputError."""
+        """Open an existing bisection. Raises InputError, StoreError."""
         try:
             row = VersionRow.model_validate_json(outside.read(path / _ROW, INPUT))
         except FileNotFoundError:
@@ -146,7 +146,7 @@ class BisectRuns:
         return cls(CampaignFolder(path), row)
 
     def find(self) -> BisectFound:
-        """Asks versions until it knows; what was asked before is read. Raises TestbedError where another process does it, StoreError."""
+        """Measure versions until the change is found; use finished runs. Raises TestbedError if another process does this, StoreError."""
         with self.folder.alone():
             self.folder.ask_no_more()
             result = self._by_time() if self.row.by_time else self._by_counts()
@@ -192,7 +192,7 @@ class BisectRuns:
         return replace(result, **self._functions(place[0], low, high)) if result.exit_status == 0 else result
 
     def _functions(self, label: str, low: int, high: int) -> Mapping[str, Any]:
-        """Return the functions that take more or fewer in a version than in the one before it, by two separate runs."""
+        """Return the functions that take more or fewer instructions in version `high` than in `low`, by two separate runs."""
         run = self._counts(high)
         if run is None or (place := place_of(run, label)) is None:
             return {}
@@ -212,7 +212,7 @@ class BisectRuns:
         known = {0: VersionSide.FIRST, count - 1: VersionSide.LAST}
 
         def whole(of: Mapping[tuple[str, str], Sequence[float]]) -> tuple[tuple[str, str], float] | None:
-            """The place of the largest change that is proven."""
+            """Return the place of the largest proven change, and the change."""
             proven = {place: c for place, changes in of.items() if (c := changed_by(changes, len(of))) is not None}
             return max(proven.items(), key=lambda item: abs(item[1]), default=None)
 
@@ -259,13 +259,13 @@ class BisectRuns:
         )
 
     def _counts(self, at: int) -> ComparedRun | None:
-        """The run of a version; None where there is none."""
+        """Return the run of a version by counts, made if necessary; None if it cannot be made."""
         return self._run(self._planned(at + 1), lambda place: self._write_counted(at, place))
 
     def _asked(
         self, first: int, second: int, told: Callable[[Mapping[tuple[str, str], Sequence[float]]], bool]
     ) -> dict[tuple[str, str], list[float]]:
-        """Blocks of two versions, run by run until they tell."""
+        """Return changes between two versions, block by block, from as many runs as `told` needs."""
         runs, changes = list[ComparedRun](), dict[tuple[str, str], list[float]]()
         for planned in self._pair(first, second):
             if (run := self._run(planned, lambda place: self._write_timed(first, second, place))) is None:
@@ -284,7 +284,7 @@ class BisectRuns:
         return self.folder.planned_run(number)
 
     def _run(self, planned: PlannedRun, write: Callable[[Path], None]) -> ComparedRun | None:
-        """Makes a run unless there is one, or goes on with one that was cut."""
+        """Return a finished run; if there is none, start or resume it. None if that fails."""
         for _ in range(_TRIES):
             if (name := self.folder.done(planned)) is not None:
                 return open_run(self.folder.runs / name)
@@ -319,7 +319,7 @@ class BisectRuns:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
 
     def _write_counted(self, at: int, path: Path, only: Cell | None = None) -> None:
-        """Write the experiment of every cell, or of one alone, with the functions that take its instructions."""
+        """Write the experiment of all cells, or of the one cell `only`, then with a profile of its functions."""
         with self._made(at) as version:
             of, row = path.parent, self.row
             modes, sizes, settings = row.modes, row.sizes, row.settings
@@ -348,7 +348,7 @@ class BisectRuns:
 
     @contextmanager
     def _made(self, at: int) -> Iterator[Version]:
-        """A version, built where it is a commit. Raises NoVersion, InputError."""
+        """Yield a version; build it first if it is a commit. Raises NoVersion, InputError."""
         word, row = self.row.words[at], self.row
         if row.kind != "commits":
             yield version_of(word, VersionKind(row.kind))
@@ -365,7 +365,7 @@ class BisectRuns:
 
 
 def commits_of(repository: Path, span: str) -> list[tuple[str, str]]:
-    """Each commit from the good one to the bad one, by first parents, the oldest first, and what it is about. Raises InputError."""
+    """Return (commit, subject) from GOOD to BAD, by first parents, the oldest first. Raises InputError."""
     good, dots, bad = span.partition("..")
     if not dots or not good or not bad:
         raise InputError(f"--commits {span}: write GOOD..BAD", remedy="as in v1.0..main")
@@ -379,7 +379,7 @@ def commits_of(repository: Path, span: str) -> list[tuple[str, str]]:
 
 
 def _build(repository: Path, commit: str, command: str, file: str, place: Path) -> None:
-    """Raises NoVersion with the last lines of a build that fails."""
+    """Build a commit in a separate work tree. Raises NoVersion with the last lines of a failed build."""
     with TemporaryDirectory(prefix="dutlab-build-") as folder:
         tree = Path(folder) / "tree"
         _git(repository, "worktree", "add", "--detach", "--force", str(tree), commit)
@@ -405,7 +405,7 @@ def _build(repository: Path, commit: str, command: str, file: str, place: Path) 
 
 
 def _git(repository: Path, *words: str) -> bytes:
-    """Return git's output. Raises NoVersion with its complaint."""
+    """Return git's output. Raises NoVersion with its error message."""
     try:
         done = run_bounded(["git", "-C", str(repository), *words], timeout_s=GIT_S, most_bytes=COMMIT_FILE.most_bytes)
     except FileNotFoundError:

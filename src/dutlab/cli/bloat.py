@@ -1,4 +1,4 @@
-"""bloat: latency under load without an experiment file, and its result in one sentence."""
+"""Command `bloat`: latency under load without an experiment file, with the result in one sentence."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BLOAT = "bloat"
 @port_options
 @where_options
 def bloat(*, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
-    """KEY=VALUE is a setting of the workload bloat: loads=up,down, streams=8, duration=20s. Two ports of this machine are a testbed by
-    themselves: the first is the client's side of the box, the second the side of the internet.
+    """KEY=VALUE is a setting of the workload bloat: loads=up,down, streams=8, duration=20s. With two ports of this machine no testbed file
+    is needed: the first port is on the client's side of the box, the second on the internet's side.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def bloat(*, words: tuple[str, ...], options: PortOptions, where: Where) -> None
 
 
 def tell(run: Path) -> None:
-    """Prints the sentences of a run."""
+    """Print the result of a run in sentences."""
     from dutlab.report.gather import read_run
     from dutlab.report.sections.bloat import sentences
 
@@ -48,7 +48,7 @@ def tell(run: Path) -> None:
 
 
 def tell_home(run: Path) -> None:
-    """Prints the same, and the largest packet."""
+    """Print the result of a run in sentences, and the largest packet."""
     from dutlab.report.gather import read_run
 
     tell(run)

@@ -1,4 +1,4 @@
-"""calibrate: the rig without the DUT."""
+"""Command `calibrate`: measure the rig without the DUT."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def calibrate(
     duration: float,
     as_json: bool,
 ) -> None:
-    """The result is kept in XDG_CACHE_HOME/dutlab/calibrations and used by every run for a week, unless the machine changes.
+    """The result is kept in XDG_CACHE_HOME/dutlab/calibrations. Runs use it for a week, unless the machine changes.
 
     \b
     Example:
@@ -101,7 +101,7 @@ def calibrate(
 
 
 def _models(named: Sequence[str]) -> list[GeneratorModel]:
-    """Generators by name, or as `{"trafgen": {"cores": [2]}}`; the engine where none is named. Raises InputError."""
+    """Return generators from names or JSON, as in `{"trafgen": {"cores": [2]}}`; the engine if none is named. Raises InputError."""
     from pydantic import TypeAdapter, ValidationError
 
     from dutlab.spec.generators import ENGINE, Generator
@@ -131,7 +131,7 @@ def _refuse_unfit(loads: Sequence[RigLoad]) -> None:
 
 
 def _ask_for_loop(testbed: Testbed) -> str:
-    """Has a person cable the loop. Raises UsageError where there is none."""
+    """Ask a person to cable the loop. Raises UsageError without a terminal."""
     if not sys.stdin.isatty():
         raise click.UsageError(
             "no terminal to ask for the loop cable: give --loop when it is plugged in, or --alone for the generator alone"

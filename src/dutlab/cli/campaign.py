@@ -1,4 +1,4 @@
-"""campaign run, status, resume."""
+"""Command `campaign`: carry out many runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def campaign() -> None:
 @click.option("--plan", "only_plan", is_flag=True, help="Show the runs and end.")
 @_JSON
 def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> None:
-    """Begin a campaign, and carry out every run of it.
+    """Start a campaign, and carry out its runs.
 
     \b
     Example:
@@ -58,7 +58,7 @@ def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> No
 @_FOLDER
 @_JSON
 def resume(*, folder: Path, as_json: bool) -> None:
-    """Go on with a campaign: finish runs that were cut, and make those that are missing.
+    """Continue a campaign: finish interrupted runs, and carry out the missing ones.
 
     \b
     Example:
@@ -75,7 +75,7 @@ def resume(*, folder: Path, as_json: bool) -> None:
 @_FOLDER
 @_JSON
 def status(*, folder: Path, as_json: bool) -> None:
-    """Show what became of each run of a campaign. Changes nothing.
+    """Show the state of each run of a campaign. Changes nothing.
 
     \b
     Example:
@@ -90,7 +90,7 @@ def status(*, folder: Path, as_json: bool) -> None:
 @campaign.command()
 @_FOLDER
 def keep(*, folder: Path) -> None:
-    """Bring finished runs that are not there yet into the object store of a campaign, and into the index of the fleet.
+    """Copy finished runs to the campaign's object store and add them to the index of the fleet, if this was not done before.
 
     \b
     Example:
@@ -110,7 +110,7 @@ def keep(*, folder: Path) -> None:
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True)
 @click.option("--into", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]")
 def fetch(*, runs: tuple[str, ...], into: Path) -> None:
-    """Bring runs out of an object store: by their addresses, or by the names that the index of the fleet has. Prints their folders.
+    """Copy runs from an object store, by their addresses or by their names in the index of the fleet. Prints their folders.
 
     \b
     Example:
@@ -140,7 +140,7 @@ def fetch(*, runs: tuple[str, ...], into: Path) -> None:
     "--dashboard", type=click.IntRange(0, 65535), metavar="PORT", help="Show Dask's pages to browsers of this machine; 0 is any port."
 )
 def scheduler(*, listen: str, dashboard: int | None) -> None:
-    """Tell workers of several machines what to do, until Ctrl-C. Nothing is lost where it is killed.
+    """Send planned runs to workers on several machines, until Ctrl-C. If it is killed, nothing is lost.
 
     \b
     Example:
@@ -160,7 +160,7 @@ def scheduler(*, listen: str, dashboard: int | None) -> None:
 @click.option("--testbed", "testbeds", required=True, multiple=True, metavar="NAME",
               help="A lab, or the name of a testbed file without its ending, that this machine measures; repeatable.")  # fmt: skip
 def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
-    """Carry out runs of campaigns on the testbeds of this machine until Ctrl-C, which ends the runs in order.
+    """Carry out runs of campaigns on the testbeds of this machine, until Ctrl-C, which ends and restores the runs.
 
     \b
     Example:
@@ -178,7 +178,7 @@ def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
 @_FOLDER
 @click.argument("number", type=int)
 def place(*, folder: Path, number: int) -> None:
-    """Carry out one planned run; what `run` and workers start.
+    """Carry out one planned run. `run` and workers start this command.
 
     \b
     Example:
@@ -231,7 +231,7 @@ async def _standings(folder: CampaignFolder) -> list[RunStanding]:
 
 
 def _keep(folder: CampaignFolder) -> bool:
-    """Keep finished runs; return whether every one is kept now."""
+    """Store finished runs; return whether all are stored now."""
     from dutlab.runner.fleet.keeping import RunKeeping
     from dutlab.store.fleet_database import fleet_database
 
@@ -274,7 +274,7 @@ def _is_missed(standing: RunStanding) -> bool:
 
 
 def _missing(standings: Sequence[RunStanding]) -> Iterator[str]:
-    """A line for each night of a testbed that could not be used then: its other runs of that night wait behind the one that was tried."""
+    """Yield a line for each night in which a testbed could not be used, with all its runs of that night that are missing."""
     left: dict[tuple[str, int], list[RunStanding]] = {}
     for s in standings:
         if str(s.state) not in ("done", "running") and s.exit_status in (None, TestbedError.exit_status):

@@ -1,4 +1,4 @@
-"""check."""
+"""Command `check`: fail if runs are worse than their baselines."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def check(
 ) -> None:
     """For CI.
 
-    The first line says what change would have been seen. Where that is more than is allowed, nothing is passed: exit 2, "cannot tell".
-    Allowed is the --threshold, or three times the smallest change that counts.
+    The first line names the smallest change that could have been detected. If it exceeds the allowed change, the check does not pass:
+    exit 2, "cannot tell". The allowed change is --threshold, or three times the smallest change that counts.
 
-    With four runs or more in all each run counts once, and what changes from run to run is known. Where that is not known, only a change
-    beyond 10 % counts (--least): of two runs, one after the other, and of a single run against fewer than ten.
+    With four or more runs in total, each run counts once, and the variation between runs is known. It is not known for two runs, one
+    after the other, or for a single run against fewer than ten. Then only a change of more than 10 % counts (--least).
 
     \b
     Example:
@@ -97,7 +97,7 @@ def check(
 
 
 def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:
-    """The check with what a second measurement says of what fails it."""
+    """Measure the failed results again, and return the check with these verdicts."""
     from dutlab.cli.gate_runs import measured_again
 
     least = {(c.pair.label, c.pair.figure): c.least for c in found.worse if c.second is not None}

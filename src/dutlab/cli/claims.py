@@ -1,4 +1,4 @@
-"""claims, verify-claim."""
+"""Commands `claims` and `verify-claim`: write and verify claim cards."""
 
 from __future__ import annotations
 

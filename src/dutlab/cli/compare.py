@@ -1,4 +1,4 @@
-"""compare, and what `check` shares with it."""
+"""Command `compare`, and functions that `check` also uses."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def compare(
 
 
 def _insist_alone(others: Mapping[str, object]) -> None:
-    """Raises InputError for options that an order has no place for."""
+    """Raise InputError for options that cannot be combined with --order."""
     if options := [name for name, value in others.items() if value]:
         raise InputError(f"--order cannot be combined with {' and '.join(options)}", remedy="leave it out, or ask twice")
 
@@ -158,7 +158,7 @@ def _say_orders(runs: Sequence[ComparedRun], asked: CompareRequest, *, as_json: 
 
 
 def _plain_order(order: ContestResult) -> dict[str, object]:
-    """For JSON."""
+    """Return an order for JSON."""
     return {
         "contest": {"label": order.contest.label, "figure": order.contest.figure, "better": order.contest.better},
         "kind": order.kind.name.lower(),
@@ -174,7 +174,7 @@ def _plain_order(order: ContestResult) -> dict[str, object]:
 
 
 def margin_of(given: Sequence[str]) -> Callable[[Pair], float | None]:
-    """The margin of a pair: the last that is given for its cell or figure, as a pattern of the shell, or for all."""
+    """Return a function that gives a pair's margin: the last --margin whose shell pattern matches its cell or figure, or without one."""
     parsed = [(pattern or "*", SHARE.convert(share, None, None)) for pattern, _, share in (text.rpartition("=") for text in given)]
     return lambda pair: next(
         (share for pattern, share in reversed(parsed) if any(fnmatchcase(name, pattern) for name in (pair.label, pair.figure))), None
@@ -182,7 +182,7 @@ def margin_of(given: Sequence[str]) -> Callable[[Pair], float | None]:
 
 
 def sides_of(given: Sequence[str]) -> dict[str, Better]:
-    """Figure → which side of it is better, of --better; the empty name is every figure. Raises InputError."""
+    """Return figure → better side, from --better; the empty name stands for all figures. Raises InputError."""
     sides: dict[str, Better] = {}
     for text in given:
         figure, _, word = text.rpartition("=")
@@ -195,7 +195,7 @@ def sides_of(given: Sequence[str]) -> dict[str, Better]:
 
 
 def _one_margin(given: Sequence[str]) -> float | None:
-    """The one that a picture can show: that of all cells."""
+    """Return the margin that a plot can show: that of all cells."""
     return next((SHARE.convert(text, None, None) for text in reversed(given) if "=" not in text), None)
 
 
@@ -210,7 +210,7 @@ def _all(runs: Sequence[ComparedRun], baseline: str | None, asked: CompareReques
 
 
 def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], matches: Sequence[str]) -> list[ComparedRun]:
-    """`runs` with their modes renamed as --match-modes says. Raises InputError."""
+    """Return `runs` with modes renamed by --match-modes. Raises InputError."""
     from dutlab.report.questions.sides import with_modes_renamed
 
     if matches and not runs:
@@ -224,7 +224,7 @@ def matched(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], match
 
 
 def lines_of(pair: ComparedPair) -> Iterator[str]:
-    """A comparison for a terminal, no wider than it."""
+    """Yield a comparison as lines that fit the terminal."""
     from dutlab.report.questions.compared_words import compared_words
 
     yield from _table_of(pair)
@@ -240,7 +240,7 @@ def lines_of(pair: ComparedPair) -> Iterator[str]:
 
 
 def _table_of(pair: ComparedPair) -> Iterator[str]:
-    """Yield the sides, and the figures."""
+    """Yield the names of both sides, and the table of figures."""
     from dutlab.report.questions.compared_words import compared_rows
 
     yield from wrapped(f"{printable(pair.second)} against {printable(pair.first)}")
@@ -250,7 +250,7 @@ def _table_of(pair: ComparedPair) -> Iterator[str]:
 
 
 def plain_comparison(c: Comparison) -> dict[str, object]:
-    """For JSON."""
+    """Return the comparison of one pair for JSON."""
     pair = {**asdict(c.pair), "design": c.pair.design.value}
     return {
         **asdict(c),
@@ -262,7 +262,7 @@ def plain_comparison(c: Comparison) -> dict[str, object]:
 
 
 def plain(pair: ComparedPair) -> dict[str, object]:
-    """For JSON; all repeats are in it."""
+    """Return the comparison of two sides for JSON, with all repeats."""
     return {
         "first": pair.first,
         "second": pair.second,

@@ -1,4 +1,4 @@
-"""Carries a test of `conductor run` out, and writes the original's report of it, also when it was interrupted."""
+"""Carry out a test of `conductor run`, and write Conductor's own report, even after an interruption."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dutlab.tools.steps.account import StepDone
 
 @dataclass(frozen=True)
 class ConductRequest:
-    """Request of `conductor run`."""
+    """Arguments of `conductor run`, and the trials so far."""
 
     file: Path
     work: StepsWorkload
@@ -38,14 +38,14 @@ class ConductRequest:
     runs: Path
     take_over: bool
     report: tuple[str, Path] | None
-    """Format and file of the original's report."""
+    """Format and file of Conductor's own report."""
     manner: Manner
     done: list[StepsTrial] = field(default_factory=list)
-    """The trials, as they end."""
+    """Finished trials."""
 
 
 def carry_out(asked: ConductRequest) -> None:
-    """Ends the command with the run's exit status."""
+    """Carry out the test, and end the command with the run's exit status."""
     if asked.trials == 0:
         say("0 trials: nothing to run", err=asked.manner.form != "text")
         _write(asked)
@@ -87,7 +87,7 @@ async def _conduct(what: StepsWork, asked: ConductRequest) -> RunResult:
 
 
 def _write(asked: ConductRequest) -> None:
-    """The original's report, if there is anything to tell."""
+    """Write Conductor's own report, if one was asked for and there are trials, or none were to be made."""
     if asked.report is None or not (asked.done or asked.trials == 0):
         return
     form, target = asked.report
@@ -102,7 +102,7 @@ def _rows(done: StepsTrial) -> TrialRows:
 
 
 def _row(done: StepDone) -> StepRow:
-    """Print as the original does: a spawned step is not waited for, a failed step is shown by its command."""
+    """Return a row as Conductor prints it: a spawned step has no duration, a failed step shows its command."""
     started, ended = (datetime.fromtimestamp(s, UTC) for s in (done.started_s, done.started_s + done.seconds))
     if done.step.spawn is not None:
         code, message, ended = 0, SPAWNED, started

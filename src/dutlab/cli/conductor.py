@@ -1,4 +1,4 @@
-"""conductor run, conductor convert."""
+"""Command `conductor`: run and convert Conductor's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PHASES: tuple[Phase, ...] = ("startup", "run", "collect", "reset")
 PLACES = "local, ssh:[user@]host[:port], TESTBED.yaml/HOST, or lab:NAME/HOST as in lab:three-node/source"
 LAB = "three-node"
-"""Testbed to write into the converted experiment."""
+"""Lab in converted experiments."""
 
 
 @click.group()
@@ -64,7 +64,7 @@ def run(
     form: str | None, output: Path | None, runs: Path,
     manner: Manner,
 ) -> None:  # fmt: skip
-    """Run a test; exit 0 only when every step succeeded.
+    """Run a test. Exit 0 only if every step succeeded.
 
     \b
     Example:
@@ -104,7 +104,7 @@ def run(
 @_NO_LIMIT
 @_TRANSLATE
 def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: bool, no_limit: bool, translate: bool) -> None:
-    """Write an experiment that does the same, with a `steps` workload.
+    """Write an equivalent experiment, with a `steps` workload.
 
     \b
     Example:
@@ -142,7 +142,7 @@ def convert(*, file: Path, output: Path | None, maps: tuple[str, ...], strict: b
 
 
 def _read(file: Path, *, strict: bool, no_limit: bool, translate: bool) -> Test:
-    """Raises SpecRefused with every fault of every file. Paths in it are relative to the working directory, else to the file."""
+    """Read a test. Paths in it are relative to the working directory, else to the file. Raises SpecRefused with all faults of all files."""
     from dutlab.bounds import INPUT
     from dutlab.interop.conductor import ReadOptions, StepLimit, read_test
     from dutlab.outside import read_given
@@ -168,12 +168,12 @@ def _wanted(test: Test, clients: Sequence[str]) -> list[str]:
 
 
 def _host_of(test: Test, text: str) -> str | None:
-    """The host that is called so in the file, or by us."""
+    """Return the host with this name in the file or in dutlab; None if there is none."""
     return test.names.get(text.lower(), text if text in test.hosts else None)
 
 
 def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
-    """Host → place. Raises InputError for what is not NAME=HOST, a name that the file does not have, and one that is given twice."""
+    """Return host → place, from --map. Raises InputError for text that is not NAME=HOST, an unknown name, and a duplicate."""
     out: dict[str, str] = {}
     for word in maps:
         name, equals, place = word.partition("=")
@@ -189,7 +189,7 @@ def _maps(maps: Sequence[str], test: Test) -> dict[str, str]:
 
 
 def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
-    """Host → what the experiment calls it. Raises InputError where two would be one, whose steps would be merged."""
+    """Return host → its name in the experiment. Raises InputError if two hosts get one name, which would merge their steps."""
     names = {host: maps.get(host, host) for host in test.hosts}
     for name in names.values():
         if len(same := [host for host, called in names.items() if called == name]) > 1:
@@ -206,7 +206,7 @@ def _named_hosts(test: Test, maps: Mapping[str, str]) -> dict[str, str]:
 
 
 def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, str], players: str | None) -> dict[str, TestPlace]:
-    """Name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
+    """Return name → place. Raises InputError, or SpecRefused that names every host without a place and the option to add."""
     from dutlab.cli.places import read_place
 
     if players is not None and not (players.startswith("ssh:") and players[4:5] != "@" and players.endswith((":", "@"))):
@@ -227,9 +227,9 @@ def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, s
 
 
 def _directories(said: Sequence[str], test: Test, places: Mapping[str, TestPlace]) -> dict[str, str]:
-    """Host → where its steps run, if not where its commands run anyway: this directory here, the login's over ssh."""
+    """Return host → folder of its steps, if not the default: the working directory on this machine, the login's folder over ssh."""
     out = {name: os.getcwd() for name, place in places.items() if place.lab}  # noqa: PTH109 -- text for a shell
-    for one in sorted(said, key=lambda one: "=" in one):  # what is said of one host goes before what is said of all
+    for one in sorted(said, key=lambda one: "=" in one):  # a folder for one host overrides the folder for all
         name, equals, directory = one.partition("=")
         host = _host_of(test, name) if equals else None
         if equals and host is None:
@@ -239,14 +239,14 @@ def _directories(said: Sequence[str], test: Test, places: Mapping[str, TestPlace
 
 
 def _report(test: Test, form: str | None, output: Path | None) -> tuple[str, Path] | None:
-    """Format and file of the original's report, if one was asked for, here or in the file."""
+    """Return format and file of Conductor's own report, if options or the file ask for one."""
     target = output or (Path(named) if (named := test.report.get("output")) else None)
     form = form or test.report.get("format", "").lower() or None
     if form is None and target is None:
         return None
     form = "json" if form == "json" else "text"
     if target is None and form == "text":
-        return None  # it would go to the terminal, where dutlab has its own
+        return None  # it would go to the terminal, where dutlab prints its own output
     return form, target or Path("conductor.json")
 
 

@@ -1,4 +1,4 @@
-"""config."""
+"""Command `config`: show the user's config file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dutlab.errors import Fault, FaultKind, SpecRefused
 from dutlab.printable import printable
 
 _OF_ALL = {RUNS_FOLDER: "runs", "colour": "auto"}
-"""Keys that no command owns → what holds without the file."""
+"""Keys that belong to no command → their defaults."""
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def config(*, as_json: bool) -> None:
-    """Checks the whole file.
+    """Also checks the whole file for faults.
 
     \b
     Example:
@@ -41,8 +41,8 @@ def config(*, as_json: bool) -> None:
 
 
 def _rows(found: Config) -> list[tuple[str, Any, str]]:
-    """Key, value and place of everything that holds. Raises SpecRefused with every fault of the file."""
-    from dutlab.cli.main import COMMANDS, dutlab  # that module loads this one
+    """Return key, value and place of each setting. Raises SpecRefused with all faults of the file."""
+    from dutlab.cli.main import COMMANDS, dutlab  # a cycle: main imports this module
 
     faults, ctx = list[Fault](), click.Context(dutlab)
     for check in (lambda: colour_of(found), *(_checked(found, ctx, name) for name in COMMANDS)):
@@ -67,7 +67,7 @@ def _checked(found: Config, ctx: click.Context, name: str) -> Any:  # noqa: ANN4
 
         if name in found.data or RUNS_FOLDER in found.data:
             command = dutlab.get_command(ctx, name)
-            assert command is not None  # noqa: S101 -- it is among the commands
+            assert command is not None  # noqa: S101 -- a known command
             defaults_of(found, name, command)
 
     return check

@@ -1,4 +1,4 @@
-"""The user's config file: where runs go, colours, and what each command's options are when they are not given.
+"""The user's config file: the folder of runs, colours, and defaults of each command's options.
 
     runs_folder = "~/measurements"
     colour = "never"
@@ -6,7 +6,7 @@
     [search]
     preset = "quick"
 
-A command reads what is its own; `dutlab config` reads everything. Command lines come first, then this file, then what is built in.
+A command reads only its own table; `dutlab config` reads everything. The command line overrides this file, which overrides the defaults.
 """
 
 from __future__ import annotations
@@ -28,44 +28,47 @@ from dutlab.outside import AtLink, UnfitFile
 RUNS_FOLDER = "runs_folder"
 COLOURS = ("auto", "always", "never")
 ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "force-port", "reset", "yes"})
-"""Options that lift a guard: they must be given each time."""
+"""Options that skip a safety check: they must be given each time."""
 _OF_TEST = ("test", "lab")
-"""`dutlab test --lab` calls itself within the lab, where no lab may be asked for again."""
+"""Option that may not be in the file: `dutlab test --lab` starts itself inside the lab, without --lab."""
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 
 @dataclass(frozen=True)
 class Config:
-    """The file as it was read. `lines` has the line of each key, from 1."""
+    """Content of the file. `lines` is key → line number, from 1."""
 
     path: Path
     data: Mapping[str, Any]
     lines: Mapping[tuple[str, ...], int]
 
     def line(self, key: Sequence[str]) -> int:
-        """Line of the key, or of the table that holds it."""
+        """Return the line of the key, or of the table that holds it."""
         parts = tuple(key)
         while parts and parts not in self.lines:
             parts = parts[:-1]
         return self.lines.get(parts, 1)
 
     def fault(self, key: Sequence[str], what: str, kind: FaultKind = FaultKind.INVALID) -> Fault:
-        """One that a reader finds in the file."""
+        """Return a fault at a key of the file."""
         return Fault(str(self.path), self.line(key), 1, ".".join(key), what, kind)
 
 
 def config_path() -> Path:
-    """`dutlab/config.toml` in $XDG_CONFIG_HOME, else in ~/.config (XDG Base Directory Specification: a relative one is ignored)."""
+    """Return `dutlab/config.toml` in $XDG_CONFIG_HOME, else in ~/.config.
+
+    A relative $XDG_CONFIG_HOME is ignored (XDG Base Directory Specification). Raises RuntimeError if the user has no home.
+    """
     base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     return (base if base.is_absolute() else Path("~/.config").expanduser()) / "dutlab" / "config.toml"
 
 
 def read_config() -> Config | None:
-    """The user's; None without a file, or a home for it. Raises InputError for one that cannot be read or is not TOML."""
+    """Read the user's file; None if there is no file or no home. Raises InputError if it cannot be read or is not TOML."""
     try:
         path = config_path()
-    except RuntimeError:  # a service's user has no home
+    except RuntimeError:  # the user of a service may have no home
         return None
     try:
         text = outside.read(path, INPUT, AtLink.FOLLOWED).decode()
@@ -82,7 +85,7 @@ def read_config() -> Config | None:
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Key → line, as far as a key begins its line."""
+    """Return key → line number, for keys at the start of a line."""
     line_by_key: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -99,7 +102,7 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 
 def colour_of(config: Config) -> str:
-    """`auto` where the file does not say. Raises SpecRefused."""
+    """Return the colour setting; `auto` by default. Raises SpecRefused."""
     colour = config.data.get("colour", "auto")
     if colour not in COLOURS:
         raise SpecRefused([config.fault(("colour",), f"{colour!r} is not one of {', '.join(COLOURS)}", FaultKind.UNKNOWN_NAME)])
@@ -107,7 +110,7 @@ def colour_of(config: Config) -> str:
 
 
 def defaults_of(config: Config, name: str, command: click.Command) -> dict[str, Any]:
-    """Return the defaults of `command` for click (its default_map). Raises SpecRefused with every fault of the command's table."""
+    """Return the defaults of `command` for click (its default_map). Raises SpecRefused with all faults of the command's table."""
     faults = list[Fault]()
     table = config.data.get(name, {})
     if not isinstance(table, Mapping):
@@ -153,14 +156,14 @@ def _table(value: object) -> Mapping[str, Any]:
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
-    """Each option by its long name; `help` is click's own."""
+    """Yield (long name, option) for each option that is not hidden."""
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden:
             yield from ((name[2:], option) for name in option.opts if name.startswith("--"))
 
 
 def _value(config: Config, key: tuple[str, ...], option: click.Option, value: object, faults: list[Fault]) -> dict[str, Any]:
-    """The parameter's name and its value, as click will convert it again; nothing for a fault."""
+    """Return {parameter name: value}, with a value that click can convert; empty if the value has a fault."""
     if isinstance(option.type, click.Path) and isinstance(value, str):
         value = str(Path(value).expanduser())
     texts = (str,) if isinstance(option.type, click.Path) else (str, int, float)

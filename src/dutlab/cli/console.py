@@ -1,4 +1,4 @@
-"""Progress for people: a line that renews itself on a terminal, plain lines elsewhere."""
+"""Progress for people: on a terminal one line that is overwritten, elsewhere plain lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TICK_S = 1.0
 
 @dataclass
 class LiveTrial:
-    """The trial that is being measured, as far as it is known."""
+    """The running trial, with its newest readings."""
 
     begun: TrialBegun
     since_s: float
@@ -50,16 +50,16 @@ class LiveTrial:
     _bounds: dict[str, float] = field(default_factory=dict)
 
     def hear(self, reading: Reading) -> None:
-        """The newest values."""
+        """Keep the newest values."""
         if reading.who == SEARCH:
             self._bounds = dict(reading.values)
         elif any(name in reading.values for name, _, _ in LIVE_RATES):
             self._rates[reading.where] = dict(reading.values)
 
     def words(self, now_s: float, width: int) -> str:
-        """The line for a terminal: which trial, for how long, how long all of them will take, and what is known of it.
+        """Return the line for a terminal: the trial, its time so far, the time left for all trials, and its readings.
 
-        Where not all of it fits, what is known takes turns.
+        If the readings do not all fit, they are shown in turn.
         """
         took, b = now_s - self.since_s, self.begun
         left = f"{duration_words(b.left_s - took)} left" if took < b.left_s else "longer than planned"
@@ -72,7 +72,7 @@ class LiveTrial:
         return line
 
     def _known(self) -> list[str]:
-        """Bounds of a search, one of several goals where they are the same, and the current rates."""
+        """Return the bounds of a search, goals with equal bounds together, and the current rates, as words."""
         bounds: dict[str, list[str]] = {}
         for goal, of in by_part(self._bounds).items():
             if not goal:
@@ -90,13 +90,13 @@ class LiveTrial:
 
 
 class Console:
-    """A runner.progress.Progress that writes to standard error, so that standard output stays for results."""
+    """A runner.progress.Progress on standard error, since standard output is for results."""
 
     def __init__(self, name: str = "", *, also: Callable[[Event], None] | None = None) -> None:
-        """`name` begins every line: the run, where there are several. `also` is called with every event."""
+        """Make a console. `name` is the prefix of every line, to distinguish several runs; `also` is called with every event."""
         self._name, self._also = name, also
         self._renews = _renews()
-        self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be renewed
+        self._width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be overwritten
         self._live: LiveTrial | None = None
         self._doing, self._since_s = "", 0.0
         self._severe: list[str] = []
@@ -119,11 +119,11 @@ class Console:
             case SetAside():
                 self.note(f"trial {event.trial} repeated, attempt {event.attempt + 1}: {event.why}")
             case HostLost():
-                self._rest()  # the command ends with the same words
+                self._rest()  # the command's last line has the same words
             case RunEnded():
                 self._rest()
                 if self._renews:
-                    tell("", end="", renew=True)  # what is printed next begins a line
+                    tell("", end="", renew=True)  # the next output starts on an empty line
                 if event.remedy:
                     self.note(event.remedy)
             case _:
@@ -149,7 +149,7 @@ class Console:
                 pass
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Print a note to the user."""
         self._line(f"note: {text}")
 
     def _ended(self, event: TrialEnded) -> None:
@@ -165,13 +165,13 @@ class Console:
             self._do("restoring everything")
 
     def _do(self, what: str, *, shown: bool = True) -> None:
-        """Something else than a trial goes on."""
+        """Show an activity that is no trial."""
         self._rest()
         self._doing, self._since_s = what, time.monotonic()
         self._tick(shown=shown)
 
     def _tick(self, *, shown: bool = True) -> None:
-        """Renews the line of what goes on, once a second, on a terminal."""
+        """Overwrite the line of the current activity once a second, on a terminal."""
         now = time.monotonic()
         text = (
             self._live.words(now, self._width - len(self._name))
@@ -184,7 +184,7 @@ class Console:
             return
         if shown:
             tell(f"{self._name}{text}"[: self._width], end="", renew=True)
-        with suppress(RuntimeError):  # no run is measured: there is no loop
+        with suppress(RuntimeError):  # without a run there is no event loop
             self._ticking = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _rest(self) -> None:
@@ -206,7 +206,7 @@ class Console:
         self._tell_words(f"{self._name}{text}" if text else "")
 
     def _tell_words(self, text: str) -> None:
-        """Broken between words on a terminal, which would break inside them; a file or a program gets one line."""
+        """Print text, wrapped between words on a terminal; a file or a program gets one line."""
         tell(
             "\n".join(textwrap.wrap(text, self._width, break_long_words=False, break_on_hyphens=False)) if self._renews else text,
             renew=self._renews,
@@ -215,7 +215,7 @@ class Console:
 
 @contextmanager
 def shown_meanwhile(what: str) -> Iterator[None]:
-    """A line that moves on a terminal while this thread computes; one plain line elsewhere."""
+    """Show `what` with the time so far while this thread computes, on a terminal; elsewhere print one line."""
     if not _renews():
         tell(what)
         yield
@@ -239,7 +239,7 @@ def shown_meanwhile(what: str) -> Iterator[None]:
 
 
 def _with_time(what: str, seconds: float, width: int) -> str:
-    """Return the activity with its time: where it does not fit, the words are cut and not the moving part."""
+    """Return the activity with its time. If it does not fit, the words are cut, not the time."""
     took = f", {duration_words(seconds)}"
     return f"{what if len(what) + len(took) <= width else f'{what[: width - len(took) - 1]}…'}{took}"
 

@@ -1,4 +1,4 @@
-"""doctor: what distorts results on a testbed, what it costs, how to fix it, and the measurement that proves it."""
+"""Command `doctor`: causes that distort results on a testbed, with their cost, fix and proof."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def doctor(
     runs: Path,
     as_json: bool,
 ) -> None:
-    """Examines the hosts of a testbed file, of a lab, or without either this machine alone. Changes nothing, except with --prove, which
-    measures a finding; KEY=VALUE is then a setting of the proof's workload. Lists the largest impact first. Exit status: 0 no finding,
-    1 findings, 2 wrong input, 3 a host cannot be reached.
+    """Examines the hosts of a testbed file or of a lab; without either, this machine. Changes nothing, except with --prove, which
+    measures a finding. KEY=VALUE is then a setting of the proof's workload. Findings are listed by impact, the largest first.
+    Exit status: 0 no finding, 1 findings, 2 wrong input, 3 a host cannot be reached.
 
     \b
     Example:
@@ -108,7 +108,7 @@ def _proof_of(kind: str) -> FindingProof:
 
 
 def _links(lab: str, file: Path | None) -> Mapping[str, Link]:
-    """Those of a lab or a testbed file, by name."""
+    """Return the links of a lab or a testbed file, by name."""
     from dutlab import labs
     from dutlab.spec.loader import load_testbed
 
@@ -118,7 +118,7 @@ def _links(lab: str, file: Path | None) -> Mapping[str, Link]:
 def _prove(
     kind: str, proof: FindingProof, data: Mapping[str, Any], settings: Sequence[str], *, runs: Path, standing: str | None, as_json: bool
 ) -> None:
-    """Runs the two levels and ends the command with the run's exit status."""
+    """Measure both levels, and end the command with the run's exit status."""
     from dutlab.report.questions.proof import proof_pairs
     from dutlab.report.questions.sides import open_run
     from dutlab.report.write import report_finished
@@ -147,7 +147,7 @@ def _prove(
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """A paragraph each; what could move the cursor, as a name that a host gives itself might, is shown as `?`."""
+    """Yield a paragraph for each finding. Control characters, for example in a host's name, are shown as `?`."""
     from dutlab.report.model.words import plural
 
     if not findings:

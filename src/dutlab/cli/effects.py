@@ -1,4 +1,4 @@
-"""effects, cost."""
+"""Commands `effects` and `cost`: effects of factors, and cost of modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""exact: instructions a frame of a Linux router in a simulated processor, without an experiment file."""
+"""Command `exact`: instructions a frame of a Linux router on a simulated processor, without an experiment file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dutlab.errors import InputError
 
 
 def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> list[str]:
-    """A repeatable option whose words have commas between them."""
+    """Return the words of a repeatable option, split at commas."""
     return [word.strip() for of in words for word in of.split(",") if word.strip()]
 
 
@@ -55,7 +55,7 @@ def exact(
     manner: Manner,
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
-    bridge, flowtable, filter-default-flowtable, nat-flowtable; two-routers, and with a tunnel between these ipsec, ipsec-cbc and the other
+    bridge, flowtable, filter-default-flowtable, nat-flowtable; two-routers; and two routers with a tunnel: ipsec, ipsec-cbc and the other
     suites, wireguard. KEY=VALUE is any other setting of the workload: flows=1,1000, rules=0,100, routes=0,1000,
     tunnels=1,100, mtu=9000, offload=gro, frames=20000.
 
@@ -80,7 +80,7 @@ def exact(
 
 
 def _own_modes(rulesets: tuple[Path, ...], programs: tuple[str, ...]) -> Mapping[str, Any]:
-    """A mode a file, which has what is in it, so that the run needs the file no more. Raises InputError."""
+    """Return one mode for each file, with the file's content, so that the run no longer needs the file. Raises InputError."""
     modes = dict[str, Any]()
     for word in programs:
         path, section = (Path(word), "") if Path(word).exists() else (Path(word.partition(":")[0]), word.partition(":")[2])

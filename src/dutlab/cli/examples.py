@@ -1,4 +1,4 @@
-"""Folder of the ready experiments: in the source tree, or where the wheel puts them."""
+"""Folders of the example experiments, in the source tree or where the wheel installs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.errors import InputError
 
 
 def example(name: str) -> Path:
-    """Folder of an example. Raises InputError."""
+    """Return the folder of an example. Raises InputError."""
     places = (Path(__file__).parents[3] / "examples", Path(sys.prefix) / "share" / "dutlab" / "examples")
     for place in places:
         if (place / name).is_dir():

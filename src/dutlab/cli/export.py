@@ -1,4 +1,4 @@
-"""export."""
+"""Command `export`: write runs for other programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "inf
 @click.option("--follow", is_flag=True, help="With metrics: write the file again each second until the run ends.")
 @click.option("--json", "as_json", is_flag=True, help="With -o: print what was written, for programs.")
 def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool, as_json: bool) -> None:
-    """KIND is metrics or openmetrics (one run, running or not), parquet, csv or influx (all samples), iperf3 or loadtest (a file a trial).
+    """KIND is metrics or openmetrics (one run, finished or not), parquet, csv or influx (all samples), iperf3 or loadtest (one file for
+    each trial).
 
     \b
     Example:
@@ -53,7 +54,7 @@ def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool,
 
 
 def _written(kind: str, runs: tuple[Path, ...], out: Path | None) -> str:
-    """Write samples or files, and return what was written where; "" for standard output."""
+    """Write samples or files, and return a line about them; empty for standard output."""
     from dutlab.interop.exports import influx_lines, samples_csv
     from dutlab.store.run_folder import RunFolder
 

@@ -1,4 +1,4 @@
-"""facts: what a machine is, as every run folder keeps it."""
+"""Command `facts`: the facts of machines, as in every run folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_PORTS = 64
 @click.option("--all", "every", is_flag=True, help="Every fact, a line each.  [the main ones]")
 @JSON
 def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """Without HOST this machine; a HOST is [user@]host by ssh, or a host of the testbed file.
+    """HOST is [user@]host for ssh, or a host of the testbed file. Without HOST, it is this machine.
 
     \b
     Example:
@@ -64,7 +64,7 @@ def facts(*, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ..
 
 
 def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, Host], Mapping[str, list[str]]]:
-    """The hosts, and the interfaces of the testbed's links by host. Raises InputError, SpecRefused."""
+    """Return the hosts, and host → interfaces of the testbed's links. Raises InputError, SpecRefused."""
     from dutlab.hosts.local import THIS_MACHINE, LocalHost
     from dutlab.hosts.reach import hosts_of
     from dutlab.hosts.ssh import SshHost
@@ -87,8 +87,9 @@ def hosts_named(wanted: Sequence[str], testbed: Path | None) -> tuple[dict[str, 
 
 
 async def collect(hosts: Mapping[str, Host], ports: Sequence[str], links: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """Facts by host: of those of `ports` that it has, else of its interfaces in `links`, else of all but the loopback. Closes the hosts.
+    """Return host → facts, and close the hosts.
 
+    The interfaces are those in `ports` that the host has; without `ports`, those in `links`, else all but the loopback.
     Raises InputError for a port that no host has.
     """
     from dutlab.ending import closing

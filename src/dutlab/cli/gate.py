@@ -1,4 +1,4 @@
-"""gate: whether a newer version is worse than an older one."""
+"""Command `gate`: fail if a newer version is worse than an older one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dutlab.spec.loader import LoadedExperiment
 
 MOST_ROUNDS = 1000
-"""Most rounds of a measurement by time; its budget ends it sooner."""
+"""Most rounds of a measurement by time; the budget usually ends it earlier."""
 AS = click.option("--as", "kind", type=click.Choice([str(kind) for kind in VersionKind]), help="What the versions are.  [as they look]")
 MODES = click.option("--modes", "--mode", "modes", multiple=True, callback=listed, metavar="MODE,…", help="Modes of kernels.  "
                      "[router,filter-default,nat]")  # fmt: skip
@@ -76,11 +76,11 @@ def gate(
     name: str | None,
     runs: Path,
 ) -> None:
-    """For CI. Instructions of rule sets for nft, kernels, XDP programs and commands are counted in a simulated guest. Experiment files are
-    measured by their own workloads, those by time in rounds of both until it can tell. Runs are compared as they are. Whatever is worse
-    is measured again before this fails.
+    """For CI. Instructions of nft rule sets, kernels, XDP programs and commands are counted in a simulated guest. Experiment files are
+    measured by their own workloads; those by time in rounds of both versions, until the result is known. Existing runs are compared as
+    they are. A worse result is measured again before the gate fails.
 
-    Exit 0: not worse by more than is allowed; 1: worse; 2: cannot tell. KEY=VALUE is a setting of the workload exact.
+    Exit 0: not worse by more than the allowed change; 1: worse; 2: cannot tell. KEY=VALUE is a setting of the workload exact.
 
     \b
     Example:
@@ -128,7 +128,7 @@ def gate(
 
 
 def _files_of(written: Sequence[str]) -> dict[Path, str]:
-    """File → format. Raises InputError."""
+    """Return file → format, from --write. Raises InputError."""
     pairs = [text.partition("=") for text in written]
     if wrong := [of for of, _, path in pairs if of not in CHECK_FORMATS or not path]:
         raise InputError(f"--write {wrong[0]}: write FORMAT=FILE", remedy=f"formats are {', '.join(CHECK_FORMATS)}")
@@ -136,7 +136,7 @@ def _files_of(written: Sequence[str]) -> dict[Path, str]:
 
 
 def _of_experiments(making: GateRuns, *paths: Path) -> GatePart:
-    """Experiments in the guest by counts, others by time."""
+    """Compare two experiments: in the guest by counts, others by time."""
     from dutlab.spec.known import EXACT
     from dutlab.spec.loader import given_experiment, testbed_of
     from dutlab.spec.yaml_source import read_file
@@ -164,7 +164,7 @@ def _work(given: LoadedExperiment) -> Work:
 
 
 def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> LoadedExperiment:
-    """A rule set as a mode of a lab's DUT, at full speed."""
+    """Return an experiment that measures a rule set as a mode of a lab's DUT, at full speed."""
     from dutlab.spec.loader import given_experiment
 
     mode = {**version.own_modes["rules"], "restore": ["nft flush ruleset"]}

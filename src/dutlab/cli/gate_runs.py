@@ -1,4 +1,4 @@
-"""The runs of a gate: both versions counted one after the other, or measured in rounds by time, and what is worse again."""
+"""Runs of a gate: both versions, by counts one after the other or by time in rounds, and second measurements of worse results."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Works = Sequence["Work"]
 
 @dataclass
 class GateRuns:
-    """Makes the runs of one gate, and judges them."""
+    """Runs of one gate, and their verdicts."""
 
     runs: Path
     allowed: float
     time_allowed: float
     budget_s: float
-    """The longest that is measured by time."""
+    """Longest time of measurements by time, in seconds."""
     engine: Path = Path()
     _made: list[Path] = field(default_factory=list)
     _grown: dict[str, tuple[FunctionChange, ...]] = field(default_factory=dict)
-    """Label → functions that take more, of what was counted again."""
+    """Label → functions that take more instructions in the newer version, from the second count."""
 
     def counted(self, works: Works) -> GatePart:
-        """Compare by counts, which need one trial a cell. Raises as runner.run does."""
+        """Compare by counts, which need only one trial a cell. Raises as runner.run does."""
         from dutlab.analysis.gate import gate_counts
 
         sides = self.sides(self._one_after_the_other(works))
@@ -60,7 +60,7 @@ class GateRuns:
         return self._part("time", cells, self.time_allowed, measure.first)
 
     def of_runs(self, paths: Sequence[Path]) -> list[GatePart]:
-        """Compare two existing runs; measure worse cells again, by their plans. Raises as runner.run does."""
+        """Compare two existing runs, and measure worse cells again by the runs' plans. Raises as runner.run does."""
         from dutlab.analysis.gate import gate_counts, gate_rounds
         from dutlab.measures import is_exact
         from dutlab.report.questions.sides import insist_different
@@ -80,7 +80,7 @@ class GateRuns:
         return parts
 
     def again(self, paths: Sequence[Path], least: Mapping[CellName, float]) -> dict[CellName, CheckKind]:
-        """Measure again results of two runs that are worse by their least, and return verdicts; none where there is no result."""
+        """Measure again the results in `least` of two runs, and return verdicts for changes above it. Results without one are left out."""
         from dutlab.analysis.gate import ALLOWED_BY_LEAST, again_by_rounds, of_counts
         from dutlab.measures import is_exact
         from dutlab.runner.repeat import to_repeat
@@ -104,7 +104,7 @@ class GateRuns:
         return RunOptions(self.runs, self.engine, ("dutlab", *sys.argv[1:]), unattended=True, budget_s=budget_s)
 
     def made(self, folders: Sequence[Path]) -> Sequence[Path]:
-        """Notes runs, for the report."""
+        """Add runs for the report, and return them."""
         self._made += folders
         return folders
 
@@ -120,7 +120,7 @@ class GateRuns:
         return self.made(run_in_order(both()))
 
     def _again(self, works: Works, sides: MeasuredSides, names: Collection[CellName]) -> Sequence[Pair]:
-        """Counts of other frames of the same kind."""
+        """Count the cells again with more frames."""
         from dutlab.report.questions.function_changes import function_changes
         from dutlab.report.questions.gated import called_as
         from dutlab.runner.narrowed import narrowed, with_more_frames
@@ -156,7 +156,7 @@ class GateRuns:
 
 
 def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], within_s: float, runs: Path) -> dict[CellName, CheckKind]:
-    """Measure an older and a newer run again, in `runs`, for results that seem worse by their least; return verdicts."""
+    """Measure an older and a newer run again, in folder `runs`, for the results in `least`; return verdicts for changes above it."""
     from dutlab.runner.recovery import builds_its_lab
     from dutlab.tools.engine.binary import find_engine
 
@@ -166,7 +166,7 @@ def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], withi
 
 
 def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) -> dict[str, str]:
-    """Return the first measurement's label for each result of the second; the trials of both are in one order."""
+    """Return label in the second measurement → label in the first. The trials of both have the same order."""
     from dutlab.runner.narrowed import keys_of
 
     old = {
@@ -179,14 +179,14 @@ def labels(was: Work, now: Work, first: MeasuredSides, second: MeasuredSides) ->
 
 
 class _Rounds:
-    """Measures rounds of both versions, within one budget."""
+    """Measurement of both versions in rounds, within one budget."""
 
     def __init__(self, of: GateRuns, works: Works, sides: MeasuredSides | None = None) -> None:
         self._of, self._works, self.first = of, works, sides
         self._ends = time.monotonic() + of.budget_s
 
     def __call__(self, names: Collection[CellName], enough: Callable[[Sequence[Pair]], bool]) -> Sequence[Pair]:
-        """Measure rounds of these cells, or of all."""
+        """Measure rounds of the cells in `names`, or of all, until `enough`."""
         from dutlab.report.questions.gated import called_as
         from dutlab.runner.narrowed import narrowed
 
@@ -205,7 +205,7 @@ class _Rounds:
         return called_as(sides.pairs, labels(works[0], works[0], self.first, sides))
 
     async def _measured(self, works: Works, left: float, enough: Callable[[Sequence[Pair]], bool]) -> Sequence[RunResult]:
-        """Both in one lab, if they are in labs of one name: it is built once."""
+        """Measure both versions in turn; build the lab once if both use the same."""
         from dutlab import labs
         from dutlab.runner.in_turn import run_in_turn
 
@@ -221,7 +221,7 @@ class _Rounds:
             return await measured(replace(options, standing_lab=lab.label))
 
     def _pairs(self, folders: Sequence[Path]) -> Sequence[Pair]:
-        """None before both have a result."""
+        """Return the pairs of results so far; none before both versions have a result."""
         try:
             return self._of.sides(folders).pairs
         except InputError:

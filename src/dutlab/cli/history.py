@@ -1,4 +1,4 @@
-"""history."""
+"""Command `history`: changes of a figure over all runs of an experiment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def history(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """With --confirm the exit status is that of check: 1 where the second measurement is worse, too, 2 where it cannot tell.
+    """With --confirm the exit status is that of check: 1 if the second measurement is also worse, 2 if it cannot tell.
 
     \b
     Example:
@@ -101,7 +101,7 @@ def _say(found: Sequence[CellHistory], second: Sequence[_Second], written: Seque
 
 @dataclass(frozen=True)
 class _Second:
-    """An alarm of the newest run, and what a second measurement says of it."""
+    """An alarm of the newest run, and the verdict of the second measurement."""
 
     cell: str
     figure: str
@@ -112,14 +112,14 @@ class _Second:
 
 
 def _measured_again(found: Sequence[CellHistory], folder: Path, within_s: float) -> list[_Second]:
-    """Return whether the newest run is worse by as much, or by less than a third of that. Raises as runner.run does."""
+    """Measure each alarm again, and return verdicts; a third of the first change counts as worse. Raises as runner.run does."""
     from dutlab.analysis.gate import ALLOWED_BY_LEAST
     from dutlab.analysis.verdict import CheckKind
     from dutlab.cli.gate_runs import measured_again
 
     alarms = {(h.label, h.figure): alarm for h in found if (alarm := h.alarm) is not None}
     kinds: dict[tuple[str, str], CheckKind] = {}
-    beside = folder.absolute().with_name(f"{folder.absolute().name}-confirmed")  # so that no later history takes them for nights
+    beside = folder.absolute().with_name(f"{folder.absolute().name}-confirmed")  # a separate folder, so that histories leave these runs out
     for pair in dict.fromkeys((a.before, a.newest) for a in alarms.values()):
         least = {name: a.worse / ALLOWED_BY_LEAST for name, a in alarms.items() if (a.before, a.newest) == pair}
         kinds |= measured_again([folder / run for run in pair], least, within_s, beside)

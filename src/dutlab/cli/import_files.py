@@ -1,4 +1,4 @@
-"""import: other people's files become a run like any other."""
+"""Command `import`: make a run from result files of other tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NO_RESULTS = re.compile(r"(?:readme|license|copying|makefile)(?:\..*)?|.+\.(?:md|rst|fio|sh|py|html|svg|png|pdf)|\..*", re.IGNORECASE)
 MOST_WORDS = 20
-"""Sentences that are printed; all of them are in the report."""
+"""Most notes that are printed; the report has all."""
 
 
 @click.command("import")
@@ -38,12 +38,12 @@ MOST_WORDS = 20
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
 @click.pass_context
 def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
-    """The device is called as its file.
+    """The file's name becomes the name of the device.
 
-    What of the files is in no figure, and units that they do not name, is printed and in the report.
+    Data that fit no figure, and missing units, are listed here and in the report.
 
-    Of a folder, all files in it and below are read, but for such as README and job files; files of the same name in several folders are
-    repeats of one another, where the folder's name is not that of the device.
+    In a folder, all files are read, also in subfolders, except files such as README and job files. Files of the same name in several
+    folders are repeats, unless the folder's name is that of the device.
 
     \b
     Example:
@@ -77,7 +77,7 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
 
 
 def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Return the files to read, and those in the same folders that hold no results, as their names say."""
+    """Return the files to read, and the files in the same folders whose names show that they hold no results."""
     named = [path for path in paths if not path.is_dir()]
     files = [path for folder in paths if folder.is_dir() for path in sorted(p for p in folder.rglob("*") if p.is_file())]
     others = [path for path in files if _NO_RESULTS.fullmatch(path.name)]
@@ -96,5 +96,5 @@ def _say(sentences: Sequence[str], *, err: bool) -> None:
 
 
 def _safe(name: str) -> str:
-    """A name for a run's folder."""
+    """Return a name that suits a run's folder."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-") or "import"

@@ -1,4 +1,4 @@
-"""lab up, list, shell, down."""
+"""Command `lab`: build, list, use and remove labs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _insist_on_root() -> None:
 @click.argument("name", default="three-node")
 @click.option("--label", help="Label of the lab.  [random]")
 def up(*, name: str, label: str | None) -> None:
-    """Build a lab and keep it; prints its label.
+    """Build a lab and keep it. Prints its label.
 
-    NAME is three-node (without it), three-node-rfc2544, three-node-rfc5180, three-node-ssh, four-queues, uml-router, qemu-router or
+    NAME is three-node (the default), three-node-rfc2544, three-node-rfc5180, three-node-ssh, four-queues, uml-router, qemu-router or
     two-port.
 
     \b
@@ -76,7 +76,7 @@ def list_(*, as_json: bool) -> None:
 @click.argument("host")
 @click.argument("command", nargs=-1)
 def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
-    """Run a shell, or a command, on a host of a lab; ends with its exit status.
+    """Run a shell or a command on a host of a lab. The exit status is that of the shell or command.
 
     \b
     Example:
@@ -92,8 +92,8 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
         raise _no_lab(label)
     if host not in found.namespaces:
         raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
-    words = command[1:] if command[:1] == ("--",) else command  # some write it from habit
-    if host in labs.description(found.lab).settings.guests:  # its kernel is not the namespace's
+    words = command[1:] if command[:1] == ("--",) else command  # people write it out of habit
+    if host in labs.description(found.lab).settings.guests:  # the host has its own kernel
         click.get_current_context().exit(guest_shell.run(label, host, words, StateFolder().ssh_folder(label)))
     argv = ("ip", "netns", "exec", found.namespaces[host], *(words or (os.environ.get("SHELL", "/bin/sh"),)))
     done = subprocess.run(argv, check=False)
@@ -103,7 +103,7 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
 @lab.command()
 @click.argument("given", metavar="LABEL…", nargs=-1, required=True)
 def down(*, given: tuple[str, ...]) -> None:
-    """Remove labs: exactly what `up` made, also after a crash.
+    """Remove labs: exactly what `up` built, even after a crash.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""limits: the ceilings that follow from facts, as a calculator."""
+"""Command `limits`: compute ceilings from facts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def tcp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, timestamps: 
 @_VLAN
 @_JSON
 def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: bool) -> None:
-    """Goodput of UDP in datagrams as long as the MTU allows.
+    """Goodput of UDP, in the longest datagrams that the MTU allows.
 
     \b
     Example:
@@ -125,7 +125,7 @@ def udp(*, speed: float, mtu: int, ip_version: str, vlan_tags: int, as_json: boo
 def tunnel(
     *, kinds: tuple[str, ...], speed: float, mtu: int, outer_version: str, nat_t: bool, inner: int | None, timestamps: bool, as_json: bool
 ) -> None:
-    """Overhead, largest packet inside, and goodput of TCP through ESP, WireGuard, VXLAN, GRE and IP in IP; all of them without KIND.
+    """Overhead, largest inner packet, and goodput of TCP through ESP, WireGuard, VXLAN, GRE and IP in IP; without KIND, of all of them.
 
     \b
     Example:
@@ -157,7 +157,7 @@ def pcie(
     *, gen: int, width: int, payload: int | None, devices: int | None, uplink_gen: int | None, uplink_width: int | None, uplinks: int,
     spec: float | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Bytes a second of a PCI Express link, and of many devices behind fewer lanes.
+    """Bytes a second of a PCI Express link, and of several devices that share lanes.
 
     \b
     Example:
@@ -184,7 +184,7 @@ def pcie(
 @click.option("--lanes", type=int, default=1, show_default=True, help="Of a wide port.")
 @_JSON
 def disk(*, interface: str, lanes: int, as_json: bool) -> None:
-    """Bytes a second of a drive's cable, sata1 to sata3 and sas1 to sas4; for NVMe see pcie.
+    """Bytes a second of a drive's cable: sata1 to sata3, sas1 to sas4. For NVMe see pcie.
 
     \b
     Example:
@@ -212,7 +212,7 @@ def raid(
     *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,
     models: Path | None, model: str | None, writes: float | None, groups: int | None, degraded: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Requests and bytes a second of a RAID level, from what one drive is rated for.
+    """Requests and bytes a second of a RAID level, from the rating of one drive.
 
     \b
     Example:
@@ -252,7 +252,7 @@ def ladder(
     drive_link: str | None, uplink: str | None, uplinks: int,
     payload: int | None, mts: float | None, channels: int | None, measured: float | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Drives, array, links and memory one below the other: each as a share of the drives' rating, and which of them binds.
+    """Limits of drives, array, links and memory: each as a share of the drives' rating, and the lowest of them.
 
     \b
     Example:
@@ -299,7 +299,7 @@ def _ip(version: str) -> Ip:
 
 
 def _rating(models: Path | None, model: str | None, *given: float | None) -> DriveRating:
-    """Combine the row of the table with the other options. Raises InputError, SpecRefused."""
+    """Return a drive's rating from --models and options, which override it. Raises InputError, SpecRefused."""
     from dutlab.physics.ceilings.storage import DriveRating
     from dutlab.spec.drive_models import model_file
 

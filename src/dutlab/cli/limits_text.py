@@ -1,4 +1,4 @@
-"""Output of `dutlab limits`: ceilings with their formulas and sources, and the ladder of them."""
+"""Output of `dutlab limits`: ceilings with their formulas and sources, and ladders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def computed(make: Callable[[], T]) -> T:
-    """Return the result of `make`; an error becomes a fault of the command line."""
+    """Return the result of `make`. A ValueError becomes an InputError."""
     try:
         return make()
     except ValueError as error:
@@ -27,7 +27,7 @@ def computed(make: Callable[[], T]) -> T:
 
 
 def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
-    """Print ceilings as a table with its sources, or for programs."""
+    """Print ceilings as a table with its sources, or as JSON."""
     if as_json:
         say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
         return
@@ -45,7 +45,7 @@ def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
 
 
 def say_ladder(found: Ladder, measured: float | None, *, as_json: bool) -> None:
-    """Each rung with its share of the drives' rating, and the one that binds."""
+    """Print each rung with its share of the drives' rating, and the lowest rung."""
     if as_json:
         rungs = [{**asdict(rung), "bytes_per_s": rung.iops * found.block, "share": found.share(rung.iops)} for rung in found.rungs]
         say(

@@ -1,4 +1,4 @@
-"""loadtest: a ramp of load without an experiment file."""
+"""Command `loadtest`: a ramp of load without an experiment file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
 PROFILES: dict[str, str | int] = {"imix": "imix-trex", "64b": 64, "1514b": 1518}
-"""Profiles as trex-loadtest names them → ours, with FCS: its imix and its 1514 bytes count none."""
+"""Name of a profile in trex-loadtest → mix or frame size with FCS. trex-loadtest's imix and 1514 bytes are without FCS."""
 
 
 _AS_MIX = "write a mix, as in {name: web, parts: {64: 5, 1518: 6}}"
@@ -91,7 +91,7 @@ def loadtest(
 
 
 def _generator(server: str | None) -> str | dict[str, Any] | None:
-    """Return the generator of that name, or TRex at that address. Raises BadParameter for a word that is neither."""
+    """Return the generator of that name, or TRex at that address. Raises BadParameter for other words."""
     if server is None or server in GENERATORS:
         return server
     if not any(mark in server for mark in ".:") and server != "localhost":
@@ -117,7 +117,7 @@ def _mix(profile: str) -> Any:  # noqa: ANN401 whatever is in the file is checke
 
 
 def _write(run: Path, output: Path | None) -> None:
-    """trex-loadtest's file of the one trial, if it has a result."""
+    """Write trex-loadtest's file of the run's trial, if it has a result."""
     if output is None:
         return
     from dutlab.interop.loadtest_json import to_bytes

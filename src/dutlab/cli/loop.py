@@ -1,4 +1,4 @@
-"""Runs a coroutine so that the first Ctrl-C, SIGTERM or hang-up ends it in order, and a second one cannot cut the restore."""
+"""Run a coroutine. The first Ctrl-C, SIGTERM or SIGHUP ends it with its clean-up; a second one cannot interrupt the clean-up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_in_order(work: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's value. Raises KeyboardInterrupt when a signal ended it, after its finally clauses have run."""
+    """Run the coroutine, and return its value. Raises KeyboardInterrupt if a signal ended it, after its finally clauses have run."""
 
     async def supervised() -> T:
         task = asyncio.ensure_future(work)
@@ -29,7 +29,7 @@ def run_in_order(work: Coroutine[Any, Any, T]) -> T:
                 return
             asked_to_end = True
             task.cancel()
-            tell("dutlab: ending; undoing all changes", renew=sys.stderr.isatty())  # over the line with ^C
+            tell("dutlab: ending; undoing all changes", renew=sys.stderr.isatty())  # overwrites the line with ^C
 
         for sig in _SIGNALS:
             loop.add_signal_handler(sig, end)

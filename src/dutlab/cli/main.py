@@ -1,4 +1,4 @@
-"""The command `dutlab`: which word is which command. A command's module is imported when it is called, so that start-up stays short."""
+"""Command `dutlab` and the list of its commands. A command's module is imported only when it is called, to keep start-up short."""
 
 from __future__ import annotations
 
@@ -152,18 +152,18 @@ SECTIONS = {
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
     },
 }
-"""Section of commands → name → module:function, and the beginning of its help: the list of commands loads none of their modules."""
+"""Section → command → (module:function, first line of its help). So the list of commands imports none of their modules."""
 COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
-"""Records are many objects and next to no cycles: Python's own 700 takes a seventh of the CPU time of a report of 20,000 trials. A short
-command makes fewer objects than this."""
+"""Objects between two garbage collections. Records are many objects with almost no cycles: with Python's default of 700, collections take
+a seventh of the CPU time of a report of 20,000 trials. A short command makes fewer objects than this."""
 _HELP = {"-h", "--help"}
 
 
 @cache
 def _command(name: str) -> click.Command:
-    """Its module is imported now; its help is the line of SECTIONS and what its docstring adds."""
+    """Import a command. Its help is the line in SECTIONS, followed by its docstring."""
     module, function = COMMANDS[name].split(":")
     command: click.Command = getattr(importlib.import_module(module), function)
     summary = next(summary for of_section in SECTIONS.values() for other, (_, summary) in of_section.items() if other == name)
@@ -172,10 +172,10 @@ def _command(name: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are in separate modules."""
+    """Group whose commands are imported when they are called."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does; `help COMMAND` is `COMMAND --help`."""
+        """Parse as click does, with `help COMMAND` as `COMMAND --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
@@ -199,7 +199,7 @@ class LazyGroup(click.Group):
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
-        """Invoke as click does; a reader that has gone, as `head` does when it has enough, is not a fault."""
+        """Invoke as click does. A reader that closes the pipe early, as `head` does, is no error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -213,14 +213,14 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
-        """Lists commands by purpose."""
+        """List commands by section."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
 
 
 def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
-    """Gives the command the defaults of the user's config file. Raises InputError, SpecRefused."""
+    """Give the command the defaults of the user's config file. Raises InputError, SpecRefused."""
     from dutlab.cli.config_file import colour_of, defaults_of, read_config
     from dutlab.cli.terminal import use_colour
 
@@ -230,7 +230,7 @@ def _take_config(ctx: click.Context, name: str, command: click.Command) -> None:
 
 
 def _drop_output() -> None:
-    """Drop what standard output did not take; otherwise Python fails with it again at its end."""
+    """Drop unwritten standard output, on which Python would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -241,7 +241,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 
 
 def _version() -> str:
-    """Return the version of the installed package, from the name of its metadata: reading them takes a quarter of this command's time."""
+    """Return the installed version from the name of its metadata folder. Reading the metadata takes a quarter of this command's time."""
     for folder in sys.path:
         for found in Path(folder).glob("dutlab-*.dist-info"):
             return found.name.removeprefix("dutlab-").removesuffix(".dist-info")
@@ -264,9 +264,9 @@ def dutlab() -> None:
 
 
 def _open_closed_streams() -> None:
-    """A descriptor below 3 that the caller closed would be that of the next file we open, and complaints of programs would go into it.
+    """Open the descriptors below 3 that the caller closed. The next opened file would get one of them, and programs would write into it.
 
-    What an encoding cannot hold is printed as an escape: names of files may be any bytes.
+    Also make output escape characters that its encoding lacks, since file names may be any bytes.
     """
     for name, descriptor in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
         try:
@@ -280,16 +280,16 @@ def _open_closed_streams() -> None:
 
 
 def _leave_garbage() -> None:
-    """Skip the last search for garbage, a tenth of a short command's CPU time. Keep it for DuckDB, which prints leaks without it."""
+    """Skip the last garbage collection, a tenth of a short command's CPU time, except with DuckDB, which reports leaks without it."""
     if "duckdb" not in sys.modules:
         gc.freeze()
 
 
 def main() -> None:
-    """Runs the command line; exit 0 done, 1 measured but failed, 2 wrong input, 3 testbed not usable, 130 interrupted."""
+    """Run the command line. Exit 0: done, 1: measured but failed, 2: wrong input, 3: testbed not usable, 130: interrupted."""
     _open_closed_streams()
     not_for_all()
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # which it would look for in every package that is installed
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(_leave_garbage)
     try:
@@ -314,7 +314,7 @@ def main() -> None:
 
 
 def _failed(what: str, status: int, remedy: str = "") -> int:
-    """Return the exit status. With --json the fault is also printed on standard output (contracts/error.schema.json)."""
+    """Return the exit status. With --json, also print the error on standard output (contracts/error.schema.json)."""
     if {"--json", "--json-lines"} & set(sys.argv[1:]):
         with suppress(OSError):
             say(json.dumps({"schema_version": 1, "error": what, "remedy": remedy, "exit_status": status}))

@@ -1,4 +1,4 @@
-"""Manual pages, made of what `--help` says: `python -m dutlab.cli.man_pages FOLDER` writes one for each command (groff_man(7))."""
+"""Manual pages from `--help`: `python -m dutlab.cli.man_pages FOLDER` writes one for each command (groff_man(7))."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 from dutlab.cli.main import SECTIONS, dutlab
 
 _KEPT = "\b"
-"""Click's mark for a paragraph whose lines stay as they are."""
+"""Click's mark for a paragraph that is not wrapped."""
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """(file name, text) of every command, the group `dutlab` first."""
+    """Yield (file name, text) for every command, the group `dutlab` first."""
     yield from _pages("dutlab", dutlab, None)
 
 

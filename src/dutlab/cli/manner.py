@@ -1,4 +1,4 @@
-"""Options of how a command measures: whether it asks before it measures for hours, when it must end, and what it prints."""
+"""Options of measuring commands: confirmation of long runs, time limits and output format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Form = Literal["text", "json", "json-lines"]
 LONG_S = 3600.0
-"""A run that is expected to take longer is begun only when somebody at a terminal says so."""
+"""Expected duration, in seconds, above which a person at a terminal must confirm a run."""
 SHARE_OF_TRIALS = 0.7
 """Share of the budget for trials; the rest is for the lab, the rig without the DUT, modes and the report."""
 
@@ -44,13 +44,13 @@ class Manner:
     wait_quiet_s: float = 0.0
 
     def console(self, name: str = "") -> Console:
-        """Receivers of events: a person on standard error, and a program on standard output if it asked."""
+        """Return the observer of events: lines on standard error, and JSON on standard output with --json-lines."""
         from dutlab.cli.console import Console
 
         return Console(name, also=_print_event if self.form == "json-lines" else None)
 
     def insist_on_time(self, plan: Plan) -> None:
-        """Asks a person whether to start a run of hours. Raises InputError if the person declines."""
+        """Ask a person at a terminal to confirm a long run. Raises InputError if the person declines."""
         from dutlab.report.model.words import duration_words, plural
 
         if plan.estimate_s <= LONG_S or (self.budget_s is not None and self.budget_s <= LONG_S):
@@ -62,13 +62,13 @@ class Manner:
             raise InputError("nothing was measured", remedy="take fewer sizes, modes or repeats, a --scale, or give --budget TIME")
 
     def carry_out(self, given: LoadedExperiment, options: RunOptions) -> RunResult:
-        """The run of an experiment, to its end or that of the budget. Raises as runner.run() does."""
+        """Run an experiment to its end or to the end of the budget. Raises as runner.run() does."""
         from dutlab.runner.run import Work
 
         return self.carry_out_work(Work.planned(given, unattended=options.unattended), options)
 
     def options(self, options: RunOptions) -> RunOptions:
-        """With what was asked for here."""
+        """Return `options` with this command's budget and wait."""
         return replace(options, budget_s=self.budget_s, wait_quiet_s=self.wait_quiet_s)
 
     def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
@@ -80,7 +80,7 @@ class Manner:
         return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
 
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
-        """Return what `make` makes of the settings; a workload with a budget for each trial gets its share of the whole."""
+        """Return the experiment that `make` makes of the settings. If the workload has a budget for each trial, set it to a share."""
         definition = make(settings)
         if self.budget_s is None or any(word.partition("=")[0].strip() == "budget" for word in settings):
             return definition
@@ -94,7 +94,7 @@ class Manner:
         return make([*settings, f"budget={max(1, int(SHARE_OF_TRIALS * self.budget_s / trials))}s"])
 
     def finish(self, results: Sequence[RunResult]) -> None:
-        """Writes the report of each, prints what they say, and ends the command with the worst exit status among the runs."""
+        """Write the report of each run, print the answers, and end the command with the worst exit status of the runs."""
         folders = [result.folder for result in results]
         reports = self.print_answers(folders)
         if len(folders) > 1 and self.form == "text":
@@ -104,10 +104,10 @@ class Manner:
         )
 
     def print_answers(self, folders: Sequence[Path]) -> Sequence[RunReport]:
-        """Writes the reports of runs, which it returns, and prints the answer of each, or as JSON all that they say."""
+        """Write and return the reports of runs, and print the answer of each, or with --json all of their content."""
         from dutlab.cli.console import shown_meanwhile
 
-        with shown_meanwhile("writing the report"):  # of thousands of trials it takes longer than anybody waits for a silent command
+        with shown_meanwhile("writing the report"):  # with thousands of trials it takes long
             from dutlab.report.pages.json_data import json_data
             from dutlab.report.write import report_finished
 
@@ -122,7 +122,7 @@ class Manner:
 
 
 def print_answers(folders: Iterable[Path], reports: Sequence[RunReport]) -> None:
-    """The answer of each run, by which every command ends that measured or read one."""
+    """Print the answer of each run. Every command that measures or reads a run ends with this."""
     from dutlab.report.pages.terminal import terminal_answer
 
     width, colour = terminal()
@@ -134,7 +134,7 @@ def print_answers(folders: Iterable[Path], reports: Sequence[RunReport]) -> None
 
 
 def _print_event(event: Event) -> None:
-    """A closed pipe is ignored."""
+    """Print an event as JSON; ignore a closed pipe."""
     try:
         say(event.model_dump_json())
         sys.stdout.flush()
@@ -160,12 +160,12 @@ _TIMES = (
 
 
 def manner_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--yes, --budget, --json and --json-lines, given to `command` as one Manner."""
+    """Add --yes, --budget, --wait-quiet, --json and --json-lines to `command`, which gets them as one Manner."""
     return _with_manner(command, (*_FORMS, *_TIMES))
 
 
 def form_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--json and --json-lines alone."""
+    """Add only --json and --json-lines."""
     return _with_manner(command, _FORMS)
 
 

@@ -1,4 +1,4 @@
-"""matrix: iperf3 between every two hosts without an experiment file."""
+"""Command `matrix`: iperf3 between every two hosts, without an experiment file."""
 
 from __future__ import annotations
 

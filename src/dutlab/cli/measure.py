@@ -1,4 +1,4 @@
-"""measure: any workload, with any of its settings, and no experiment file."""
+"""Command `measure`: any workload with its settings, without an experiment file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 class _Measure(click.Command):
-    """Its help ends with the workloads that there are."""
+    """Command whose help ends with a list of the workloads."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Workloads"):
@@ -29,8 +29,8 @@ class _Measure(click.Command):
 @port_options
 @where_options
 def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
-    """KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. Two ports of this
-    machine are a testbed by themselves, with a box between them.
+    """KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. With two ports of
+    this machine and a box between them, no testbed file is needed.
 
     \b
     Example:

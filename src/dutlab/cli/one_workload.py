@@ -1,4 +1,4 @@
-"""One workload without an experiment file: options and KEY=VALUE become the text of one, which is checked and kept as any other."""
+"""One workload without an experiment file: options and KEY=VALUE become such a file, which is checked and kept as any other."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Where:
 
     @property
     def link_sets(self) -> list[list[str]] | None:
-        """Those of --link; None where it was not given."""
+        """Links of each --link; None without --link."""
         return [list(apart(together)) for together in self.links] or None
 
 
 def where_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--link, --lab, --testbed, --mode, --repeats, --runs, --name and those of a Manner, given to `command` as one Where."""
+    """Add --link, --lab, --testbed, --mode, --repeats, --runs, --name and the options of a Manner to `command`, as one Where."""
 
     @functools.wraps(command)
     def with_where(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
@@ -77,12 +77,12 @@ def measure_workload(
     *,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Runs an experiment of one workload of this kind and ends the command with the run's exit status.
+    """Run an experiment of one workload of this kind, and end the command with the run's exit status.
 
-    What is None in `body` is an option that was not given; `settings` are KEY=VALUE and change it. `then` is called with the run's folder
-    before its report is written.
+    None in `body` stands for an option that was not given. `settings` are KEY=VALUE and override `body`. `then` is called with the run's
+    folder before the report is written.
 
-    Raises InputError with every fault of options and settings, SpecRefused for a testbed file, and what runner.run raises.
+    Raises InputError with all faults of options and settings, SpecRefused for a testbed file, and the errors of runner.run.
     """
     from dutlab.runner.execution import RunOptions
     from dutlab.tools.engine.binary import find_engine
@@ -108,7 +108,7 @@ def measure_workload(
 
 
 def default_mode(lab: str, testbed: Path | None) -> str:
-    """Return the mode that is measured without --mode: `router`, or `as-found` where dutlab does not set modes."""
+    """Return the mode to measure without --mode: `router`, or `as-found` if dutlab sets no modes of this DUT."""
     from dutlab.spec.known import FAMILY_MODES
     from dutlab.spec.loader import load_testbed
     from dutlab.spec.shape import TestbedShape
@@ -119,7 +119,7 @@ def default_mode(lab: str, testbed: Path | None) -> str:
 
 
 def lab_of(text: str) -> tuple[str, str | None]:
-    """The name of the lab that `--lab` means, and its label if it exists. Raises InputError."""
+    """Return the name of the lab in `--lab`, and its label if it exists. Raises InputError."""
     from dutlab import labs
 
     standing = {lab.label: lab.lab for lab in labs.standing()}
@@ -132,10 +132,10 @@ def lab_of(text: str) -> tuple[str, str | None]:
 def given_workload(
     data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
 ) -> LoadedExperiment:
-    """Return the experiment `data` with the workload of the options before its own ones; report all faults of both at once.
+    """Return the experiment `data` with the workload of the options before its own workloads.
 
-    `file` is the path of the experiment, if it gets one. A fault of an option has no line in a file of the user, so only its key is named.
-    Raises InputError; SpecRefused for a testbed file.
+    `file` is the path of the experiment file, if it gets one. A fault of an option names only its key, since the user has no file with
+    such a line. Raises InputError with all faults; SpecRefused for a testbed file.
     """
     from dutlab.spec import overrides
     from dutlab.spec.loader import given_experiment
@@ -165,7 +165,7 @@ def given_workload(
 
 
 def insist_on_workload(kind: str) -> None:
-    """Raises InputError for one that no experiment can ask for."""
+    """Raise InputError for a workload that no experiment can have."""
     from dutlab.spec.model import did_you_mean
 
     if kind not in settable():
@@ -173,7 +173,7 @@ def insist_on_workload(kind: str) -> None:
 
 
 def _value(text: str, field: FieldInfo | None) -> str:
-    """Read a value as YAML. A single item becomes a list where the field is one, unless the item names a list. Commas split lists only."""
+    """Return a value as YAML. For a list field, a single item becomes a list, unless it names a list. Commas separate only list items."""
     from dutlab.spec.mixes import SIZES_OF
 
     if field is None or text[0] in "[{\"'" or text in SIZES_OF:
@@ -185,7 +185,7 @@ def _value(text: str, field: FieldInfo | None) -> str:
 
 
 def as_yaml(data: Mapping[str, Any]) -> bytes:
-    """One document, as a user could have written it."""
+    """Return `data` as a YAML document, as a user could write it."""
     from ruamel.yaml import YAML
 
     out, yaml = io.BytesIO(), YAML(typ="safe", pure=True)

@@ -1,4 +1,4 @@
-"""optics: the transceivers of hosts, and a table of a box full of them."""
+"""Command `optics`: the transceivers of hosts, and a table of many modules tested one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dutlab.report.sections.optics import OpticRow
 
 LINK_WAIT_S = 10.0
-"""Time for a module and its partner to agree."""
+"""Longest wait for the link of a module, in seconds."""
 _LOOK_S = 0.5
 _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mbps", "tx_power_dbm", "rx_power_dbm", "verdict")
 
@@ -37,7 +37,7 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
 def optics(
     *, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], each: bool, csv_file: Path | None, as_json: bool
 ) -> None:
-    """With --each: asks for one module after the other, waits for the link, and writes a compatibility table.
+    """With --each: asks for one module after the other, waits for its link, and prints a compatibility table.
 
     \b
     Example:
@@ -67,7 +67,7 @@ def optics(
 
 
 async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRow]:
-    """A row a module, until the user says that it was the last."""
+    """Return a row for each module, until the user types `end`."""
     from dutlab.ending import closing
 
     rows: list[OpticRow] = []
@@ -86,7 +86,7 @@ async def _next_is_in(number: int, name: str, port: str) -> bool:
 
 
 async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
-    """The module once its link is up, or as it is after LINK_WAIT_S; a module that says nothing is a row too."""
+    """Return the module's row once its link is up, or after LINK_WAIT_S. A module that cannot be read also gets a row."""
     from dutlab.hosts.facts import collect_facts
     from dutlab.report.sections.optics import optic_rows
 
@@ -100,7 +100,7 @@ async def _when_linked(name: str, host: Host, port: str) -> OpticRow:
 
 
 def _unread(facts: Mapping[str, Mapping[str, object]], name: str, port: str) -> dict[str, dict[str, object]]:
-    """Return the facts with a module of which nothing is known."""
+    """Return the facts with an unreadable module in the port."""
     interfaces = facts[name].get("interfaces")
     card = interfaces.get(port, {}) if isinstance(interfaces, Mapping) else {}
     return {name: {"interfaces": {port: {**card, "optic": {"form": "unreadable"}}}}}

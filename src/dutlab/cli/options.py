@@ -1,4 +1,4 @@
-"""Options that several commands have. Each means the same everywhere."""
+"""Options of several commands, with the same meaning everywhere."""
 
 from __future__ import annotations
 

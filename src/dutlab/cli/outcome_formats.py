@@ -1,4 +1,4 @@
-"""Formats of a check or a gate for CI systems: JUnit's XML, annotations of GitHub Actions, KTAP, Markdown, and OpenMetrics."""
+"""Formats of a check or gate for CI systems: JUnit's XML, annotations of GitHub Actions, KTAP, Markdown and OpenMetrics."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HELP = {
 
 
 def junit(of: CheckOutcome) -> str:
-    """One suite, with a test case for each result.
+    """Return one suite, with a test case for each result.
 
-    Has every attribute and element that Jenkins' xunit-plugin (junit-10.xsd) and Ant's JUnitReport know of a suite, and no other.
+    It has exactly the attributes and elements of a suite in Jenkins' xunit-plugin (junit-10.xsd) and Ant's JUnitReport.
     """
     kinds = [case.kind for case in of.cases]
     by_itself = of.kind is CheckKind.CANNOT_TELL and CheckKind.CANNOT_TELL not in kinds
@@ -54,14 +54,14 @@ def junit(of: CheckOutcome) -> str:
 
 
 def github(of: CheckOutcome) -> str:
-    """An annotation for each failure and for each result whose values look odd (GitHub's workflow commands)."""
+    """Return an annotation for each failure and each warning (GitHub's workflow commands)."""
     lines = [_annotation("error", case.name, case.words) for case in of.cases if case.kind is not CheckKind.PASS]
     lines += [_annotation("warning", where, what) for where, what in of.warnings]
     return "\n".join([*lines, _annotation("notice" if of.kind is CheckKind.PASS else "error", of.command, of.sentence)])
 
 
 def ktap(of: CheckOutcome) -> str:
-    """Return it as the kernel's own tests print (Documentation/dev-tools/ktap.rst, version 1)."""
+    """Return the outcome as the kernel's tests print it (Documentation/dev-tools/ktap.rst, version 1)."""
     lines = ["KTAP version 1", f"1..{len(of.cases)}", *(f"# {printable(line)}" for line in of.lines)]
     for number, case in enumerate(of.cases, 1):
         result = "ok" if case.kind is CheckKind.PASS else "not ok"
@@ -73,7 +73,7 @@ def ktap(of: CheckOutcome) -> str:
 
 
 def markdown(of: CheckOutcome) -> str:
-    """A comment for a pull request."""
+    """Return a comment for a pull request."""
     rows = [
         (_cell(case.name), _number(case.first), _number(case.second), _change(case.worse), _WORDS[case.kind], _cell(case.words))
         for case in of.cases
@@ -86,7 +86,7 @@ def markdown(of: CheckOutcome) -> str:
 
 
 def openmetrics(of: CheckOutcome) -> str:
-    """OpenMetrics 1.0, for the textfile collector of a node exporter, or a push gateway."""
+    """Return OpenMetrics 1.0, for the textfile collector of a node exporter or for a push gateway."""
     base = (("experiment", of.suite), ("older", of.first), ("newer", of.second))
     cells = [((*base, ("result", case.name)), case) for case in of.cases]
     values: dict[str, list[tuple[Labels, float]]] = {
@@ -109,7 +109,7 @@ FORMATS = {name: _WRITERS[name] for name in CHECK_FORMATS}
 
 
 def _annotation(kind: str, title: str, text: str) -> str:
-    """`::error title=…::…`, escaped as GitHub's own toolkit does it (actions/toolkit, command.ts)."""
+    """Return `::error title=…::…`, escaped as in GitHub's toolkit (actions/toolkit, command.ts)."""
     title = _escaped(printable(title)).replace(":", "%3A").replace(",", "%2C")
     return f"::{kind} title={title}::{_escaped(printable_lines(text))}"
 
@@ -119,17 +119,17 @@ def _escaped(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Without what XML 1.0 cannot hold: control characters are `?` already, and two code points are left."""
+    """Return text without characters that XML 1.0 forbids: control characters, which become `?`, and two code points."""
     return printable_lines(text).replace("\ufffe", "?").replace("\uffff", "?")
 
 
 def _one_line(text: str) -> str:
-    """For KTAP, where `#` begins a directive."""
+    """Return one line for KTAP, in which `#` begins a directive."""
     return printable(text).replace("#", "?")
 
 
 def _cell(text: str) -> str:
-    """For Markdown, without what ends a cell or begins a tag."""
+    """Return text for a Markdown table, with all special characters escaped."""
     shown = printable(text)
     for character in "\\|<>*_`[]":
         shown = shown.replace(character, f"\\{character}")

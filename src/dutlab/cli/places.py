@@ -1,4 +1,4 @@
-"""Places of hosts that a file names: the values of `--map NAME=HOST`, and the hosts behind them."""
+"""Places of a file's hosts, from `--map NAME=HOST`, and connections to them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _FILES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class TestPlace:
-    """A host as it was written and understood."""
+    """Place of a host, as written (`said`) and parsed."""
 
     said: str
     lab: str = ""
-    """Name of an embedded lab that is built for it; `role` is then the host in it."""
+    """Name of an embedded lab to build; `role` is then its host."""
     role: str = ""
     ssh: str | None = None
-    """Address of a machine that is reached over ssh; with neither this nor a lab it is this machine."""
+    """Destination of ssh. Without this and without a lab, the host is this machine."""
     is_shared: bool = False
-    """Other controllers may reach it too, so it is leased."""
+    """True if other controllers may reach the host, so that it is leased."""
 
 
 def read_place(text: str) -> TestPlace:
-    """Raises InputError; SpecRefused for a testbed file that is refused."""
+    """Parse the place of a host. Raises InputError; SpecRefused for a testbed file with faults."""
     kind, _, rest = text.partition(":")
     if text == "local":
         return TestPlace(text)
@@ -66,7 +66,7 @@ def _of_testbed(text: str, file: Path, name: str) -> TestPlace:
 
 @asynccontextmanager
 async def hosts_at(places: Mapping[str, TestPlace], log: CommandLog, label: str | None) -> AsyncIterator[dict[str, Host]]:
-    """The hosts behind their names; the lab that one of them is in is built as `label` for it and taken down after it."""
+    """Connect to the hosts during the context. If one is in a lab, the lab is built with label `label` and taken down at the end."""
     names, hosts = {place.lab for place in places.values() if place.lab}, dict[str, Host]()
     async with AsyncExitStack() as undo:
         lab = None
@@ -81,7 +81,7 @@ async def hosts_at(places: Mapping[str, TestPlace], log: CommandLog, label: str 
 
 
 def lab_of(places: Mapping[str, TestPlace]) -> str | None:
-    """A label for the lab that a place is in, if any is. Raises InputError when there are several."""
+    """Return a new label for the lab of the places; None without a lab. Raises InputError if there are several labs."""
     names = {place.lab for place in places.values() if place.lab}
     if len(names) > 1:
         raise InputError(f"hosts of several labs: {', '.join(sorted(names))}", remedy="name one lab")

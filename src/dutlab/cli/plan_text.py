@@ -1,4 +1,4 @@
-"""A plan in lines for people."""
+"""Text of a plan for people."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 from dutlab.workloads import plug_of
 
 _NAMED = 4
-"""Drives that one line names."""
+"""Most drives that one line lists by name."""
 
 
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
-    """Yield what would be done, its time, and what the links allow at most; with `each`, every trial in its order."""
+    """Yield the plan's work, its duration, and the highest rates of the links; with `each`, every trial in its order."""
     for words in _heads(plan, testbed):
         yield from textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False)
     yield ""
@@ -68,7 +68,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
 
 
 def _factors(plan: Plan) -> Iterator[str]:
-    """Yield the levels of factors other than the mode, and how many of their combinations are measured."""
+    """Yield the levels of factors other than the mode, and the number of combinations that are measured."""
     combinations = {tuple(trial.cell.factors.items()) for trial in plan.trials}
     levels: dict[str, dict[str, None]] = {}
     for name, level in sorted(pair for of in combinations for pair in of):
@@ -80,7 +80,7 @@ def _factors(plan: Plan) -> Iterator[str]:
 
 
 def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
-    """A line for all drives of which the same is said."""
+    """Yield a line for each set of drives with equal writes."""
     drives = [trial.cell.setting for trial in plan.trials if isinstance(trial.cell.setting, DriveSetting)]
     if not drives:
         return
@@ -96,7 +96,7 @@ def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
 
 
 def _summary(plan: Plan) -> Table:
-    """A row a workload with its settings: what is varied, how many trials that makes, and how long they take."""
+    """Return a table with a row for each workload and its settings: varied values, number of trials, and duration."""
     of: dict[str, list[Trial]] = {}
     for trial in plan.trials:
         cell = trial.cell

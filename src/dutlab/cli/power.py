@@ -1,4 +1,4 @@
-"""power: switch hosts of a testbed."""
+"""Command `power`: switch hosts of a testbed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dutlab.errors import InputError
 @click.option("--lab", metavar="LABEL", help="A lab that is up, in place of a testbed file: its guests can be switched.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_json: bool) -> None:
-    """The testbed file says what switches the host, and whether dutlab may. A guest of a lab may always be switched.
+    """The testbed file names the power switch of the host, and whether dutlab may use it. A guest of a lab may always be switched.
 
     \b
     Example:

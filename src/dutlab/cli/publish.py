@@ -1,4 +1,4 @@
-"""publish."""
+"""Command `publish`: write a static site of runs and devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
 _MOST = 10
-"""Faults that are printed; the page of claims has all."""
+"""Most faults that are printed; the page of claims has all."""
 
 
 @click.command()
@@ -28,8 +28,8 @@ _MOST = 10
 @click.option("--url", default="", metavar="URL", help="Where the site will be, for its feed and for pictures that links to it show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the site's index.json.")
 def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, title: str, url: str, as_json: bool) -> None:
-    """Any web server shows it, and a browser from the folder. A site in DIR keeps the runs that it has. It gets copies of the run
-    folders: look first whether addresses, serial numbers and photographs in them may be read by everybody.
+    """Any web server can serve the site, and a browser can open it from the folder. An existing site in DIR keeps its runs. The site gets
+    copies of the run folders: check first that addresses, serial numbers and photographs in them may be public.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Options that are quantities: the words of dutlab.units on the command line, refused there in the same sentences."""
+"""Types of options that are quantities. They use the parsers and the error messages of dutlab.units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.units import UnitError, parse_amount, parse_bit_rate, parse_byte_rat
 
 
 class Quantity(click.ParamType[float]):
-    """Reads an option with one of the parsers of dutlab.units."""
+    """Type of an option that is parsed by a function of dutlab.units."""
 
     def __init__(self, name: str, parse: Callable[[str], float]) -> None:
         self.name, self._parse = name, parse

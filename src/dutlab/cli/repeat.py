@@ -1,4 +1,4 @@
-"""repeat: a run again, as it was."""
+"""Command `repeat`: measure a run again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dutlab.spec.testbed import Testbed
 
 _COMPARED = ("clocksource", "cpu", "kernel", "machine", "memory_bytes", "mitigations", "os", "versions", "virtual")
-"""Facts of a machine, whatever is plugged into it."""
+"""Facts of a machine that do not depend on its cards."""
 _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 
 
@@ -36,9 +36,9 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @RUNS
 @manner_options
 def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path, manner: Manner) -> None:
-    """Lists what differs here, then compares both.
+    """Lists differences between the machines of the run and these, measures, and compares both runs.
 
-    RUN may be somebody else's: what it would carry out is shown first, and nothing is done until you agree.
+    If another user or machine made RUN, its commands are shown first, and nothing is done until you agree.
 
     \b
     Example:
@@ -63,7 +63,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     work = to_repeat(run_folder, testbed=testbed, trusted=True)
     if not dry_run and work.testbed.lab is not None:
         become_root()
-    if not dry_run or work.testbed.lab is None:  # the testbed of a stranger's run names hosts to log in to
+    if not dry_run or work.testbed.lab is None:  # the testbed of another user's run names hosts to log in to
         try:
             to_repeat(run_folder, testbed=testbed, trusted=trust)
         except NotOurs as error:
@@ -79,7 +79,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     try:
         lines = list(lines_of(computed(lambda: compare_runs([open_run(run_folder)], [open_run(result.folder)]))))
     except InputError as error:
-        lines = [f"not compared: {error}"]  # neither run's status depends on that
+        lines = [f"not compared: {error}"]  # the exit status does not depend on the comparison
     for line in lines:
         answer(line)
     click.get_current_context().exit(result.exit_status)
@@ -113,7 +113,7 @@ async def _differing(run: Path, testbed: Testbed) -> list[str]:
 
 
 async def _facts_now(testbed: Testbed, recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Facts by host. Every host of a lab is this machine."""
+    """Return host → facts. Every host of a lab is this machine."""
     from dutlab.cli.facts import collect
     from dutlab.hosts.facts import collect_facts
     from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -130,7 +130,7 @@ async def _facts_now(testbed: Testbed, recorded: Mapping[str, Any]) -> dict[str,
 
 
 def _of_machines(facts: Mapping[str, Mapping[str, Any]], *, cards: bool) -> dict[str, dict[str, Any]]:
-    """The facts of each host that are compared; those of its cards too, except in a lab."""
+    """Return the facts of each host to compare, with `cards` also those of its cards."""
     return {
         name: {
             **{key: _known(of[key]) for key in _COMPARED if key in of},
@@ -141,12 +141,12 @@ def _of_machines(facts: Mapping[str, Mapping[str, Any]], *, cards: bool) -> dict
 
 
 def _known(fact: Any) -> Any:  # noqa: ANN401 -- whatever JSON holds
-    """Without the programs that are not installed: a run that did not look for one has no line of it either."""
+    """Return a fact without programs that are not installed, since a run that did not look for a program has no entry for it."""
     return {k: v for k, v in fact.items() if v is not None} if isinstance(fact, dict) else fact
 
 
 def _shared(found: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
-    """Each once where it is the same of all hosts."""
+    """Return the differences, with equal ones of several hosts merged into one."""
     from dataclasses import replace
 
     by_fact: dict[tuple[str, str, str], list[str]] = {}

@@ -1,4 +1,4 @@
-"""report, plot."""
+"""Commands `report` and `plot`: write reports and plots of runs."""
 
 from __future__ import annotations
 

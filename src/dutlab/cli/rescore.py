@@ -1,4 +1,4 @@
-"""rescore."""
+"""Command `rescore`: score the trials of a run under each definition of a limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="The answers as JSON, rates in frames a second of each link.")
 def rescore(*, run_folder: Path, as_json: bool) -> None:
-    """Measures nothing.
+    """Uses the recorded trials and measures nothing.
 
     \b
     Example:

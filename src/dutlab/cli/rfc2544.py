@@ -1,4 +1,4 @@
-"""rfc2544: the whole suite without an experiment file."""
+"""Command `rfc2544`: the whole suite without an experiment file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 from dutlab.units import number_or_text
 
 QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_repeats": 2, "recovery_repeats": 1, "reset_repeats": 1}
-"""Settings of `--quick`: every test of the suite and both bounds of the throughput, for a first look. Other options override them."""
+"""Settings of `--quick`: all tests of the suite with the shortest and longest standard frames. Other options override them."""
 
 
 @click.command()

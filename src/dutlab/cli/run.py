@@ -1,4 +1,4 @@
-"""demo, run, plan, resume, undo."""
+"""Commands `demo`, `run`, `plan`, `resume` and `undo`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 @RUNS
 @manner_options
 def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) -> None:
-    """With storage: drives of a lab raw, as RAID 10 and RAID 5, with a drive lost and rebuilt, after what theory says of each.
+    """With storage: shows the theoretical limits of a lab's drives, then measures them raw, as RAID 10 and as RAID 5, with a drive lost
+    and rebuilt.
 
     \b
     Example:
@@ -67,7 +68,7 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
 
 
 def _tell_theory() -> None:
-    """Print what each array of the demo makes of its drives, in multiples of one drive, before anything is measured."""
+    """Print the theoretical limits of each array of the demo, in multiples of one drive."""
     from dutlab import labs
     from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
 
@@ -130,7 +131,7 @@ def run(
         raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="add --interleave, or start each separately")
-    texts = {path: read_file(path, AtPipe.READ) for path in dict.fromkeys(experiments)}  # once: it may be a pipe
+    texts = {path: read_file(path, AtPipe.READ) for path in dict.fromkeys(experiments)}  # read once, since it may be a pipe
     name, standing = lab_of(lab) if lab is not None else ("", None)
     overrides = (*overrides, f"testbed.lab={name}") if name else overrides
     definitions = [
@@ -184,7 +185,7 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
     from dutlab.runner.trust import NotOurs
     from dutlab.store.run_folder import RunFolder
 
-    if True in {recovery.builds_its_lab(path) for path in run_folders}:  # each is asked: a run without a testbed cannot go on
+    if True in {recovery.builds_its_lab(path) for path in run_folders}:  # checks every run: one without a testbed raises
         become_root()
     options = [replace(_options(path.parent, unattended=False, lab=recovery.standing_lab_of(path)), trusted=trust) for path in run_folders]
     for place, path in enumerate(run_folders):
@@ -250,7 +251,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool, as_json: bool) -> None:
 
 
 def ask_trust(error: NotOurs) -> None:
-    """Show what would be carried out, and return if a person agrees. Raises NotOurs where no person can be asked, or the answer is no."""
+    """Show the commands of a run, and return if a person agrees to them. Raises NotOurs without a person or if the answer is no."""
     from dutlab.runner.trust import as_lines
 
     for line in as_lines(error):
@@ -267,7 +268,7 @@ def ask_trust(error: NotOurs) -> None:
 @click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
-    """Touches no host.
+    """Connects to no host and changes nothing.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""runs, query."""
+"""Commands `runs` and `query`: list runs, and query them in SQL."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 50
 _ALL_COLUMNS = 140
-"""A terminal this wide shows every column of a list of runs,"""
+"""Width of a terminal from which a list of runs has all columns."""
 _FEW = 4
-"""a narrower one the first."""
+"""Number of columns on a narrower terminal."""
 _MOST_MODES = 6
 FOLDER = click.option(
     "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]"
@@ -133,12 +133,12 @@ def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str,
 
 
 def note(text: str) -> None:
-    """Tells what takes long, or what an answer does not have."""
+    """Print a note, for example about a slow step or an incomplete answer."""
     tell(f"note: {text}")
 
 
 def _lines(shown: Sequence[RunLine], places: Mapping[str, str]) -> Iterator[str]:
-    """A line a run, its folder whole; a narrow terminal leaves out what the folder's name or `--json` says too."""
+    """Yield a table with a line for each run. A narrow terminal gets only the first columns, but the full name of the folder."""
     width, head = line_width(), ("run", "trials", "status", "doubts", "experiment", "testbed", "modes")
     most = len(head) if width is None or width >= _ALL_COLUMNS else _FEW
     rows = [(*_row(r)[:most], *([places[r.name]] if places else [])) for r in shown]

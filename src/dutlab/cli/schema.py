@@ -1,4 +1,4 @@
-"""schema."""
+"""Command `schema`: print the JSON Schema of an input file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from dutlab.cli.terminal import say
 @click.command()
 @click.argument("kind", type=click.Choice(list(FILE_MODELS)))
 def schema(kind: str) -> None:
-    """An editor completes keys and marks faults in a file whose first line is `# yaml-language-server: $schema=experiment.schema.json`.
+    """With the schema, an editor completes keys and marks faults in files whose first line is
+    `# yaml-language-server: $schema=experiment.schema.json`.
 
     \b
     Example:

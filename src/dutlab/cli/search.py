@@ -1,4 +1,4 @@
-"""search."""
+"""Command `search`: search the highest rates that meet a loss goal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""serve."""
+"""Command `serve`: serve pages about runs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def serve(
 def _check_options(
     *, fleet: bool, prefix: str, has_socket: bool, has_key: bool, has_cert: bool, has_experiments: bool, with_control: bool
 ) -> None:
-    """Raises click.UsageError for options that exclude or need each other."""
+    """Raise click.UsageError for options that exclude or need each other."""
     if has_experiments and not with_control:
         raise click.UsageError("--experiments needs --control")
     if has_key and not has_cert:
@@ -115,7 +115,7 @@ def _check_options(
 
 
 def _fleet_that_answers() -> FleetDatabase:
-    """The database that the environment names; one that does not answer yet is said. Raises InputError for what names none."""
+    """Return the database that the environment names; print a note if it does not answer yet. Raises InputError for a wrong name."""
     from dutlab.store.fleet_database import FleetDatabaseAway, fleet_database
 
     database = fleet_database()
@@ -128,7 +128,7 @@ def _fleet_that_answers() -> FleetDatabase:
 
 
 def _token(file: Path | None) -> str:
-    """The token that the user gave; empty without one. Raises InputError for one that others can read or guess."""
+    """Return the user's token; empty without one. Raises InputError for a token that others can read or guess."""
     if file is None:
         token, where = os.environ.get(TOKEN, ""), TOKEN
     else:

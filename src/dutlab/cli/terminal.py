@@ -1,4 +1,4 @@
-"""All that the commands print: without what a terminal would obey, since much of it came from hosts, files and other people's runs."""
+"""Output of the commands, without control sequences, since much text comes from hosts, files and runs of other users."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _RENEW = "\r\033[K"
 
 
 def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """To standard output, or to standard error with `err`."""
+    """Print to standard output, or to standard error with `err`."""
     click.echo(printable_lines(str(text)), err=err, nl=nl)
 
 
 def wrapped(text: str) -> list[str]:
-    """The lines of a sentence: broken between words on a terminal, one line where standard output goes to a file or a program."""
+    """Return the lines of a sentence: wrapped between words on a terminal, one line if standard output is a file or a program."""
     width = line_width()
     return [text] if width is None else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
@@ -36,12 +36,12 @@ def say_words(sentence: str, *, err: bool = False) -> None:
 
 
 def say_shaded(line: str) -> None:
-    """To standard output, a line with colours (SGR, ECMA-48 section 8.3.117): those stay, and nothing else that a terminal would obey."""
+    """Print a line with colours (SGR, ECMA-48 section 8.3.117) to standard output, without other control sequences."""
     click.echo(_shaded(line))
 
 
 def say_paged(lines: Sequence[str]) -> None:
-    """Print as say_shaded(), through the user's pager where standard output is a terminal with fewer lines."""
+    """Print as say_shaded(), through the user's pager if the terminal has fewer lines."""
     if sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size((80, 24)).lines:
         os.environ.setdefault("LESS", "-FRX")  # keep colours, and leave the text on the screen
         click.echo_via_pager("".join(f"{_shaded(line)}\n" for line in lines))
@@ -55,10 +55,7 @@ def _shaded(line: str) -> str:
 
 
 def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
-    """To standard error, over the terminal's line with `renew`, while and after measuring.
-
-    A closed pipe is ignored: what cannot be written to it is dropped.
-    """
+    """Print to standard error; `renew` overwrites the terminal's current line. Ignore a closed pipe and other write errors."""
     with suppress(OSError):
         click.echo((_RENEW if renew else "") + printable_lines(text) + end, err=True, nl=False)
 
@@ -70,24 +67,24 @@ def answer(line: str) -> None:
 
 
 def use_colour(choice: str) -> None:
-    """`always` and `never` as the user's config file says; `auto` asks the terminal."""
+    """Set the use of colours: `always`, `never`, or `auto`, which depends on the terminal."""
     _chosen["colour"] = choice
 
 
 def line_width() -> int | None:
-    """Return the longest line on standard output; None where that is a file or a program, which want a row on one line."""
+    """Return the width of standard output; None if it is a file or a program, which get each row as one line."""
     return terminal()[0] if sys.stdout.isatty() else None
 
 
 def terminal() -> tuple[int, bool]:
-    """Return the width of standard output, 80 where it is not a terminal, and whether it may be coloured (no-color.org)."""
+    """Return the width of standard output, 80 if it is not a terminal, and whether it may have colours (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     coloured = {"always": True, "never": False}.get(_chosen["colour"], coloured)
     return shutil.get_terminal_size((80, 24)).columns, coloured
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), indent: str = "") -> Iterator[str]:
-    """Lines of a table of words: as wide as the terminal, and where there is none as they need; columns in `right` go to the right."""
+    """Yield the lines of a table, as wide as the terminal, or as wide as necessary without one; columns in `right` are right-aligned."""
     from dutlab.report.model.table import word_table
     from dutlab.report.pages.terminal import terminal_table
 

@@ -1,4 +1,4 @@
-"""test: two ports of this machine, a box between them, and no files."""
+"""Command `test`: measure a box between two ports of this machine, without files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _QUICK_TEST, _HOME = "quick-test", "bloat"
 
 @dataclass(frozen=True)
 class PortOptions:
-    """Options on two ports of this machine and the box between them."""
+    """Options about two ports of this machine and the box between them."""
 
     gateways: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -46,16 +46,16 @@ class PortOptions:
     version: int
 
     def refuse_alone(self, why: str) -> None:
-        """Raises UsageError where options of ports were given, but no ports."""
+        """Raise UsageError if options of ports were given, but no ports."""
         if self.gateways or self.addresses or self.forced or self.cpus:
             raise click.UsageError(why)
 
 
 def port_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--gateway, --address, --force-port, --cpu, --bridge and --ipv6, given to `command` as one PortOptions."""
+    """Add --gateway, --address, --force-port, --cpu, --bridge and --ipv6 to `command`, which gets them as one PortOptions."""
 
     @functools.wraps(command)
-    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- whatever click was told to give
+    def with_ports(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
         options = PortOptions(*(given.pop(name) for name in ("gateways", "addresses", "forced", "cpus", "bridged", "version")))
         command(**given, options=options)
 
@@ -110,7 +110,7 @@ def test(
     runs: Path,
     manner: Manner,
 ) -> None:
-    """KEY=VALUE is any other setting of the workload quick-test, with --home of bloat.
+    """KEY=VALUE is any other setting of the workload quick-test, or of bloat with --home.
 
     \b
     Example:
@@ -148,7 +148,7 @@ def test(
 
 
 def split_words(words: Sequence[str], kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split a command's words into settings and names of ports. Raises InputError for the name of a setting without a value."""
+    """Split a command's words into settings and names of ports. Raises InputError for a setting without a value."""
     from dutlab.spec.workloads import model_of
 
     settings, names = tuple(w for w in words if "=" in w), tuple(w for w in words if "=" not in w)
@@ -173,10 +173,10 @@ def measure_ports(
     manner: Manner,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """Measures a workload between two ports, and ends the command with the run's exit status. What is None in `body` was not given.
+    """Measure a workload between two ports, and end the command with the run's exit status.
 
-    `also` has further workloads, after this one. `folder` is where the two files go, if they are to stay. Raises as
-    measure_workload() does, and PortRefused.
+    None in `body` stands for an option that was not given. `also` has further workloads, after this one. `folder` is the folder for the
+    testbed and experiment files, if they are to be kept. Raises as measure_workload() does, and PortRefused.
     """
     from dutlab.cli.loop import run_in_order
     from dutlab.hosts.local import LocalHost
@@ -249,9 +249,9 @@ def _tell(run: Path) -> None:
 
 
 async def _in_lab(name: str, standing: str | None, text: str) -> int:
-    """Run this command in the tester's namespace of a lab, its threads on the lab's cores. Return its exit status.
+    """Run this command in the tester's namespace of a lab, with its threads on the lab's cores. Return its exit status.
 
-    `standing` is the label of a lab that is up already, `text` the value of --lab.
+    `standing` is the label of an existing lab, `text` the value of --lab.
     """
     from dutlab import labs
 
@@ -266,7 +266,7 @@ async def _in_lab(name: str, standing: str | None, text: str) -> int:
 
 
 def _without_lab(words: Sequence[str], text: str) -> list[str]:
-    """The words of a command without `--lab` and what followed it."""
+    """Return the words of a command without `--lab` and its value."""
     at = next(i for i, word in enumerate(words) if word.partition("=")[0] == "--lab")
     return [*words[:at], *words[at + 1 + (bool(text) and "=" not in words[at]) :]]
 
@@ -277,7 +277,7 @@ async def _wait_for(command: list[str]) -> int:
     process = await asyncio.create_subprocess_exec(*command)
     try:
         return await process.wait()
-    except asyncio.CancelledError:  # the signal reached it too, in its process group, or is passed on
+    except asyncio.CancelledError:  # the process got the signal too, in its process group, or gets one now
         process.terminate()
         await to_its_end(process.wait())
         raise

@@ -1,4 +1,4 @@
-"""Without root: start the command again in a new user namespace, where it may build network namespaces."""
+"""Start of the command in a new user namespace, where it may build network namespaces without root."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFUSED_REMEDY = (
 
 
 def become_root() -> None:
-    """Returns at once for root. Otherwise replaces this process by itself in a user namespace, or raises TestbedError."""
+    """Return at once for root. Otherwise start this process again in a user namespace. Raises TestbedError."""
     if os.geteuid() == 0:
         return
     if not shutil.which("unshare"):

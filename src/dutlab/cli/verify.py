@@ -38,9 +38,10 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
     """Takes about four minutes.
 
-    Stands in for the DUT of the embedded lab: programs that drop, double, swap, damage, hold, police and translate frames by rule.
-    With --storage: drives of user-mode Linux that answer late, fail, keep to a rating, or get slower. With --lab uml-truth: a router on
-    user-mode Linux whose queue delays, drops, doubles, reorders, damages or polices (netem, tbf), held against the queue's own counters.
+    In place of the embedded lab's DUT, programs drop, duplicate, swap, damage, delay, police and translate frames by fixed rules.
+    With --storage: drives of user-mode Linux that answer late, fail, have a rate limit, or slow down. With --lab uml-truth: a router on
+    user-mode Linux whose queue delays, drops, duplicates, reorders, damages or polices frames (netem, tbf). Results are compared with the
+    queue's own counters.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Versions that `gate` and `bisect` compare, as words of a command line, and experiments in the guest of `exact`."""
+"""Versions that `gate` and `bisect` compare, from arguments of the command line, and experiments in the guest of `exact`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dutlab.spec.loader import LoadedExperiment
 
 EXACT_MODES = ("router", "filter-default", "nat")
-"""Modes that a guest is measured in by default."""
+"""Default modes of a guest."""
 _MAGIC_AT, _MAGIC = 0x202, b"HdrS"
 _ELF, _MACHINE, _BPF = b"\x7fELF", slice(0x12, 0x14), (247).to_bytes(2, "little")
 """e_machine of an ELF file, and EM_BPF (elf.h)."""
@@ -40,7 +40,7 @@ class VersionKind(StrEnum):
     XDP = "xdp"
     """An object file with an XDP program in section `xdp`, for the receiving port of a router."""
     EXPERIMENT = "experiment"
-    """A file of an experiment, measured by exact where its testbed is such a guest, else by time."""
+    """An experiment file, measured by counts if its testbed is a guest of `exact`, else by time."""
     RUN = "run"
     """The folder of a run."""
 
@@ -51,11 +51,11 @@ class Version:
 
     kind: VersionKind
     word: str
-    """Word of the command line."""
+    """Argument of the command line."""
     text: str = ""
-    """The rules or the commands."""
+    """Rules or commands."""
     program: bytes = b""
-    """The object file."""
+    """Content of the object file."""
 
     @property
     def path(self) -> Path:
@@ -64,7 +64,7 @@ class Version:
 
     @property
     def own_modes(self) -> Mapping[str, Any]:
-        """The mode that it is, which has its text in it, so that the run needs the file no more."""
+        """Mode with the content of the version's file, so that the run no longer needs the file; empty for kinds without one."""
         match self.kind:
             case VersionKind.RULES:
                 return {"rules": rules_mode(self.text)}
@@ -98,7 +98,7 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
 
 
 def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]:
-    """All of one kind. Raises InputError."""
+    """Return the versions, which must be of one kind. Raises InputError."""
     versions = [version_of(word, kind) for word in words]
     if len(kinds := list(dict.fromkeys(str(of.kind) for of in versions))) > 1:
         raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as says which")
@@ -106,7 +106,7 @@ def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]
 
 
 def rules_mode(text: str) -> Mapping[str, Any]:
-    """A mode of a rule set, of which no line can end the document that nft reads."""
+    """Return the mode of a rule set. No line of the rules can end the here-document that nft reads."""
     end, lines = "dutlab-end-of-rules", text.split("\n")
     while end in lines:
         end += "-"
@@ -114,11 +114,11 @@ def rules_mode(text: str) -> Mapping[str, Any]:
 
 
 def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
-    """A mode of a router whose receiving port has an XDP program. The sink's port takes frames that the program sends there itself."""
+    """Return the mode of a router whose receiving port has an XDP program. The sink's port also accepts frames that it redirects."""
     from dutlab.dut.linux_xdp import attach_words
 
     packed = b64encode(gzip.compress(program, mtime=0)).decode()
-    path = "/tmp/xdp.o"  # noqa: S108 -- of a guest that nobody else is in
+    path = "/tmp/xdp.o"  # noqa: S108 -- in a guest without other users
     apply = [
         "ip netns exec sink ethtool -K v3 gro on",
         f"base64 -d <<'end' | gunzip >{path}\n{packed}\nend",
@@ -139,7 +139,7 @@ def given_in_guest(
     modules: Path | None = None,
     profile: bool = False,
 ) -> LoadedExperiment:
-    """An experiment with the workload `exact`; its files are written to `folder`. Raises InputError."""
+    """Return an experiment with the workload `exact`, after writing its files to `folder`. Raises InputError."""
     from dutlab.spec.known import EXACT
 
     bed = folder / "testbed.yaml"
@@ -165,7 +165,7 @@ def given_in_guest(
 def given_of(
     version: Version, folder: Path, *, name: str, modes: Sequence[str], sizes: Sequence[str], settings: Sequence[str]
 ) -> LoadedExperiment:
-    """The experiment that counts a version's instructions. Raises InputError, SpecRefused, LabError for a file that does not boot."""
+    """Return the experiment that counts a version's instructions. Raises InputError, SpecRefused, LabError if a kernel does not boot."""
     folder.mkdir(parents=True, exist_ok=True)
     if version.kind is VersionKind.KERNEL:
         chosen = modes or EXACT_MODES
@@ -178,7 +178,7 @@ def given_of(
 
 
 def modules_of(kernel: Path) -> Path | None:
-    """The folder of a kernel's modules where it is unpacked with them; None for the one that is installed. Raises LabError."""
+    """Return the folder of the modules that were unpacked with a kernel; None for the system's modules. Raises LabError."""
     from dutlab.hosts.kernels import release_of
 
     release = release_of(kernel)

@@ -1,1 +1,1 @@
-"""Carries a plan out: phases, journal, resume, undo."""
+"""Execution of plans: phases, journal, resume, undo."""

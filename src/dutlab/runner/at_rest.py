@@ -1,7 +1,7 @@
-"""Busy cores of the DUT without load: the load of a device that polls does not show there.
+"""Busy cores of the DUT without load. Where a device polls, a core is busy with or without load.
 
-The testbed is looked at before the first trial of a run (examine.py). A mode that commands or a person set may start any program, so there
-the DUT is looked at once more.
+examine.py examines the testbed before the first trial of a run. Modes set by commands or by a person may start any program, so the
+DUT is examined again in such a mode.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dutlab.sensors.cpu_account import AccountReader
 
 @dataclass(frozen=True)
 class DutAtRest:
-    """Busy cores without load. On this machine cores count only where threads of the DUT are, since others work there too."""
+    """Busy cores without load. On this machine, cores count only if a thread of the DUT is busy, since other programs run here too."""
 
     cores: tuple[int, ...] = ()
     threads: tuple[str, ...] = ()
-    """Programs and kernel threads of the DUT on this machine, by name."""
+    """Names of the DUT's programs and kernel threads on this machine."""
 
 
 def may_start_programs(mode: Mode) -> bool:
-    """Return whether commands other than dutlab's own put the DUT into the mode."""
+    """Return whether the mode is set by commands that are not dutlab's."""
     return isinstance(mode, (CommandMode, ManualMode, InLevels, StartsPrograms))
 
 
 async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
-    """Takes half a second. Raises HostError when the DUT is gone."""
+    """Measure the DUT's busy cores for half a second. Raises HostError if the DUT does not answer."""
     before = await accounts.read()
     watched = await cores_of(dut)
     after = await accounts.read()
@@ -43,11 +43,11 @@ async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
         return DutAtRest(cores)
     if THIS_MACHINE not in before.keys() & after.keys() or not (threads := busy_threads(after[THIS_MACHINE].since(before[THIS_MACHINE]))):
         return DutAtRest()
-    if not cores and watched is not None:  # a hypervisor took some of it
+    if not cores and watched is not None:  # a hypervisor took part of the core's time
         cores = (max(watched.cores, key=lambda n: watched.cores[n].busy_percent),)
     return DutAtRest(cores, threads)
 
 
 def busy_threads(interference: Interference) -> tuple[str, ...]:
-    """The threads that ran or waited for a CPU all the time: one that shares its core with others polls too."""
+    """Return threads that ran or waited for a CPU all the time. Waiting counts, since a polling thread may share its core."""
     return tuple(name for name, t in interference.threads.items() if t.run_s + t.wait_s >= POLLS_PERCENT / 100 * interference.seconds)

@@ -1,4 +1,4 @@
-"""Attempts: the trials that are done once more. Every attempt keeps its record; the number of each reason is bounded."""
+"""Attempts: trials that are repeated. Every attempt keeps its record; the number of repeats for each reason is limited."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 MOST_FAULTS = 1
-"""A trial whose tool was killed, or whose mode was lost, is done once more: a second time it is not an accident."""
+"""Repeats of a trial whose tool was killed or whose mode was lost. A second such failure is probably no accident."""
 _CUT = "the run was interrupted before its mode was verified again"
 
 
 @dataclass
 class Attempts:
-    """The attempts of one process at the trials of a run. `note` informs the user; `aside` takes trial, attempt, reason and why."""
+    """One process's attempts at the trials of a run. `note` informs the user; `aside` is called with trial, attempt, reason and why."""
 
     folder: RunFolder
     journal: Journal
     most_disturbed: int
-    """So often is a trial that other work disturbed done again."""
+    """Most repeats of a trial that other work disturbed."""
     note: Callable[[str], None]
     aside: Callable[[int, int, str, str], None]
     _known: dict[int, list[TrialRecord]] = field(default_factory=dict)
-    """Trial → its records, those set aside first."""
+    """Trial → its records, starting with those set aside."""
     _judged: list[TrialRecord] = field(default_factory=list)
-    """Attempts of this process that were measured or void."""
+    """This process's attempts that were measured or disturbed."""
     _said_void: bool = False
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class Attempts:
 
     @property
     def nearly_all_void(self) -> str:
-        """Why no void trial is repeated any more, in words; empty while they are."""
+        """Reason why disturbed trials are no longer repeated, in words; empty if they are repeated."""
         return void_attempts(self._judged).words
 
     @property
@@ -50,7 +50,7 @@ class Attempts:
         return void_attempts(self._judged).by_other_work > 0
 
     def verdict(self, record: TrialRecord) -> TrialRecord:
-        """The record as it is to be written: numbered, and judged by what is known of its cell so far."""
+        """Return the record to write, with its attempt number and judged together with all earlier records."""
         earlier = [r for of_trial in self._known.values() for r in of_trial]
         numbered = record.model_copy(update={"attempt": 1 + len(self._known.get(record.trial, []))})
         result = judged([numbered, *earlier], count=self.folder.counts_disturbed)[0]
@@ -59,11 +59,11 @@ class Attempts:
         return result
 
     def written(self, record: TrialRecord) -> None:
-        """The record is on the disk."""
+        """Add a record that has been written to disk."""
         self._known.setdefault(record.trial, []).append(record)
 
     def once_more(self, trial: int, reason: AttemptReason, why: str) -> bool:
-        """Sets the attempt that is on the disk aside, if the trial may be done again for this reason. Raises StoreError."""
+        """Set the written attempt aside if the trial may be repeated for this reason; return whether it was. Raises StoreError."""
         if reason is AttemptReason.DISTURBED and (why_none := self.nearly_all_void):
             if not self._said_void:
                 self.note(f"{why_none}; such trials are no longer repeated")
@@ -76,14 +76,14 @@ class Attempts:
         return True
 
     def void(self, trials: Iterable[int], reason: AttemptReason = AttemptReason.UNPROVEN, why: str = _CUT) -> list[int]:
-        """Sets aside what of these trials has a record, however often that was; returns which these are. Raises StoreError."""
+        """Set aside those of `trials` that have a record, without a limit; return their numbers. Raises StoreError."""
         recorded = sorted(self.folder.finished().intersection(trials))
         for trial in recorded:
             self._set_aside(trial, reason, why)
         return recorded
 
     def disturbed_in_hindsight(self, finished: Sequence[TrialRecord]) -> Mapping[int, str]:
-        """Trials that do not count now that their whole cell is known → why. Trials that were disturbed from the first are among them."""
+        """Return trial → reason, for trials that are disturbed when their whole cell is known, with those known as disturbed before."""
         return {r.trial: r.why for r in finished if r.status == DISTURBED}
 
     def _set_aside(self, trial: int, reason: AttemptReason, why: str) -> None:

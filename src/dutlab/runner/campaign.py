@@ -1,8 +1,8 @@
-"""Carry out a campaign: every planned run once, whatever is killed meanwhile.
+"""Carry out a campaign: every planned run once, even if processes are killed.
 
-The campaign's folder (campaign_folder.py) says what is left to do. Each planned run is carried out by a separate process
-(fleet/place.py), on this machine or by a worker that Dask knows. A run is a separate `dutlab run`, so its lock, journal and clean-up are
-those of any other. A cut run continues with `dutlab resume`, which first puts back what the run had changed.
+The campaign's folder (campaign_folder.py) holds what is left to do. Each planned run is carried out by a separate process
+(fleet/place.py), on this machine or on a Dask worker. A run is a separate `dutlab run`, so it has its own lock, journal and clean-up.
+A cut run continues with `dutlab resume`, which first undoes the changes of the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dutlab.spec.campaign import Hours
 from dutlab.spec.planned_run import PlannedRun
 
 _LONGEST_WAIT_S = 60.0
-"""So that a clock that was set, or that summer time moved, is noticed."""
+"""Longest sleep. After it the clock is read again, since a person or summer time may have changed it."""
 
 
 @dataclass
@@ -31,13 +31,13 @@ class CampaignWork:
 
     folder: CampaignFolder
     note: Callable[[str], None]
-    """Called with a line for each thing that happens."""
+    """Function that is called with a line for each event."""
     carrier: PlaceCarrier
-    """Starts the process of a planned run, and waits for it."""
+    """Carrier that starts the process of a planned run and waits for it."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
 
     async def carry_out(self) -> list[RunStanding]:
-        """Does what is left, and returns what became of everything. Raises InputError, StoreError, TestbedError."""
+        """Carry out the remaining runs, and return the state of all. Raises InputError, StoreError, TestbedError."""
         plan = self.folder.plan
         planned = self.folder.planned()
         by_testbed: dict[str, list[PlannedRun]] = {}
@@ -55,7 +55,7 @@ class CampaignWork:
         return [self.folder.standing(run) for run in planned]
 
     async def one(self, planned: PlannedRun) -> int:
-        """Makes the run, or goes on with it; returns the exit status of its process."""
+        """Start or resume the run; return the exit status of its process."""
         self.note(f"{_words(planned)}: {'resumed' if self.folder.cut_run(planned) else 'begun'}")
         status = await self.carrier.carry(planned)
         if (name := self.folder.done(planned)) is not None:
@@ -66,7 +66,7 @@ class CampaignWork:
 
 
 class _TestbedWork:
-    """The runs of one testbed, one after the other. Testbeds share `turns` alone, so one that stays away delays no other."""
+    """Runs of one testbed, one after the other. Testbeds share only `turns`, so an absent testbed delays no other."""
 
     def __init__(self, work: CampaignWork, testbed: str, plan: PlanHead, turns: asyncio.Semaphore) -> None:
         self._work, self._folder, self._testbed, self._turns = work, work.folder, testbed, turns
@@ -74,12 +74,12 @@ class _TestbedWork:
         self._most_tries, self._again_after_s = plan.tries, plan.again_after_s
         self._tries = Counter[int]()
         self._missed = set[int]()
-        """Numbers of runs whose turn has passed because the testbed could not be used."""
+        """Numbers of runs that were skipped because the testbed could not be used."""
 
     async def carry_out(self, runs: Sequence[PlannedRun]) -> None:
-        """Carry out the runs night by night, each in its hours. A run that found its testbed in use is tried again on the next night.
+        """Carry out the runs night by night, within the campaign's hours. Runs that found the testbed in use are tried the next night.
 
-        A testbed that misses as many nights as the campaign has is given up.
+        Once the testbed could not be used for as many nights as the campaign has, its remaining runs are given up.
         """
         nights = [list(of_night) for _, of_night in groupby(runs, key=lambda run: run.night)]
         nights_missed = 0
@@ -96,7 +96,7 @@ class _TestbedWork:
                 await self._until(self._hours.night_after(self._now()))
 
     async def _missed_of(self, runs: Sequence[PlannedRun]) -> int:
-        """Makes what is left of a night; returns how many of its runs are missing because the testbed could not be used."""
+        """Carry out the remaining runs of a night; return how many are missing because the testbed could not be used."""
         self._tries.clear()
         self._missed.clear()
         while self._left(runs):
@@ -112,7 +112,7 @@ class _TestbedWork:
         return [run for run in runs if self._tries[run.number] < self._most_tries and self._folder.done(run) is None]
 
     async def _round(self, runs: Sequence[PlannedRun]) -> None:
-        """One after the other, until one says that the testbed cannot be used: that counts as a try of all that come after it."""
+        """Carry out the runs in order, until one finds that the testbed cannot be used. That counts as a try of all later runs."""
         for at, run in enumerate(runs):
             async with self._turns:
                 if not self._is_open():
@@ -121,7 +121,7 @@ class _TestbedWork:
             self._tries[run.number] += 1
             self._missed.discard(run.number)
             if status == InputError.exit_status:
-                self._tries[run.number] = self._most_tries  # what is wrong now will be wrong later
+                self._tries[run.number] = self._most_tries  # wrong input stays wrong
             if status == TestbedError.exit_status and self._folder.done(run) is None:
                 after = [other.number for other in runs[at + 1 :]]
                 self._tries.update(after)
@@ -145,7 +145,7 @@ class _TestbedWork:
 
 
 def _wall_clock(when: datetime) -> datetime:
-    """Convert a time to this machine's wall clock, also if another machine's clock was read, before or after summer time began."""
+    """Convert a time to this machine's wall clock; it may come from another machine or from before a change of summer time."""
     return when.astimezone().replace(tzinfo=None)
 
 

@@ -61,9 +61,9 @@ class CampaignState(StrEnum):
     PLANNED = "planned"
     RUNNING = "running"
     CUT = "cut"
-    """It began and has not finished; no process works on it."""
+    """Started and not finished, without a process that works on it."""
     REFUSED = "refused"
-    """A process for it ended before there was a run."""
+    """Not started, since its process ended before it made a run folder."""
     DONE = "done"
 
 
@@ -96,7 +96,7 @@ class CampaignFolder:
 
     @classmethod
     def create(cls, path: Path, planned: PlannedCampaign, dutlab_version: str) -> Self:
-        """Make a new folder. Raises InputError if it exists, TestbedError if another process makes it now, StoreError."""
+        """Make a new folder. Raises InputError if there is a campaign, TestbedError if another process is making it, StoreError."""
         insist_on_none(path)
         folder = cls(path)
         try:
@@ -109,7 +109,7 @@ class CampaignFolder:
 
     @property
     def plan(self) -> PlanHead:
-        """Head of its plan. Raises InputError if there is none, StoreError."""
+        """Head of its plan. Raises InputError if the folder has no plan, StoreError."""
         return read_head(self.path)
 
     @property
@@ -119,7 +119,7 @@ class CampaignFolder:
 
     @property
     def fleet(self) -> Fleet:
-        """Fleet that carries it out."""
+        """Fleet that carries out the campaign."""
         return self.plan.fleet
 
     def planned(self) -> list[PlannedRun]:
@@ -135,7 +135,7 @@ class CampaignFolder:
         return self.path / "planned" / f"{planned.number:03d}"
 
     def settle(self, planned: PlannedRun) -> str | None:
-        """Move a finished run to the other finished runs, and return its name; None if it has not finished. A kill at any time is safe.
+        """Move a finished run to the folder of finished runs and return its name; None if it has not finished. Safe if killed.
 
         Only the process that holds the planned run's lock may call this. Otherwise the run could move while its report is being written.
         """
@@ -148,13 +148,13 @@ class CampaignFolder:
         return self.done(planned)
 
     def done(self, planned: PlannedRun) -> str | None:
-        """Return the name of its run after settle(); else None."""
+        """Return the name of its run; None before settle()."""
         try:
             name = outside.read(self.place(planned) / _RUN, INPUT).decode()
         except FileNotFoundError:
             return None
         self.runs.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # where it is with the others already
+        with contextlib.suppress(FileNotFoundError):  # it was moved before
             (self.own_runs(planned) / name).rename(self.runs / name)
         return name
 
@@ -163,11 +163,11 @@ class CampaignFolder:
         return self.place(planned) / _RUNS
 
     def cut_run(self, planned: PlannedRun) -> Path | None:
-        """Return the last run that was begun and has not finished, if any."""
+        """Return the last run that was started and has not finished, if any."""
         return next(iter(reversed(self._own(planned))), None)
 
     def fences(self, planned: PlannedRun) -> Path:
-        """Return the folder with the lease tokens of a planned run's workers."""
+        """Return the folder of the lease tokens of a planned run's workers."""
         return self.place(planned) / _FENCE
 
     def lock_of(self, planned: PlannedRun) -> Path:
@@ -186,26 +186,26 @@ class CampaignFolder:
     def tried(
         self, planned: PlannedRun, began: datetime, ended: datetime, exit_status: int, command: str, *, clock: RunClock | None = None
     ) -> None:
-        """Note an ended process; `clock` is the clock of its run. Raises StoreError."""
+        """Add an ended process to the file of tries; `clock` is the clock of its run. Raises StoreError."""
         entry = {"began": began.isoformat(), "ended": ended.isoformat(), "exit_status": exit_status, "command": command}
         _append(self.place(planned) / _TRIES, entry | ({} if clock is None else {"clock": asdict(clock)}))
 
     def last_clock(self, planned: PlannedRun) -> RunClock | None:
-        """Return the run clock of the last process; None if that process noted none."""
+        """Return the run clock of the last process; None if it wrote none."""
         tries = _entries(self.place(planned) / _TRIES)
         clock = tries[-1].get("clock") if tries else None
         return None if clock is None else RunClock(**clock)
 
     def kept(self, planned: PlannedRun) -> str | None:
-        """Return the place where its run is kept."""
+        """Return the place where its run is stored; None if it is not."""
         return next(iter(_lines(self.place(planned) / _KEPT)), None)
 
     def note_kept(self, planned: PlannedRun, place: str) -> None:
-        """Note the place where its run is kept. Raises StoreError."""
+        """Write the place where its run is stored. Raises StoreError."""
         replace_file(self.place(planned) / _KEPT, place.encode())
 
     def note_cost(self, planned: PlannedRun, cost: FleetCost) -> None:
-        """Note the cost that the fleet added to a run. Raises StoreError."""
+        """Write the cost that the fleet added to a run. Raises StoreError."""
         _append(self.place(planned) / _COSTS, asdict(cost))
 
     def ask_to_end(self) -> None:
@@ -221,7 +221,7 @@ class CampaignFolder:
         return (self.path / _END).exists()
 
     def first_store(self, identity: str) -> str:
-        """Return the identity of the first worker's lease store. If this worker is the first, note and return `identity`."""
+        """Return the identity of the first worker's lease store. If this worker is the first, write and return `identity`."""
         with contextlib.suppress(AlreadyWritten):
             write_once(self.path / _STORE, identity.encode())
         return outside.read(self.path / _STORE, INPUT).decode()
@@ -279,7 +279,7 @@ class CampaignFolder:
             yield
 
     def insist_on_its_files(self, dutlab_version: str) -> None:
-        """Raise InputError if input files or dutlab have changed, so that the remaining runs would differ from the finished ones."""
+        """Raise InputError if input files or dutlab changed: the remaining runs would differ from the finished ones."""
         insist_on_files(self.path, dutlab_version)
 
 
@@ -318,7 +318,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    """Return the entries that _append() wrote, without lines truncated by a full disk."""
+    """Return the entries that _append() wrote; lines truncated by a full disk are skipped."""
     entries = list[dict[str, Any]]()
     for line in _lines(path):
         with contextlib.suppress(ValueError):

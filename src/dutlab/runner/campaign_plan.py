@@ -1,10 +1,10 @@
 """Plan of a campaign on disk: its head in one file, its planned runs in another.
 
-    plan.json        who carries it out and when, how many runs it has, and the hash of each file that they are read from
-    planned.jsonl    every planned run with its arguments, a line of JSON each. Spaces make all lines as long as the longest one
+    plan.json        fleet and hours of the campaign, its number of runs, and the hash of each input file
+    planned.jsonl    one line of JSON for each planned run, with its arguments. Spaces make all lines as long as the longest one
 
-So the process of a planned run finds its line without a look at the others, however many there are. plan.json is written last: where it is,
-both are whole. Neither is written again.
+Lines of equal length let the process of a planned run read its line without the others. plan.json is written last: if it exists,
+both files are complete. Neither is written again.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _REMEDY = "restore the file from a copy, or begin another campaign; finished run
 
 
 class PlanHead(BaseModel):
-    """plan.json."""
+    """Content of plan.json."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int
     campaign: str
     dutlab_version: str
-    """Version of dutlab that began it."""
+    """Version of dutlab that started the campaign."""
     hours: str | None
     at_once: int | None
     fleet: Fleet
     tries: Annotated[int, Field(ge=1)]
     again_after_s: Annotated[float, Field(gt=0)]
     files: dict[str, str | None]
-    """The hash of each that its runs are read from."""
+    """Input file of its runs → hash; None if it cannot be read."""
     planned: Annotated[int, Field(ge=1)]
     """Number of runs."""
     planned_line_bytes: Annotated[int, Field(ge=2)]
-    """Length of a line of planned.jsonl, with its end."""
+    """Length of a line of planned.jsonl, with its newline."""
 
 
 def write_plan(folder: Path, planned: PlannedCampaign, dutlab_version: str) -> None:
-    """For one process at a time. Raises InputError where there is a plan, StoreError."""
+    """Write both files; only one process may do so at a time. Raises InputError if there is a plan, StoreError."""
     insist_on_none(folder)
     campaign, lines = planned.campaign, [json.dumps(asdict(run)) for run in planned.runs]
     width = max(map(len, lines))
@@ -79,13 +79,13 @@ def write_plan(folder: Path, planned: PlannedCampaign, dutlab_version: str) -> N
 
 
 def insist_on_none(folder: Path) -> None:
-    """Raises InputError where there is a plan."""
+    """Raise InputError if the folder has a plan."""
     if (folder / _HEAD).exists():
         raise InputError(f"{folder}: there is a campaign already", remedy=f"`dutlab campaign resume {folder}` goes on with it")
 
 
 def read_head(folder: Path) -> PlanHead:
-    """plan.json. Raises InputError where there is none, StoreError."""
+    """Read plan.json. Raises InputError if there is none, StoreError."""
     path = folder / _HEAD
     try:
         head = json.loads(outside.read(path, CAMPAIGN))
@@ -103,7 +103,7 @@ def read_head(folder: Path) -> PlanHead:
 
 
 def planned_runs(folder: Path) -> list[PlannedRun]:
-    """All of them, in their order. Raises InputError, StoreError."""
+    """Return all planned runs, in order. Raises InputError, StoreError."""
     head, path = read_head(folder), folder / _PLANNED
     try:
         lines = outside.read(path, CAMPAIGN).splitlines()
@@ -115,7 +115,7 @@ def planned_runs(folder: Path) -> list[PlannedRun]:
 
 
 def planned_run(folder: Path, number: int) -> PlannedRun:
-    """One of them. Raises InputError, StoreError."""
+    """Return one planned run. Raises InputError, StoreError."""
     head, path = read_head(folder), folder / _PLANNED
     if not 1 <= number <= head.planned:
         raise InputError(f"{folder}: has no planned run {number}", remedy=f"they are 1 to {head.planned}")
@@ -128,7 +128,7 @@ def planned_run(folder: Path, number: int) -> PlannedRun:
 
 
 def insist_on_files(folder: Path, dutlab_version: str) -> None:
-    """Raises InputError where the runs that are left would be others than those that were made."""
+    """Raise InputError if input files or dutlab changed: the remaining runs would differ from the finished ones."""
     head = read_head(folder)
     if head.dutlab_version != dutlab_version:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The commands of a trial, as hosts report them. Apart from the trial, so that what only keeps them loads no method and no tool."""
+"""Commands of a trial, as hosts report them. A separate file, so that its users need not import methods and tools."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dutlab.store.details import CommandRecord
 
 
 class CommandBook:
-    """Collects the commands that hosts report, for the record of the trial they were run for."""
+    """Commands that hosts reported, for the record of their trial."""
 
     def __init__(self) -> None:
         self._done: list[Done] = []
 
     def note(self, done: Done) -> None:
-        """To be given to hosts as their CommandLog."""
+        """Add a finished command; hosts use this method as their CommandLog."""
         self._done.append(done)
 
     @property
     def killed(self) -> tuple[str, ...]:
-        """Programs that somebody killed since the last take(), as `source: iperf3`."""
+        """Programs that were killed since the last take(), as `source: iperf3`."""
         return self.killed_since(0)
 
     @property
     def mark(self) -> int:
-        """For killed_since(), until the next take()."""
+        """Number of commands so far, for killed_since(); valid until the next take()."""
         return len(self._done)
 
     def killed_since(self, mark: int) -> tuple[str, ...]:

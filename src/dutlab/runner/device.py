@@ -1,4 +1,4 @@
-"""Actions of a method on the DUT inside a trial: a methods.ports.DutControl that journals the undo before it changes anything."""
+"""Actions of methods on the DUT during a trial: a methods.ports.DutControl that writes each undo to the journal before the change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _application(event: ConvergenceEvent) -> str:
 
 @dataclass
 class JournaledDevice:
-    """The DUT of a run. What it changes is undone by itself or by put_back(); after a crash, from the journal."""
+    """The DUT of a run. Changes are undone by the method that made them or by put_back(), and after a crash from the journal."""
 
     dut: Host
     testbed: Testbed
@@ -44,25 +44,25 @@ class JournaledDevice:
     prober: Prober
     journal: Journal
     hosts: Mapping[str, Host] = field(default_factory=dict)
-    """Others, of which something may be changed for the DUT's sake."""
+    """Other hosts, on which events may change something."""
     restarted: bool = field(default=False, init=False)
     """True if its power was switched since put_back() last finished: it has lost its mode and its counters."""
     cut_ports: set[Port] = field(default_factory=set, init=False)
-    """Ports that an event set down since put_back() last came to its end: their links are meant to lose their carrier."""
+    """Ports that an event set down since put_back() last finished. Their links lose their carrier on purpose."""
     mode: Mode | None = field(default=None, init=False)
-    """Mode of the present group of trials, with their levels; None before the first."""
+    """Mode of the current group of trials, with their levels; None before the first group."""
     _failures: dict[str, PathFailure] = field(default_factory=dict)
-    """By event, as prepare() read them."""
+    """Event → its failure, as prepare() read it."""
     _standing: dict[str, Sequence[UndoStep]] = field(default_factory=dict)
-    """Change → how it is undone, in the order in which they were begun."""
+    """Change → its undo steps, in the order of the changes."""
 
     @property
     def resets(self) -> tuple[ResetKind, ...]:
-        """Those of the DUT's family."""
+        """Kinds of reset that the DUT's family has."""
         return tuple(kind for kind in ResetKind if kind.value in self.kinds)
 
     async def reset(self, kind: ResetKind) -> float:
-        """Reset as methods.ports says; a reset that breaks halfway is undone at once."""
+        """Reset as specified in methods.ports; a reset that fails halfway is undone at once."""
         reset = self.kinds[kind.value]
         back = await reset.undo(self.dut, self.testbed)
         async with self._undone_if_broken(f"reset-{kind.value}", back):
@@ -71,14 +71,14 @@ class JournaledDevice:
             return time.monotonic() - began
 
     def announce(self, change: str, steps: Sequence[UndoStep]) -> None:
-        """Takes down how to undo a change that is about to be made; of a name that exists already the first way back counts."""
+        """Write the undo of a change to the journal, before the change. For a known name the first undo stays valid."""
         if change not in self._standing:
             self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
             self._standing[change] = steps
 
     @property
     def has_power(self) -> bool:
-        """True if it can be switched off and on."""
+        """True if the testbed allows dutlab to switch the DUT's power."""
         return (spec := self._power) is not None and spec.may_switch
 
     @property
@@ -87,7 +87,7 @@ class JournaledDevice:
         return None if host is None else host.power
 
     async def off(self) -> None:
-        """Switch off as methods.ports says; the undo step is in the journal before."""
+        """Switch off as specified in methods.ports, after writing the undo step to the journal."""
         if (spec := self._power) is None:
             raise InputError(f"the testbed does not say what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
         power = HostPower(self.dut.name, spec)
@@ -96,7 +96,7 @@ class JournaledDevice:
         await asyncio.to_thread(power.turn, on=False)
 
     async def on(self) -> None:
-        """Switch on as methods.ports says. The change holds until put_back(): the DUT comes back without its mode."""
+        """Switch on as specified in methods.ports. The change counts until put_back(), since the DUT comes back without its mode."""
         if (steps := self._standing.get(POWER)) is not None and (spec := self._power) is not None:
             box = isinstance(self.dut, BlackBox)
             await on_again(steps[0], None if box else self.dut)
@@ -104,7 +104,7 @@ class JournaledDevice:
                 await until(self._passes_frames, spec.back_within, self.dut.name)
 
     async def cut(self, off: Seconds, *, loaded: bool) -> PowerCut:
-        """Cut the power as methods.ports says; no shorter than the testbed's `off-for`."""
+        """Cut the power as specified in methods.ports, for at least the testbed's `off-for`."""
         told_off = time.monotonic()
         await self.off()
         await asyncio.sleep(max(off, self._power.off_for if self._power is not None else 0.0))
@@ -123,14 +123,14 @@ class JournaledDevice:
         return bool(self.testbed.links) and await self.passing_links() == self.testbed.links.keys()
 
     async def passing_links(self) -> frozenset[str]:
-        """As methods.ports says."""
+        """Return the links that pass frames, as specified in methods.ports."""
         probes = await self.prober.probe([*self.testbed.links])
         return frozenset(name for name, probe in zip(self.testbed.links, probes, strict=True) if probe.received)
 
     async def change_mode(self, name: str) -> DutChange:
-        """As methods.ports says. The first change into a mode journals how to leave it, which later ones of the trial need too.
+        """Change the mode as specified in methods.ports. The first change into a mode writes its undo to the journal.
 
-        The mode of the trial's cell is left when its trials are over, as the journal says already.
+        The mode of the trial's own cell needs no entry: its undo was written before the group's trials.
         """
         mode, is_own = self._mode(name), self.mode is not None and self.mode.name == name
         if (change := f"into-{name}") not in self._standing and not is_own:
@@ -140,16 +140,16 @@ class JournaledDevice:
         return DutChange(at_s, time.monotonic() - began)
 
     async def faults_of_mode(self, name: str) -> Sequence[str]:
-        """Return the faults as methods.ports says."""
+        """Return the faults as specified in methods.ports."""
         checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
         return [f"{check.what}: {check.found}" for check in checks if not check.passed]
 
     async def prepare(self, event: ConvergenceEvent) -> None:
-        """As methods.ports says."""
+        """Prepare the event as specified in methods.ports."""
         self._failures[event.name] = await failure_of(event, self._host_of(event))
 
     async def fail(self, event: ConvergenceEvent) -> DutChange:
-        """As methods.ports says; how to recover is in the journal before."""
+        """Cause the failure as specified in methods.ports, after writing the recovery to the journal."""
         host, failure = self._host_of(event), self._failures[event.name]
         self.announce(_application(event), failure.recover)
         if event.port is not None:
@@ -166,13 +166,13 @@ class JournaledDevice:
         return host
 
     async def recover(self, event: ConvergenceEvent) -> DutChange:
-        """As methods.ports says."""
+        """Recover from the failure as specified in methods.ports."""
         at_s, began = time.time(), time.monotonic()
         await self._undo(_application(event))
         return DutChange(at_s, time.monotonic() - began)
 
     async def put_back(self) -> bool:
-        """Undoes every change that is in place, the newest first; returns whether there was one. Raises TestbedError."""
+        """Undo every change, the newest first; return whether there was one. Raises TestbedError."""
         changed = bool(self._standing)
         while self._standing:
             await self._undo(next(reversed(self._standing)))

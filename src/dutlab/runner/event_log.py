@@ -1,6 +1,6 @@
 """Write the events of a run to its events.jsonl, and pass them to observers.
 
-Each line is one write, so that a reader sees whole lines; nothing waits for the disk. A full disk costs the file, not the run.
+Each line is one write, so that a reader sees whole lines. No write waits for the disk. On a full disk, writing stops and the run continues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dutlab.subject import whole_of
 
 
 class EventLog:
-    """One process's events of one run. `path` is None for a run that is closed: nothing is added to it."""
+    """One process's events of one run. `path` is None for a closed run, whose file gets no more events."""
 
     def __init__(self, path: Path | None, hear: Callable[[Event], None], plan: Plan) -> None:
         self._path, self._hear, self._plan = path, hear, plan
@@ -52,7 +52,7 @@ class EventLog:
         self._trial: int | None = None
 
     def begun(self, folder: Path, done: set[int]) -> None:
-        """A process is at the run, of which the trials `done` have their record."""
+        """Report that a process works on the run, in which the trials `done` have records."""
         self._done = set(done)
         plan = self._plan
         self._say(
@@ -63,24 +63,24 @@ class EventLog:
         )  # fmt: skip
 
     def preparing(self, what: str) -> None:
-        """Something that takes seconds before trials begin."""
+        """Report preparation that takes seconds before trials begin."""
         self._say(Preparing(at=_now(), what=what))
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Report a note to the user."""
         self._say(Note(at=_now(), text=text))
 
     def applying(self, mode: str, trials: int) -> None:
-        """The DUT is being brought into a mode."""
+        """Report that a mode is being applied, for so many trials."""
         self._say(ModeApplying(at=_now(), mode=mode, trials=trials))
 
     def verified(self, mode: str, checks: Sequence[Check], *, holds: bool) -> None:
-        """A mode was applied and looked at."""
+        """Report the checks of an applied mode."""
         results = tuple(CheckSeen(what=c.what, passed=c.passed, found=c.found) for c in checks)
         self._say(ModeVerified(at=_now(), mode=mode, holds=holds, checks=results))
 
     def trial(self, trial: Trial) -> None:
-        """A trial begins."""
+        """Report that a trial begins."""
         cell, self._trial = trial.cell, trial.number
         self._say(
             TrialBegun(
@@ -91,22 +91,22 @@ class EventLog:
         )  # fmt: skip
 
     def reading(self, where: str, who: str, values: Mapping[str, float]) -> None:
-        """The newest values; a Tell."""
+        """Report the newest values of a sensor, tool or method; this method is a Tell."""
         finite = {name: value for name, value in values.items() if math.isfinite(value)}
         if finite:
             self._say(Reading(at=_now(), trial=self._trial, where=where, who=who, values=finite))
 
     def set_aside(self, trial: int, attempt: int, reason: str, why: str) -> None:
-        """A trial does not count and is done again."""
+        """Report that a trial does not count and is repeated."""
         self._done.discard(trial)
         self._say(SetAside(at=_now(), trial=trial, attempt=attempt, reason=reason, why=why))
 
     def lost(self, host: str, what: str) -> None:
-        """A host does not answer any more."""
+        """Report that a host no longer answers."""
         self._say(HostLost(at=_now(), host=host, what=what))
 
     def ended(self, record: TrialRecord) -> None:
-        """A trial has its record."""
+        """Report the record of a trial, and its doubts."""
         self._trial = None
         self._done.add(record.trial)
         for d in record.doubts:
@@ -122,13 +122,13 @@ class EventLog:
         )  # fmt: skip
 
     def cut(self, error: BaseException, remedy: str) -> None:
-        """The run ends before its time, and can go on by `remedy`; empty where it cannot."""
+        """Report that the run was cut. `remedy` says how to continue it; empty if it cannot continue."""
         if isinstance(error, HostError):
             self.lost(error.host, str(error))
         self.close("cut", {}, remedy)
 
     def close(self, status: str, counts: Mapping[Any, int], remedy: str = "") -> None:
-        """The last event of this process. `counts` is status of a record → how many."""
+        """Report the end of this process's work, and close the file. `counts` is status → number of records."""
         if status == "finished" or self._done or remedy:
             of = {word: counts.get(word, 0) for word in ("measured", "failed", "refused", "disturbed")}
             self._say(RunEnded.model_validate({"at": _now(), "status": status, **of, "remedy": remedy}))
@@ -137,7 +137,7 @@ class EventLog:
             self._file = None
 
     def _words_of(self, cell: Cell) -> str:
-        """A trial in words, as in `nat search 64 a+b #2` or `nat · mtu 9000 iperf3 a #1`."""
+        """Return a trial in words, as in `nat search 64 a+b #2` or `nat · mtu 9000 iperf3 a #1`."""
         levels = "".join(f" · {name} {level}" for name, level in cell.factors.items() if name in self._varied)
         size = f" {cell.setting.size}" if cell.setting.size else ""
         pair = f" {' to '.join(cell.setting.ends)}" if cell.setting.ends else ""

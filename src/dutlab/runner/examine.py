@@ -1,4 +1,4 @@
-"""The testbed examined before anything is measured: facts of its hosts, its cores at rest, its cables; findings from all of them."""
+"""Examination of the testbed before the first trial: facts of its hosts, its cores without load, its cables, and findings from them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from dutlab.tools.iperf3.program import version_of
 from dutlab.tools.ping import Ping
 
 WATCH_S = 0.5
-"""Time for which the cores are watched: the only wait of a run for its examination."""
+"""Time for which the cores are watched, in seconds."""
 POLLS_PERCENT = 95.0
-"""Load of a core without traffic from which the device counts as one that polls there."""
+"""Load of a core without traffic, in percent, from which the core counts as polling."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Examined:
 async def examine(
     testbed: Testbed, hosts: Mapping[str, Host], *, pinned: Mapping[str, Sequence[int]] | None = None, loads: Sequence[doctor.Streams] = ()
 ) -> Examined:
-    """Takes one to two seconds, and sends a ping over each cable. Raises HostError when a host is gone."""
+    """Examine the testbed in one to two seconds, with a ping over each cable. Raises HostError if a host does not answer."""
     one_machine = testbed.lab is not None
     # The cores of an embedded lab's hosts are all those of this machine.
     watched = await _watch({THIS_MACHINE: next(iter(hosts.values()))} if one_machine else hosts)
     ports: dict[str, list[str]] = {name: [] for name in hosts}
     for link in testbed.links.values():
         for port in link.ports:
-            if port.host in hosts:  # there is no way into a black box
+            if port.host in hosts:  # no command reaches a black box
                 ports[port.host].append(port.interface)
     with_drives = {name for name, spec in testbed.hosts.items() if spec.drives}
     read = await asyncio.gather(*(_facts(host, ports[name], of_drives=name in with_drives) for name, host in hosts.items()))
@@ -71,30 +71,30 @@ async def examine(
 
 
 def _polling(watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
-    """The cores that are busy with nothing to do, as a fact; none where no core is."""
+    """Return the cores that are busy without load, as a fact; empty if there are none."""
     cores = always_busy(watched)
     return {POLLING_CORES: cores} if cores else {}
 
 
 def always_busy(watched: doctor.WatchedCores | None) -> list[int]:
-    """The cores that had nothing left."""
+    """Return the cores whose load is at least POLLS_PERCENT."""
     return [] if watched is None else [n for n, share in watched.cores.items() if share.busy_percent >= POLLS_PERCENT]
 
 
 async def cores_of(host: Host) -> doctor.WatchedCores | None:
-    """Return how busy its cores are without load; None where the system does not show it. Takes half a second. Raises HostError."""
+    """Measure the load of the host's cores for half a second; None if its system does not show it. Raises HostError."""
     return (await _watch({host.name: host})).get(host.name)
 
 
 async def examine_machine(host: Host, interfaces: Sequence[str]) -> Examined:
-    """One machine without a testbed. Raises HostError when it is gone."""
+    """Examine one machine without a testbed. Raises HostError if it does not answer."""
     watched = await _watch({host.name: host})
     facts = {host.name: await _facts(host, interfaces)}
     return Examined(facts, doctor.examine(doctor.Inventory(facts, watched=watched)))
 
 
 async def _facts(host: Host, interfaces: Sequence[str], *, of_drives: bool = False) -> dict[str, Any]:
-    """The host's facts, and the versions of programs that may count differently. Raises HostError."""
+    """Return the host's facts, with the versions of programs whose counting differs by version. Raises HostError."""
     facts = await collect_facts(host, interfaces, of_drives=of_drives)
     with suppress(ToolMissing):
         facts["programs"] = {"iperf3": await version_of(host)}
@@ -102,7 +102,7 @@ async def _facts(host: Host, interfaces: Sequence[str], *, of_drives: bool = Fal
 
 
 def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
-    """The links in the words of the findings."""
+    """Return the links as the examination's inventory has them."""
     links = []
     for link in testbed.links.values():
         ports = tuple(doctor.InventoryPort(port.host, port.interface) for port in link.ports)
@@ -115,13 +115,13 @@ def links_of(testbed: Testbed) -> tuple[doctor.InventoryLink, ...]:
 
 
 def streams_of(experiment: Experiment) -> list[doctor.Streams]:
-    """The TCP loads of an experiment."""
+    """Return the TCP loads of an experiment."""
     loads = [(w.kind, getattr(w, "streams", None), getattr(w, "direction", "") == "bidir") for w in experiment.workloads]
     return [doctor.Streams(kind, streams, both_ways) for kind, streams, both_ways in loads if isinstance(streams, int)]
 
 
 def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
-    """A warning for what costs more than noise, a note for the rest."""
+    """Return a doubt for each finding: a warning if its cost exceeds noise, else a note."""
     return [
         Doubt(
             DoubtKind.TESTBED_COSTS if f.is_worth_a_warning else DoubtKind.TESTBED_SUSPECT,
@@ -132,7 +132,7 @@ def doubts_of(findings: Sequence[doctor.Finding]) -> list[Doubt]:
 
 
 async def _watch(hosts: Mapping[str, Host]) -> dict[str, doctor.WatchedCores]:
-    """Return the cores of each host, in the words of its system; a host whose system does not show them is left out."""
+    """Return host → load of its cores; hosts whose system does not show it are left out."""
     loops = {name: host.system.cores for name, host in hosts.items()}
     samplers = {name: Sampler(SensorSite(hosts[name]), loop, interval_s=WATCH_S) for name, loop in loops.items() if loop}
     started = await asyncio.gather(*(s.start() for s in samplers.values()), return_exceptions=True)
@@ -162,7 +162,7 @@ def _shares(samples: Sequence[Sample]) -> dict[int, doctor.CoreShare]:
 
 
 def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list[tuple[doctor.InventoryPort, doctor.InventoryPort]]:
-    """Sender and receiver of each cable at an end of a path, of each pair on a segment, or of the two ends of a transparent path."""
+    """Return sender and receiver of each cable at an end of a path, each pair on a segment, or the two ends of a transparent path."""
     (near, first), (last, far) = link.cables[0], link.cables[-1]
     bridged = [(near, far), (far, near)] if "" in link.next_hops else [(near, first), (far, last)]
     ends = list(link.cables) if link.is_segment else bridged
@@ -172,7 +172,7 @@ def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list
 async def _over_cable(
     ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
-    """Return the largest packet that passes between two ports of one cable whose MTUs are known; None where nothing answers."""
+    """Return the largest packet that passes between two ports of a cable; None if nothing answers or neither MTU is known."""
     mtus = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
     passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(mtus))) if mtus else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

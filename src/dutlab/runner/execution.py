@@ -1,7 +1,7 @@
-"""One process's work on a run: the stage opened and examined, its rig measured, each mode applied, verified and restored around its trials.
+"""One process's work on a run: open and examine the stage, measure its rig, then apply, verify and restore each mode around its trials.
 
-Per application of a mode: the levels of factors that commands set (levels.py) → undo steps into the journal → apply → verify → its trials →
-restore, always.
+Steps for each mode: set the levels of factors (levels.py) → write the undo steps to the journal → apply → verify → measure its trials →
+restore, also after an error.
 """
 
 from __future__ import annotations
@@ -53,34 +53,34 @@ from dutlab.workloads import plug_of
 
 QUIET_WAIT = "quiet"
 VIRTUAL = "veth"
-"""The kind of port that namespaces and containers have."""
+"""Kind of port in namespaces and containers."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of carrying out a plan; none of them changes what is measured."""
+    """Options for carrying out a plan. None of them changes what is measured."""
 
     runs: Path
     engine_binary: Path
     command: tuple[str, ...]
-    """The command line that asked for it, for whoever repeats the run."""
+    """Command line that started the run, for a person who repeats it."""
     unattended: bool = False
     standing_lab: str | None = None
-    """Label of a lab that runs already; None builds one for the run."""
+    """Label of an existing lab; None builds one for the run."""
     take_over: bool = False
-    """Use hosts that a dead run left in use."""
+    """True to take over hosts that a dead run still holds."""
     trusted: bool = False
-    """Resume also a run that this user did not make on this machine."""
+    """True to resume even a run that another user or machine made."""
     budget_s: float | None = None
-    """After so many seconds nothing is measured any more; what is left can be resumed."""
+    """Time in seconds after which measuring stops; the rest can be resumed."""
     wait_quiet_s: float = 0.0
-    """So long is waited in all for a quiet machine: before the first trial, and before one is repeated that was disturbed."""
+    """Longest total wait in seconds for a quiet machine: before the first trial and before each repeat of a disturbed trial."""
     unknown: tuple[str, ...] = ()
-    """Open questions from before the run, in sentences for the report."""
+    """Open questions from before the run, as sentences for the report."""
 
 
 def shortest_to_front(left: deque[Trial]) -> None:
-    """Moves the trial that needs the least time to the front; the others keep their order."""
+    """Move the shortest trial to the front; the others keep their order."""
     shortest = min(left, key=lambda trial: trial.estimate_s)
     left.remove(shortest)
     left.appendleft(shortest)
@@ -93,15 +93,15 @@ class Execution(RunProcess):
     experiment: Experiment
     testbed: Testbed
     said: set[str] = field(default_factory=set)
-    """Notes and findings that were reported to the user: a stage that is opened again finds them again."""
+    """Notes and findings that the user has seen; a stage that is opened again finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
-    """Number of lost guests in each cell."""
+    """Cell → number of guest losses in it."""
     neighbours: Neighbours = field(default_factory=Neighbours)
     waited: Counter[str] = field(default_factory=Counter)
-    """Whole seconds for which a quiet machine was waited for."""
+    """Whole seconds spent waiting for a quiet machine."""
 
     async def to_its_end(self, options: RunOptions) -> RunResult:
-        """All that is left, at a stretch."""
+        """Run the remaining trials."""
 
         async def measure(left: Sequence[Trial], ends: float | None) -> None:
             await self.measure(left, options, ends=ends)
@@ -109,10 +109,10 @@ class Execution(RunProcess):
         return await self.all_left(measure, how=f"`dutlab resume {self.folder.path}` continues it", budget_s=options.budget_s)
 
     async def measure(self, trials: Sequence[Trial], options: RunOptions, *, ends: float | None = None) -> None:
-        """`trials` on a stage that is opened and closed for them; with the last ones of the run, also those that hindsight sets aside.
+        """Run `trials` on a stage that is opened and closed for them. After the run's last trial, repeat trials found disturbed by then.
 
-        `ends` is the moment of the loop's clock by which the last trial is to have ended. Raises TimeIsOver before one that would not, and
-        TestbedError where a tool fails outside of any trial: then the run cannot go on.
+        `ends` is the deadline of the last trial (event-loop time). Raises TimeIsOver before a trial that would miss it, and TestbedError
+        if a tool fails outside of a trial, so that the run cannot continue.
         """
         try:
             await self._on_stage(trials, options, ends)
@@ -145,7 +145,7 @@ class Execution(RunProcess):
                 await levels.insist_on_knobs(self.plan, bare.modes, bare.dut)
                 stage = await self._calibrated(await self._examined(bare), options)
                 set_by_hand: dict[str, str] = {}
-                while rest := self.records.left(trials):  # again, when what had made a trial needless was set aside since
+                while rest := self.records.left(trials):  # again if a record that made a trial needless was set aside
                     for _, group in groupby(rest, key=lambda t: t.group):
                         if needed := self.records.needed(group):
                             set_by_hand = await self._ask(needed[0], set_by_hand)
@@ -157,7 +157,7 @@ class Execution(RunProcess):
                     await self._ask_person("restore the DUT to its state before the run")
 
     async def _ask(self, trial: Trial, stands: dict[str, str]) -> dict[str, str]:
-        """Pause for each factor set by hand whose level changes; a resumed run asks for all, since their state is not known."""
+        """Ask the person to set each factor set by hand whose level changes. A resumed run asks for all, as their levels are unknown."""
         wanted = {name: level for name, level in trial.cell.factors.items() if name in self.plan.hand_factors}
         for name, level in wanted.items():
             if stands.get(name) != level:
@@ -168,9 +168,9 @@ class Execution(RunProcess):
         self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
 
     async def _examined(self, bare: Stage) -> Stage:
-        """Return the stage with what distorts results on it as marks of its records; store facts and findings, and report them to the user.
+        """Examine the stage, store facts and findings, report findings to the user, and return the stage with doubts from them as marks.
 
-        Ports that are not hardware although the testbed is not a lab of ours are among the doubts too.
+        Virtual ports outside of an embedded lab also make a doubt.
         """
         self.events.preparing("examining the hosts")
         examination = await examine(bare.testbed, bare.hosts, pinned=bare.site.cpus, loads=streams_of(self.experiment))
@@ -191,7 +191,7 @@ class Execution(RunProcess):
         return replace(bare, marks=(*bare.marks, *virtual, *unknown, *doubts_of(examination.findings)))
 
     async def _calibrated(self, stage: Stage, options: RunOptions) -> Stage:
-        """Return the stage with its rig's calibration. Where that fails, results have no headroom, and the user gets a note."""
+        """Return the stage with its rig's calibration. If calibration fails, results have no headroom, and the user gets a note."""
         through = stage.dut_testbed.links
         loads = loads_of(trial.cell for trial in self.plan.trials if all(name in through for name in trial.cell.links))
         if not loads:
@@ -210,7 +210,7 @@ class Execution(RunProcess):
         return replace(stage, calibration=calibration)
 
     async def _of_lab(self, stage: Stage, lab: labs.Lab, loads: Sequence[RigLoad], options: RunOptions) -> Calibration:
-        """Return the calibration of the lab's rig; its cables are in the journal while they may exist, for a lab that outlives the run."""
+        """Return the calibration of the lab's rig. The journal has the undo of its cables, since the lab may exist longer than the run."""
         steps = [UndoStep(host, argv, why="removes a cable of the rig without the DUT") for host, argv in labs.cable_undo(lab)]
         self.journal.write("rig-cabling", application="rig", undo=undo_to_json(steps))
         disturbed = self.experiment.disturbed
@@ -226,7 +226,7 @@ class Execution(RunProcess):
         self.events.note(f"headroom unknown: {what}: the rig could not be measured without the DUT: {why}")
 
     async def _quiet(self, options: RunOptions) -> None:
-        """Waits for a quiet machine as long as was asked for, where hosts of the testbed are this machine."""
+        """Wait for a quiet machine, for the rest of `wait_quiet_s`, if a host of the testbed is this machine."""
         left_s = options.wait_quiet_s - self.waited[QUIET_WAIT]
         if left_s < 1 or not (self.testbed.lab or any(host.local for host in self.testbed.hosts.values())):
             return
@@ -238,12 +238,12 @@ class Execution(RunProcess):
             self.events.note(f"the machine did not become quiet: {busy}; measuring all the same")
 
     async def _shortest_first(self, stage: Stage, left: deque[Trial]) -> None:
-        """While the machine is quiet after trials were disturbed, the trial that needs the least time goes first."""
+        """Move the shortest trial to the front if trials were disturbed and the machine is quiet now."""
         if stage.shares_this_machine and len(left) > 1 and self.records.any_disturbed and await self.neighbours.is_calm():
             shortest_to_front(left)
 
     async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
-        """One application of a mode, in the levels that its trials have, and the trials measured in it; another where a guest was lost."""
+        """Apply a mode in the levels of its trials and measure these; apply it again if a guest was lost."""
         left = trials
         while left:
             try:
@@ -263,9 +263,9 @@ class Execution(RunProcess):
 
     @asynccontextmanager
     async def _with_guests(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial]) -> AsyncIterator[None]:
-        """Raises GuestLost where the loss of a guest broke what went on: it runs again, in its levels, and what is void is set aside.
+        """Raise GuestLost if the loss of a guest caused an error. Before that, start it again, set its levels, and set void trials aside.
 
-        Raises LabError where it does not come back, or was lost too often.
+        Raises LabError if it does not start again or was lost too often.
         """
         try:
             yield
@@ -293,7 +293,7 @@ class Execution(RunProcess):
             await carry_out_undo(steps, stage.hosts)
         self.journal.write("mode-restored", application=application)
 
-    async def _in_mode(  # noqa: PLR0917 -- all of one application
+    async def _in_mode(  # noqa: PLR0917 -- all belong to one application
         self, stage: Stage, mode: Mode, application: str, trials: Sequence[Trial], options: RunOptions, ends: float | None
     ) -> None:
         unproven = list[Trial]()
@@ -319,7 +319,7 @@ class Execution(RunProcess):
                     carried = await stage.guests.during(self._while_programs_run(stage, trial, checks, measuring))
                     await stayed_in_mode(stage, mode, connections)
                 if again := self.records.once_more(carried):
-                    left.rotate(-1)  # the others first: what disturbed it may be over by then
+                    left.rotate(-1)  # to the end: the disturbance may be over by then
                     await self._quiet(options)
                 else:
                     unproven.append(left.popleft())
@@ -328,7 +328,7 @@ class Execution(RunProcess):
                     left.extendleft([] if again else self.records.void([unproven.pop()], lost, partial(refused, stage, checks, self.book)))
                     changed = True
                 elif not why and not left:
-                    # With its power we took the mode ourselves.
+                    # A power cut of ours took the mode away.
                     if lost := "" if switched else await self._unless_killed(partial(lost_mode, stage, mode), str):
                         left.extend(self.records.void(unproven, lost, partial(refused, stage, checks, self.book)))
                         changed = True
@@ -346,7 +346,7 @@ class Execution(RunProcess):
     async def _while_programs_run(
         self, stage: Stage, trial: Trial, checks: Sequence[Check], measuring: Coroutine[Any, Any, TrialOutput]
     ) -> TrialOutput:
-        """The trial; it ends without a result as soon as a program that is the DUT does."""
+        """Measure the trial; refuse it as soon as a program that is the DUT ends."""
         if (device := started_by(stage.device.mode)) is None:
             return await measuring
         work, end = asyncio.ensure_future(measuring), asyncio.ensure_future(device.program_ended())
@@ -366,7 +366,7 @@ class Execution(RunProcess):
         return await unless_killed(look, why, self.book, self.events.note)
 
     async def _prove(self, stage: Stage, mode: Mode, application: str, stands: Mapping[str, str]) -> None:
-        """Check, in a run that a person ends, whether the mode held until now, so that a resume need not do its trials again."""
+        """Check, in a run that is cut, whether the mode held until now, so that a resume need not repeat its trials."""
         with suppress(DutlabError):
             switched, changed = stage.device.restarted, await stage.device.put_back()
             lost = "" if changed else await lost_state(stage, mode, stands)

@@ -1,7 +1,7 @@
-"""One of two ports of this machine, in a network namespace while a run lasts.
+"""One of two ports of this machine, moved to a network namespace during a run.
 
-A kernel delivers packets between its own addresses itself. With its far port in a namespace they take the way through the box. A port that
-is moved loses its addresses and routes: both are put back. A shell that waits for this process to end does it, also after SIGKILL.
+A kernel delivers packets between its own addresses locally. With the far port in a namespace, they go through the box. A port that
+is moved loses its addresses and routes. A shell that waits for this process to end restores both, also after SIGKILL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENDS_S = 30.0
 
 @dataclass
 class FarPort:
-    """The port behind the box, and the near one."""
+    """The far port, which is moved, and the near port."""
 
     host: Host
     """This machine."""
@@ -33,7 +33,7 @@ class FarPort:
     _guard: subprocess.Popen[bytes] | None = None
 
     async def set_apart(self) -> None:
-        """Moves the far port, and lets each end reach the other through the box. Raises HostError, after which put_back() is due too."""
+        """Move the far port, and route each end's packets through the box. Raises HostError; call put_back() also after that."""
         near, far, space = self.near.port.name, self.far.port.name, self.namespace
         wait = ["nodad"] if self.far.address.version == IPV6 else []
         routes = await entries(self.host, ["route", "show", str(self.far.address.network)])
@@ -44,7 +44,7 @@ class FarPort:
             ["address", "add", str(self.far.address), "dev", far, *wait],
             ["route", "add", str(self.near.address.network), "via", str(self.far.gateway), "dev", far],
         ):
-            do.append(["ip", "-n", space, *words])  # noqa: PERF401 -- reads as the lines that it stands among
+            do.append(["ip", "-n", space, *words])  # noqa: PERF401 -- reads as the lines around it
         if all(route.get("dev") == far for route in routes):
             route = [str(self.far.address.network), "via", str(self.near.gateway), "dev", near]
             do.append(["ip", "route", "add", *route])
@@ -56,7 +56,7 @@ class FarPort:
             do.insert(0, ["ip", "link", "set", near, "up"])
             undo.append(["ip", "link", "set", near, "down"])
         again = [shlex.join(words) for words in (*undo, *await self._settings_of_far(), ["ip", "netns", "del", space])]
-        # The shell is in the namespace that the port came from.
+        # The shell ($$) is in the namespace that the port came from.
         again.insert(len(undo), f"ip -n {shlex.quote(space)} link set {shlex.quote(far)} netns $$")
         self._guard = subprocess.Popen(  # noqa: ASYNC220 -- it outlives the event loop
             ["sh", "-c", "cat >/dev/null\n" + "\n".join(again)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -66,13 +66,13 @@ class FarPort:
             await self.host.run(command)
 
     def put_back(self) -> None:
-        """Everything as it was; what fails does not keep the rest from being done."""
+        """Restore ports, addresses and routes. A command that fails does not stop the others."""
         if self._guard is not None:
             self._guard.communicate(timeout=_ENDS_S)
             self._guard = None
 
     async def _settings_of_far(self) -> list[Sequence[str]]:
-        """What gives the far port its state, its addresses and its routes again, in order."""
+        """Return the commands that restore the far port's state, addresses and routes, in order."""
         port = self.far.port.name
         there = await entries(self.host, ["address", "show", "dev", port])
         addresses = [a for of in there for a in of.get("addr_info", ()) if a.get("scope") != "link"]

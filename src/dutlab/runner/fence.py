@@ -1,6 +1,6 @@
-"""Keeps a process that lost its lease from going on with a run: each holder of a place leaves its token there, and the highest one counts.
+"""Fencing tokens, which stop a process that lost its lease: each holder of a place writes its token there, and the highest one counts.
 
-A token is the name of a file, made once and never replaced. So two holders that write at the same instant cannot undo one another.
+A token is the name of a file that is made once and never replaced. So two holders that write at the same time cannot overwrite each other.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Fence:
-    """Before a place; `token` is that of this process's lease."""
+    """Fence of a place. `token` belongs to this process's lease."""
 
     folder: Path
     token: int
 
     @classmethod
     def of_process(cls) -> Self | None:
-        """The one that the process's parent put up for it (`environment`)."""
+        """Return the fence that the parent process passed on in `environment`; None without one."""
         folder, _, token = os.environ.get(_NAMED, "").rpartition(":")
         return cls(Path(folder), int(token)) if folder and token.isdecimal() else None
 
     @property
     def environment(self) -> dict[str, str]:
-        """Tells a child of it."""
+        """Environment variable that passes the fence to a child process."""
         return {_NAMED: f"{self.folder}:{self.token}"}
 
     def put_up(self, facts: dict[str, str]) -> None:
-        """From now on older tokens are stale. Raises StoreError."""
+        """Write the token, with `facts` about its holder; older tokens are stale from then on. Raises StoreError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_once(self.folder / f"{self.token:0{_DIGITS}d}", json.dumps(facts).encode())
 
@@ -50,7 +50,7 @@ class Fence:
         return newest is not None and newest > self.token
 
     def end_if_stale(self) -> None:
-        """Ends this process at once, as kill -9 would: whoever holds the place now puts back what it changed, so it must not do so too."""
+        """End this process at once if its token is stale, without clean-up: the new holder undoes the changes, so this one must not."""
         if self.is_stale():
             sys.stderr.write(f"dutlab: {self.folder.parent}: another process holds this place now; ended without a further step\n")
             sys.stderr.flush()
@@ -58,7 +58,7 @@ class Fence:
 
 
 def newest_token(folder: Path) -> int | None:
-    """Return the newest token of all holders; None where there was none."""
+    """Return the newest token of all holders; None if there is none."""
     try:
         return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=None)
     except FileNotFoundError:
@@ -66,5 +66,5 @@ def newest_token(folder: Path) -> int | None:
 
 
 def facts_of(folder: Path, token: int) -> dict[str, Any]:
-    """Return the facts that this holder wrote."""
+    """Return the facts that the holder of `token` wrote."""
     return dict(json.loads(outside.read(folder / f"{token:0{_DIGITS}d}", INPUT)))

@@ -24,7 +24,7 @@ T = TypeVar("T")
 MOST_LOST = 3
 """Number of guest losses in one cell after which the run ends. By then the cell is the likely cause."""
 SILENT_S = 20.0
-"""Begins after 15 s of missed keep-alives. A kernel under a flood of frames answers sooner."""
+"""Silence after which a guest is lost, counted from 15 s of missed keep-alives. Even an overloaded kernel answers sooner."""
 LOOK_S = 1.0
 _ANSWERS_S, _BACK_S = 15.0, 300.0
 
@@ -40,12 +40,12 @@ class Loss:
 
     @property
     def words(self) -> str:
-        """`dut was lost: the kernel of its guest has ended: Kernel panic - …`."""
+        """The loss in words, as in `dut was lost: the kernel of its guest has ended: Kernel panic - …`."""
         return f"{self.host} was lost: {self.why}"
 
 
 class GuestLost(HostError):
-    """Guests were lost and started again. Their mode is gone, and the trial has no result."""
+    """Loss of guests that were started again. Their mode is gone, and the trial has no result."""
 
     def __init__(self, losses: tuple[Loss, ...]) -> None:
         super().__init__("; ".join(loss.why for loss in losses), host=", ".join(loss.host for loss in losses))
@@ -128,7 +128,7 @@ class GuestWatch:
         return self._loss(role, error.what.removeprefix(f"{role}: ")) if anew and is_its_own else None
 
     def _loss(self, role: str, why: str) -> Loss:
-        assert self.guests is not None  # noqa: S101 - who has no guests loses none
+        assert self.guests is not None  # noqa: S101 - only guests are lost
         last = self.guests.last_words(role)
         return Loss(role, why or f"{ENDED}: {last.why}", last.console)
 

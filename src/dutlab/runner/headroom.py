@@ -1,4 +1,4 @@
-"""Headroom of results: the loads of the rig that they are compared with."""
+"""Headroom of results: the loads of the rig for comparison."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from dutlab.workloads import Headroom, plug_of
 
 @dataclass(frozen=True)
 class RigLoad:
-    """Links loaded at once, and with what."""
+    """Links that are loaded at once, with frames and generator of the load."""
 
     links: tuple[str, ...]
     mix: Mix
     generator: GeneratorModel = ENGINE
     directions: Directions = Directions.FORWARD
     shares: tuple[float | None, ...] = LOADS
-    """Shares of what comes back at full speed, as in methods.calibrate."""
+    """Loads as shares of the rate received at full speed, as in methods.calibrate."""
 
     @property
     def loads(self) -> tuple[float | None, ...]:
-        """Those shares that the generator can be asked for."""
+        """Shares that the generator can send."""
         return LOADS[:1] if GeneratorFeature.RATE in self.generator.missing else self.shares
 
     def under(self, rig: Rig) -> tuple[float | None, ...]:
-        """Those of them that tell something of so much of the rig."""
+        """Return the shares that are useful for this part of the rig."""
         return self.loads if rig is Rig.LOOPED else tuple(share for share in self.loads if share in LOADS_ALONE)
 
     def known_to(self, calibration: Calibration, rig: Rig = Rig.LOOPED) -> bool:
-        """Return whether it was measured."""
+        """Return whether `calibration` has this load."""
         return calibration.has(self.flows, mix_key(self.mix), self.generator, loads=len(self.under(rig)))
 
     @property
@@ -49,7 +49,7 @@ class RigLoad:
 
 
 def loads_of(cells: Iterable[Cell]) -> list[RigLoad]:
-    """Return the loads of the generator in these cells, each once; cells without a mix of frames need no calibration."""
+    """Return the generator loads of these cells, each once. Cells without a mix of frames need no calibration."""
     loads: dict[tuple[tuple[str, ...], str, GeneratorModel], RigLoad] = {}
     for cell in cells:
         if (load := _load(cell)) is not None:
@@ -66,7 +66,7 @@ def _load(cell: Cell) -> RigLoad | None:
 
 
 def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | None) -> Measured:
-    """Return it with its headroom among the figures, and a doubt where that is too little."""
+    """Return `measured` with headroom among its figures, and a doubt where headroom is too small."""
     if calibration is None or (load := _load(cell)) is None:
         return measured
     points = [p for p in calibration.points if p.generator == load.generator]
@@ -76,6 +76,6 @@ def with_headroom(measured: Measured, cell: Cell, calibration: Calibration | Non
     if compared is Headroom.TOGETHER and directions in ratios:
         ratios = {cell.link_label: ratios[directions]}
     figures = {link: {**of, **({HEADROOM: ratios[link]} if link in ratios else {})} for link, of in measured.figures.items()}
-    if compared is Headroom.FULL_SPEED:  # the rig is half of the answer, and there is no other limit to be distinguished from
+    if compared is Headroom.FULL_SPEED:  # the rig is part of the figure, so no other limit can be distinguished
         return replace(measured, figures={link: {**of, **full_speed(points, load.flows, load.mix, link)} for link, of in figures.items()})
     return replace(measured, figures=figures, doubts=(*measured.doubts, *doubts_of_headroom(ratios)))

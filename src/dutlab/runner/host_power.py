@@ -1,7 +1,7 @@
-"""Hosts whose power a run switches: off in a phase of a trial, on again whatever happens, and on where they do not answer.
+"""Power of hosts during a run: off in a phase of a trial, on again in any case, and on if a host does not answer.
 
-Switches are asked in a thread: many of them block. An undo step carries all that a later process needs to switch on again; passwords stay
-in the environment.
+Power switches are driven in a thread, since many of them block. An undo step has all settings that a later process needs to switch a
+host on; passwords stay in the environment.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ANSWERS_S, _LOOK_S = 15.0, 0.5
 
 
 def on_step(host: str, spec: PowerSpec) -> UndoStep:
-    """Switches it on again, where it is off, and waits until it answers."""
+    """Return the undo step that switches a host on if it is off and waits until it answers."""
     switch = json.dumps(_POWER.dump_python(spec, mode="json"))
     return UndoStep(host, (), why="switches it on again", back_within_s=spec.back_within, switch=switch)
 
 
 async def on_again(step: UndoStep, host: Host | None) -> None:
-    """Carries such a step out; `host` is None where no command reaches it. Raises HostError."""
+    """Carry out a step from on_step(); `host` is None if no command reaches it. Raises HostError."""
     if (spec := _POWER.validate_python(json.loads(step.switch))) is None:
         return
     power = HostPower(step.host, spec)
@@ -42,7 +42,7 @@ async def on_again(step: UndoStep, host: Host | None) -> None:
 
 
 async def until_it_answers(host: Host, within_s: float) -> None:
-    """Raises HostError when it has not after `within_s`."""
+    """Wait until the host runs a command. Raises HostError if it does not within `within_s`."""
 
     async def answers() -> bool:
         await host.run(["true"], timeout_s=_ANSWERS_S)
@@ -52,7 +52,7 @@ async def until_it_answers(host: Host, within_s: float) -> None:
 
 
 async def until(look: Callable[[], Awaitable[bool]], within_s: float, host: str) -> None:
-    """Looks until it is so. Raises HostError with what was said last when it is not after `within_s`."""
+    """Call `look` until it returns True. Raises HostError with the last error if it does not within `within_s`."""
     why = "no frame came through it"
     with contextlib.suppress(TimeoutError):
         async with own_timeout(within_s):
@@ -71,9 +71,9 @@ async def until(look: Callable[[], Awaitable[bool]], within_s: float, host: str)
 
 
 async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable[..., None]) -> tuple[str, ...]:
-    """Switches on each host that does not answer, once and only where the testbed allows it; says of which, in sentences.
+    """Switch on each host that does not answer, once, if the testbed allows it; return a sentence for each of them.
 
-    One that is on already is switched off and on. Raises HostError when it does not come back.
+    A host whose power is on is switched off and on. Raises HostError if it still does not answer.
     """
     sentences = []
     for name, host in hosts.items():
@@ -88,9 +88,9 @@ async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable
 
 
 async def revived_once(host: Host, why: str, *, testbed: Testbed, journal: Callable[..., None]) -> bool:
-    """Return whether a host that stays away came back by its power, where the testbed allows to switch it.
+    """Power-cycle or switch on a host that does not answer, if the testbed allows it; return whether that was done. Raises HostError.
 
-    A guest of a lab is left as it is: it has no firmware that hangs, and what keeps it away would do so again.
+    Guests of a lab are not switched: they have no firmware that hangs, and the same cause would stop them again.
     """
     spec = testbed.hosts[host.name].power if host.name in testbed.hosts else None
     if spec is None or not spec.may_switch or testbed.lab is not None:

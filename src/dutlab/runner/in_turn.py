@@ -1,8 +1,8 @@
-"""Several runs in turn: one block of each, then the next block of each, in a random order, drawn for every round.
+"""Several runs in turn: one block of each, then the next block of each. The order is random, drawn for every round.
 
-What drifts, and whatever else happens to the machines meanwhile, falls on all of them alike; and since chance alone decides who goes first,
-the two blocks of a round may be compared as a pair (stats.rounds). Each run has its own folder, as if it had been cut after each
-block and resumed: its stage is opened for a block and closed after it, so runs may share hosts, and a cut finds one stage open at most.
+Drift and other changes of the machines affect all runs equally. Since the order is random, the blocks of a round may be compared as
+a pair (stats.rounds). Each run has its own folder, as if it had been cut and resumed after each block. Its stage is opened for a block and
+closed after it, so runs may share hosts, and at most one stage is open when they are cut.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from dutlab.store.names import run_name
 from dutlab.store.run_folder import RunFolder
 
 Watch = Callable[[int], Progress]
-"""Place of a run among those that take turns → observer of its events."""
+"""Function from the place of a run among the runs in turn to the observer of its events."""
 
 
 class Enough(TimeIsOver):
-    """Enough is known after this round."""
+    """End of runs in turn, since no further round is needed."""
 
     what = "enough was measured"
 
@@ -39,11 +39,11 @@ class Enough(TimeIsOver):
 async def run_in_turn(
     works: Sequence[Work], options: RunOptions, watch: Watch, *, enough: Callable[[Sequence[Path]], bool] = lambda _: False
 ) -> list[RunResult]:
-    """Makes a folder for each of two works or more and carries all of them out; the seed of the first gives the order of turns.
+    """Make a folder for each of two or more works, and carry all of them out. The seed of the first work sets the order of turns.
 
-    `enough` is asked after each round, with the folders of the runs, and ends all of them.
+    `enough` is called after each round with the folders of the runs; if it returns True, all runs end.
 
-    Where their hosts are in use before anything was measured, no folder stays; otherwise all of them do. Raises as run() does.
+    If their hosts are in use before the first trial, all folders are removed; otherwise all are kept. Raises as run() does.
     """
     now, mark, seed = datetime.now(UTC), secrets.token_hex(2), works[0].plan.seed
     tokens = [f"{mark}-{place}" for place in range(1, len(works) + 1)]
@@ -61,9 +61,9 @@ async def run_in_turn(
 
 
 async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], watch: Watch) -> list[RunResult]:
-    """Goes on with runs that took turns: first the undo of each, then turn by turn what has no record; `options` are those of each.
+    """Resume runs that took turns: undo the changes of each, then run the trials without a record in turn. `options` has one for each run.
 
-    Raises as resume() does, and InputError for runs that were not begun in turn, or not all of those that were.
+    Raises as resume() does, and InputError if the runs were not begun in turn or some of them are missing.
     """
     opened = [to_go_on_with(path, trusted=of.trusted) for path, of in zip(paths, options, strict=True)]
     turns = [Turns.of(folder.resolved) for folder, _ in opened]
@@ -86,7 +86,7 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
 
 
 def alone_words(folder: RunFolder) -> str | None:
-    """Return what a run loses that took turns with others and now continues without them; None for a run by itself."""
+    """Return a warning for a run in turn that continues without the others; None if it did not take turns."""
     turns = Turns.of(folder.resolved)
     if turns is None:
         return None
@@ -98,9 +98,9 @@ def alone_words(folder: RunFolder) -> str | None:
 async def _to_their_ends(
     going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions], enough: Callable[[Sequence[Path]], bool]
 ) -> list[RunResult]:
-    """Round by round, the runs in the order that chance gives this round; a run with fewer blocks ends earlier.
+    """Carry out the runs round by round, in the random order of each round. A run with fewer blocks ends earlier.
 
-    One budget holds for all of them together: what is left of each when it is spent can be resumed in turn.
+    One budget covers all runs together. Trials left after it can be resumed in turn.
     """
     blocks = [blocks_of(run.plan) for run in going]
     results: dict[int, RunResult] = {}
@@ -131,13 +131,13 @@ async def _to_their_ends(
 
 
 def _insist_on_more(is_enough: bool) -> None:  # noqa: FBT001 -- an answer
-    """Raises Enough."""
+    """Raise Enough if `is_enough`."""
     if is_enough:
         raise Enough
 
 
 def _say_cut(going: Sequence[Execution], results: Collection[int], error: BaseException) -> None:
-    """To those without a result."""
+    """Report the cut in each run without a result."""
     together = " ".join(str(run.folder.path) for run in going)
     for place, run in enumerate(going):
         if place not in results:

@@ -1,4 +1,4 @@
-"""Puts the DUT into a mode, and sees whether it stayed in it."""
+"""Application of a mode to the DUT, and checks that it still holds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RULESET = "its nftables ruleset"
 
 
 async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
-    """Applies and verifies; the second value says why the mode measures nothing, empty when it holds.
+    """Apply and verify a mode. Return its checks, and why nothing can be measured in it: empty if it holds.
 
-    Raises HostError when a host is gone: then it is not a fault of the mode, and the run ends to be resumed.
+    Raises HostError if a host does not answer: that is no fault of the mode, and the run ends to be resumed.
     """
     checks: Sequence[Check] = ()
     try:
@@ -29,16 +29,16 @@ async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
     else:
         why = _failing(mode, checks)
     for host in stage.hosts.values() if why else ():
-        await host.run(["true"], check=False)  # a Windows has no such program, but it answers
+        await host.run(["true"], check=False)  # Windows has no such program, but the host answers
     return checks, why
 
 
 async def unless_killed(
     look: Callable[[], Awaitable[Look]], why: Callable[[Look], str], book: CommandBook, note: Callable[[str], None]
 ) -> Look:
-    """A look at the mode, and where `why` says that it fails and a program of the rig was killed meanwhile, another.
+    """Check the mode by `look`. If `why` says that it fails and a program of the rig was killed during the check, check once more.
 
-    Raises TestbedError where one is killed again: that says nothing of the mode.
+    Raises TestbedError if a program is killed again, since such a check shows nothing about the mode.
     """
     for is_last in (False, True):
         mark = book.mark
@@ -52,12 +52,12 @@ async def unless_killed(
 
 
 async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
-    """Check that the mode still holds where the DUT was reconnected since it had so many `connections`: it may have rebooted.
+    """Check that the mode still holds if the DUT was reconnected since its count of `connections`: it may have rebooted.
 
-    Raises HostError when it does not: the trial that was measured meanwhile has no result.
+    Raises HostError if the mode does not hold: the last trial has no result.
     """
     if stage.device.restarted or connections_of(stage.dut) == connections:
-        return  # after a restart of ours the mode is applied again
+        return  # the mode is applied again after our own restart
     why = _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     if why:
         what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"
@@ -65,7 +65,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
 
 
 async def as_applied(stage: Stage) -> Mapping[str, str]:
-    """Return state of a Linux DUT that frames and checks do not show and no trial may change: MTUs and ruleset. Raises HostError."""
+    """Return state of a Linux DUT that frames and checks do not show and no trial may change: MTUs, ruleset. Raises HostError."""
     state = {f"the MTU of {port}": mtu for port, mtu in (await _mtus(stage)).items()}
     if stage.dut.name in stage.hosts and stage.dut.system.kernel_tables:
         reply = await stage.dut.run(["nft", "-s", "list", "ruleset"], check=False)  # -s: without counters
@@ -82,9 +82,9 @@ async def _mtus(stage: Stage) -> Mapping[str, str]:
 
 
 async def lost_state(stage: Stage, mode: Mode, before: Mapping[str, str]) -> str:
-    """Why the DUT is not in the state any more that it was put into, as it says itself, after one trial; empty when it is.
+    """Return why the DUT is no longer in the state of its mode, by its own reports; empty if it is.
 
-    `before` is what as_applied() said. No frame is sent: this is asked after every trial. Raises HostError when the DUT is gone.
+    `before` is the result of as_applied(). Called after every trial, so no frame is sent. Raises HostError if the DUT does not answer.
     """
     now = await as_applied(stage)
     if changed := [_changed(name, was, now.get(name, "none")) for name, was in before.items() if now.get(name) != was]:
@@ -103,9 +103,9 @@ def _changed(name: str, was: str, is_: str) -> str:
 
 
 async def lost_mode(stage: Stage, mode: Mode) -> str:
-    """Why the mode is not in force any more now that its trials are over, as frames show; empty when it does.
+    """Return why the mode no longer holds after its trials, as frames show; empty if it holds.
 
-    Raises HostError when a host is gone.
+    Raises HostError if a host does not answer.
     """
     try:
         return _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))

@@ -1,6 +1,6 @@
-"""The run's journal: one JSON object a line, on the disk before the step that it announces is taken.
+"""The run's journal: one JSON object a line, written to disk before the step that it announces.
 
-Resume and undo read it. A line that a crash cut short is ignored: what it announced had not begun. Each line is sealed (store/seal.py).
+Resume and undo read it. A line truncated by a crash is ignored, since its step had not begun. Each line is sealed (store/seal.py).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Entry = Mapping[str, Any]
 _CHANGES = {"level-applying", "mode-applying", "dut-changing", "ports-preparing", "rig-cabling"}
 _RESTORES = {"level-restored", "mode-restored", "dut-restored", "ports-restored", "rig-removed"}
 _LAB_ENDS = {"lab-down", "lab-gone"}
-"""The lab was taken down, or somebody removed it: everything that was changed in it is gone with it."""
+"""Events after which the lab no longer exists, with all changes in it."""
 
 
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.02
 _LEASES = {"leasing", "lease-left"}
-"""The second names those that could not be given back."""
+"""Events that list leased hosts: leases taken, and leases that could not be released."""
 
 
 class Journal:
-    """Appends to `journal.jsonl` of one run; holds a lock on it, so that two processes never carry out one run."""
+    """Writer of one run's `journal.jsonl`. It holds a lock, so that two processes never carry out one run."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError when another process has the run, StoreError when the file cannot be opened."""
+        """Open and lock the file. Raises InputError if another process has the run, StoreError if the file cannot be opened."""
         self._path = path
         try:
             self._file = os.fdopen(open_to_append(path), "ab", buffering=0)
@@ -53,7 +53,7 @@ class Journal:
         self._is_torn = False
 
     def write(self, event: str, **facts: object) -> None:
-        """Appends one entry and waits for the disk. Raises StoreError. Ends a process whose lease another one has taken."""
+        """Append one entry and wait for the disk. Ends this process if another one has taken its lease. Raises StoreError."""
         if self._fence is not None:
             self._fence.end_if_stale()
         if self._is_torn:
@@ -63,7 +63,7 @@ class Journal:
         self._is_torn, rest = True, line
         try:
             while rest:
-                rest = rest[self._file.write(rest) :]  # part of it where the disk is full, which the next write says
+                rest = rest[self._file.write(rest) :]  # a full disk takes a part of it, and the next write fails
             os.fsync(self._file.fileno())
         except OSError as e:
             raise StoreError(f"{self._path}: {e.strerror}", remedy="make room on the disk, then `dutlab resume` the run") from e
@@ -72,7 +72,7 @@ class Journal:
         self._is_torn = False
 
     def _new_line(self) -> tuple[LineSeal, LengthSeal]:
-        """Ends the line that a crash or a full disk cut, so that the next one is separate."""
+        """Start a new line after one that a crash or a full disk truncated; return the seals for it."""
         before = outside.read(self._path, bounds.JOURNAL)
         if before and not before.endswith(b"\n"):
             self._file.write(b"\n")
@@ -80,13 +80,13 @@ class Journal:
         return LineSeal(self._path.parent, before), LengthSeal(self._path.parent, before)
 
     def close(self) -> None:
-        """Lets go of the lock."""
+        """Close the file, which releases the lock."""
         self._file.close()
         self._length_seal.close()
 
 
 def _locked(descriptor: int) -> bool:
-    """Takes the lock, unless another process keeps it: one that only asks who has it (dutlab.store.find) lets go at once."""
+    """Take the lock; False if another process keeps it. Tries for a second, since dutlab.store.find takes it briefly to test it."""
     for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,7 +98,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def read_journal(path: Path) -> list[Entry]:
-    """Every whole entry, in order; none of a run that was cut before it began one. Raises StoreError when the file cannot be read."""
+    """Return the complete entries, in order; none if there is no journal. Raises StoreError if the file cannot be read."""
     try:
         lines = outside.read(path, bounds.JOURNAL).split(b"\n")
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def read_journal(path: Path) -> list[Entry]:
 
 
 def undo_to_json(steps: Sequence[UndoStep]) -> list[dict[str, object]]:
-    """For the journal."""
+    """Return undo steps as JSON for the journal."""
     return [
         {"host": s.host, "argv": list(s.argv), "stdin": s.stdin, "why": s.why}
         | {name: value for name, value in (("back_within_s", s.back_within_s), ("switch", s.switch)) if value}
@@ -130,7 +130,10 @@ def _undo_from_json(steps: Iterable[Mapping[str, Any]]) -> list[UndoStep]:
 
 
 def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
-    """(application, its steps) of every level, mode, port and change inside a trial that was begun and never restored; the newest first."""
+    """Return (application, its undo steps) of every change that was begun and not restored, the newest first.
+
+    Changes are levels, modes, ports, cables of the rig, and changes inside a trial.
+    """
     begun: dict[str, list[UndoStep]] = {}
     for entry in entries:
         if entry["event"] in _CHANGES:
@@ -144,22 +147,22 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
 
 @dataclass(frozen=True)
 class Unreset:
-    """Reset of conducted steps that began and did not end in order: no `steps` when all did."""
+    """Reset of conducted steps that began and did not end properly; no `steps` if they did."""
 
     steps: tuple[UndoStep, ...] = ()
     reached: Mapping[str, str | None] = field(default_factory=dict)
-    """Host → how ssh reaches it, None for this machine."""
+    """Host → its ssh destination; None for this machine."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Host of the run's own lab → its name there."""
+    """Host → its name in the run's own lab."""
 
     @property
     def outside(self) -> tuple[UndoStep, ...]:
-        """Those of them that need no lab."""
+        """Steps that need no lab."""
         return tuple(step for step in self.steps if step.host not in self.roles)
 
 
 def unreset(entries: Iterable[Entry]) -> Unreset:
-    """Return what is left of Reset. With a lab goes what was to be reset in it."""
+    """Return the Reset that is still to be done. Steps in a lab that is gone are left out."""
     left = Unreset()
     for entry in entries:
         if entry["event"] == "steps-begun":
@@ -176,9 +179,9 @@ def unreset(entries: Iterable[Entry]) -> Unreset:
 
 
 def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
-    """Return trials that began in a mode which was not verified after them: it is not known whether it held to their end.
+    """Return trials whose mode was not verified after them, so that it may have been lost during them.
 
-    A mode that was refused needs no proof: nothing is measured in it.
+    Trials in a refused mode are left out, since they are not measured.
     """
     unproven, since, measures = set[int](), set[int](), False
     for entry in entries:
@@ -195,7 +198,7 @@ def unproven_trials(entries: Iterable[Entry]) -> frozenset[int]:
 
 
 def killed_trials(entries: Iterable[Entry]) -> dict[int, str]:
-    """Trials whose record says no more than that a program of the rig was killed, and which."""
+    """Return trial → programs of the rig that were killed in it, for trials without a result."""
     killed: dict[int, str] = {}
     for entry in entries:
         if entry["event"] in {"trial-finished", "attempt-set-aside"}:
@@ -206,7 +209,7 @@ def killed_trials(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def open_trial(entries: Iterable[Entry]) -> int | None:
-    """The trial that the present process has begun and not ended."""
+    """Return the number of the trial that the current process has begun and not ended."""
     trial = None
     for entry in entries:
         if entry["event"] == "trial-started":
@@ -217,7 +220,7 @@ def open_trial(entries: Iterable[Entry]) -> int | None:
 
 
 def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
-    """(host, path) of every copy of the engine that may have been made there and was not removed."""
+    """Return (host, path) of every copy of the engine that may exist and was not removed."""
     left: dict[str, str] = {}
     for entry in entries:
         if entry["event"] == "engine-copying":
@@ -230,7 +233,7 @@ def left_engines(entries: Iterable[Entry]) -> list[tuple[str, str]]:
 
 
 def standing_lab(entries: Iterable[Entry]) -> str | None:
-    """Label of the lab that the run built and has not taken down."""
+    """Return the label of the lab that the run built and has not taken down; None if there is none."""
     label = None
     for entry in entries:
         if entry["event"] == "lab-up":
@@ -241,7 +244,7 @@ def standing_lab(entries: Iterable[Entry]) -> str | None:
 
 
 def leased_hosts(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """The hosts whose leases the run has taken and not given back."""
+    """Return the hosts whose leases the run has taken and not released."""
     hosts: tuple[str, ...] = ()
     for entry in entries:
         if entry["event"] in _LEASES:

@@ -1,8 +1,8 @@
 """fio and the rounds to steady state on drives with known answers, in the guest of the lab `raid`.
 
-Every answer is set in the guest's kernel: a drive of scsi_debug completes each I/O a set time after it began, the control group's io.max
-passes a set number of I/Os or bytes a second, and of a device-mapper drive a set part is dm-flakey that always fails. dm-delay is not used:
-it counts in jiffies, 10 ms on user-mode Linux (CONFIG_HZ=100), and 2 ms become 10 to 20.
+Every answer is set in the guest's kernel. A drive of scsi_debug completes each I/O after a set time. The control group's io.max
+limits I/Os or bytes a second. A set part of a device-mapper drive is dm-flakey and always fails. dm-delay is not used, since
+it counts in jiffies, 10 ms on user-mode Linux (CONFIG_HZ=100): 2 ms become 10 to 20 ms.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _RATES = (
     ("rbps", 8_000_000, "read", "64k", "bytes_per_s.read"),
     ("wbps", 4_000_000, "write", "64k", "bytes_per_s.write"),
 )
-"""Word of io.max, what it is set to, how it is measured, and the figure that must be it."""
+"""Limit in io.max, its value, fio's `rw` and block size, and the figure that must equal the value."""
 _GOOD, _BAD, _BLOCK = 24_576, 8_192, 4096
-"""Sectors of the drive that answers, and of the part that always fails."""
+"""Sectors of the drive's good part and of the part that always fails, and bytes of a block."""
 _FAST, _SLOW, _SLOWS_AFTER = 1200, 300, 25_000_000
-"""Writes a second of the drive that gets slower, before and after so many bytes."""
+"""Writes a second of the drive that slows down, before and after; bytes written after which it does."""
 _ROUND_S = 2.0
 _READY_S = 60.0
 _SCSI = """
@@ -66,7 +66,7 @@ dmsetup info -c --noheadings -o blkdevname dutlab-flakey
 _NO_FLAKEY = "dmsetup remove --noudevsync dutlab-flakey"
 _LIMIT = 'echo "$(cat /sys/class/block/$(basename "$(readlink -f "$1")")/dev) $2" >"$3/io.max"'
 _NO_LIMIT = "riops=max wiops=max rbps=max wbps=max"
-# Sectors written are the seventh number (Documentation/block/stat.rst). Says `slow` once it is.
+# Sectors written are the seventh number (Documentation/block/stat.rst).
 _SLOWS = """
 stat=/sys/class/block/$(basename "$(readlink -f "$1")")/stat
 written() { read -r _ _ _ _ _ _ sectors _ <"$stat"; echo "$sectors"; }
@@ -85,7 +85,7 @@ class KnownDrive:
 
 
 async def verify(tell: Callable[[Known], None], standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
-    """Each drive of these names, or every one, in a new lab or in one that exists.
+    """Measure the drives in `names`, or all of them, in a new lab or in the lab labelled `standing`; call `tell` with each figure.
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, MeasurementError, HostError.
     """
@@ -115,7 +115,7 @@ async def _delays(site: GeneratorSite) -> list[Known]:
 
 
 async def _errors(site: GeneratorSite) -> list[Known]:
-    """The whole drive once, in order: each block of the bad part is an error, and is in the doubt."""
+    """Read and write the whole drive once, in order. Each block of the bad part must count as an error, also in the doubt."""
     host, results = site.hosts[HOST], list[Known]()
     async with ended_by(lambda: host.run(["sh", "-c", _NO_FLAKEY], check=False)):
         reply = await host.run(["sh", "-c", _FLAKEY, "dutlab", _DEVICE, str(_GOOD), str(_BAD)])
@@ -139,7 +139,7 @@ async def _rates(site: GeneratorSite) -> list[Known]:
 
 
 async def _slows(site: GeneratorSite) -> list[Known]:
-    """No round that ended before it was slow may be in the steady window; the one in which it gets slow may be mostly slow."""
+    """Measure a drive that slows down. The steady window must hold no round that ended before; the round of the change may be in it."""
     setting = PtsSetting(
         test="iops", purge="none", passes=0, depth=4, jobs=1, block_sizes=("4k",), reads_percent=(0,), most_rounds=15,
         duration_s=_ROUND_S, writes=True,

@@ -1,9 +1,9 @@
-"""Methods against queues of known effect (tc-netem(8), tc-tbf(8)) before the outer port of a router with its own kernel.
+"""Methods on queues of known effect (tc-netem(8), tc-tbf(8)) at the outgoing port of a router with its own kernel.
 
-A queue says itself what it dropped, doubled and let overtake, so counts must be its own to the frame: of an offer of which the ports and
-the router dropped nothing by their own counters. On a busy machine they do, and it is made again at half the rate. netem does not count
-what it damages: that is held against the share that was asked for, four standard deviations wide. Delays are those beyond the same path
-without a queue.
+A queue counts the frames that it dropped, duplicated and reordered; the method must count exactly as many. This holds for offers in which
+ports and router dropped nothing by their own counters; on a busy machine they drop some, and the offer is repeated at half the rate.
+netem does not count the frames it damages: their number must be within four standard deviations of the configured share. Delays are
+those in excess of the same path without a queue.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ FRAME, COUNTED_PPS, COUNTED_S = frame_mix(200), Pps(1000.0), Seconds(5.0)
 DELAYS_NS, JITTER_NS, DELAY_WITHIN_NS = (5_000_000, 20_000_000), 2_000_000, 100_000
 LOST_PERCENT, DOUBLED_PERCENT, DAMAGED_PERCENT = 5, 10, 5
 OVERTAKES, OVERTAKEN_PPS, OVERTAKEN_S = 5, Pps(30.0), Seconds(10.0)
-"""Each fifth frame waits for nothing, the others 50 ms: at 33 ms from frame to frame it overtakes one, also where a frame is 16 ms late."""
+"""Each fifth frame has no delay, the others 50 ms. With a gap of 33 ms it overtakes one frame, even if a frame is 16 ms late."""
 LONG_FRAME, RATE_BPS, RATE_WITHIN = frame_mix(1000), 5_000_000, 0.01
 _ROOM, _RATE_S = 20, Seconds(2.0)
-"""Frames that wait at the most, and how long a trial of the search is: the queue is a bucket of so many, see known.rates."""
+"""Most frames in the queue, and duration of a trial of the search. The queue acts as a bucket of so many frames, see known.rates."""
 FILLED_BPS, FILLED_NS, FILLED_WITHIN_NS = 10_000_000, (20_000_000, 100_000_000, 500_000_000), 2_000_000
 RANKED_BPS, LONGEST_BYTES = 2_000_000, 1514
-"""Of a frame without its FCS, as a queue counts it."""
+"""Rate in bit/s, and length of the longest frame without its FCS, as a queue counts it."""
 SHORT_NS = 5_000_000
-"""The delay that CoDel aims at (RFC 8289 section 4.4): a flow that fills no queue waits no longer behind one that does."""
+"""Target delay of CoDel (RFC 8289 section 4.4). Flows that fill no queue must not wait longer behind one that does."""
 _SIGMAS = 4
 _WIDTH = 0.0025
 _TRIES = 6
-"""Of an offer, each at half the rate of the one before."""
+"""Most tries of an offer, each at half the rate of the one before."""
 _DROPPED = "cat /sys/class/net/{port}/statistics/{way}_dropped"
 _CHANGED = "/proc/sys/net/ipv6/conf/*/disable_ipv6 /proc/sys/net/ipv4/ip_forward"
 _WAS = f'for one in {_CHANGED}; do echo "echo $(cat $one) >$one"; done'
 _READY = "for one in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >$one; done; echo 1 >/proc/sys/net/ipv4/ip_forward"
-"""The DUT forwards, and sends no packets of its own through the queue."""
+"""Script that makes the DUT forward, and send no packets of its own through the queue."""
 
 
 @dataclass(frozen=True)
 class QueuedPath:
-    """The link of these queues, and the DUT's port before which they are."""
+    """Link of these queues, and the DUT's port that has them."""
 
     engine: Engine
     dut: Host
     port: str
     outside: Host
-    """The namespace of the DUT, whose ports hand on what its kernel sends."""
+    """Namespace around the DUT, whose ports pass on the frames of the DUT's kernel."""
     sink: Host
     end: str
-    """The sink's port."""
+    """Port of the sink."""
     transfers: Iperf3Transfers
 
     @contextlib.asynccontextmanager
     async def queued(self, words: str, inner: str = "") -> AsyncIterator[None]:
-        """With the queue `words` in place, and `inner` in it. Raises HostError."""
+        """Set the queue `words`, with `inner` in it, during the context. Raises HostError."""
         async with ended_by(lambda: self.dut.run(["tc", "qdisc", "del", "dev", self.port, "root"], check=False)):
             await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "root", "handle", "1:", *words.split()])
             if inner:
@@ -83,12 +83,12 @@ class QueuedPath:
             yield
 
     async def said(self) -> dict[str, int]:
-        """Its counters since it is there: `packets` that left it, `drops`, `requeues` (those that netem let overtake). Raises HostError."""
+        """Return the queue's counters: `packets` sent, `drops`, and `requeues` (frames that netem reordered). Raises HostError."""
         document = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
         return {name: int(document[0][name]) for name in ("packets", "drops", "requeues")}
 
     async def elsewhere(self) -> tuple[int, int]:
-        """Since they are there: datagrams that the router forwarded, and frames that ports behind the queue dropped. Raises HostError."""
+        """Return counters since start-up: datagrams forwarded by the router, frames dropped by ports after the queue. Raises HostError."""
         asked = (
             (self.dut, COUNT_FORWARDED),
             (self.dut, _DROPPED.format(port=self.port, way="tx")),
@@ -99,9 +99,10 @@ class QueuedPath:
         return forwarded, sum(dropped)
 
     async def counted(self, words: str, offer: Callable[[Pps], Awaitable[Flow]]) -> tuple[Flow, dict[str, int], int]:
-        """An offer into the queue `words` that lost nothing elsewhere: its flow, the queue's counters, and how many frames reached it.
+        """Make an offer into the queue `words` that loses nothing elsewhere.
 
-        The last of several tries where each lost some. Raises ToolFailed, HostError.
+        Return its flow, the queue's counters, and the number of frames that reached the queue. If every try loses frames elsewhere,
+        return the last one. Raises ToolFailed, HostError.
         """
         for halved in range(_TRIES):
             async with self.queued(words):
@@ -113,7 +114,7 @@ class QueuedPath:
         return flow, counters, reached
 
     async def sent(self, rate: Pps = COUNTED_PPS, duration: Seconds = COUNTED_S, frame: Mix = FRAME) -> Flow:
-        """Raises ToolFailed, HostError."""
+        """Offer one load, and return its flow. Raises ToolFailed, HostError."""
         outcome = await self.engine.offer(Offer((LINK,), frame, rate, duration))
         return outcome.flows[0]
 
@@ -127,7 +128,7 @@ class KnownQueue:
 
 
 async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
-    """Each queue of these names, or every one, in a new lab or in one that exists.
+    """Measure the queues in `names`, or all of them, in a new lab or in the lab labelled `standing`; call `tell` with each figure.
 
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, HostError.
     """
@@ -150,7 +151,7 @@ async def verify(tell: Callable[[Known], None], binary: str, *, standing: str | 
 
 
 async def _delays(path: QueuedPath) -> list[Known]:
-    """Measure delays by single loads, and by the method `latency` at half and at all of a load."""
+    """Measure delays by single loads, and by the method `latency` at half and at full load."""
     bare, results = await path.sent(), list[Known]()
     base = bare.latency.p50_ns if bare.latency is not None else 0
     for delay in DELAYS_NS:
@@ -168,7 +169,7 @@ async def _delays(path: QueuedPath) -> list[Known]:
 
 
 async def _jitter(path: QueuedPath) -> list[Known]:
-    """Evenly spread over twice the jitter: nine tenths are below the middle and 0.8 of the jitter."""
+    """Measure jitter. Delays are uniform over mean ± jitter, so the 90th percentile is the median plus 0.8 of the jitter."""
     mean, jitter = 10_000_000, JITTER_NS
     async with path.queued(f"netem delay {mean // 1000}us {jitter // 1000}us limit 10000"):
         of = (await path.sent(Pps(2 * COUNTED_PPS))).latency
@@ -204,7 +205,7 @@ async def _overtakes(path: QueuedPath) -> list[Known]:
 
 
 async def _damages(path: QueuedPath) -> list[Known]:
-    """One bit, anywhere in the frame. A few headers' bits do no harm: the frame is long, so that they are few."""
+    """Measure damage: one wrong bit anywhere in a frame. Some bits of headers do no harm; in a long frame they are a small share."""
     async with path.queued(f"netem corrupt {DAMAGED_PERCENT}% limit 10000"):
         flow = await path.sent(frame=LONG_FRAME)
     share = DAMAGED_PERCENT / 100
@@ -213,7 +214,7 @@ async def _damages(path: QueuedPath) -> list[Known]:
 
 
 async def _rates(path: QueuedPath) -> list[Known]:
-    """A queue counts a frame without its FCS."""
+    """Measure limited rates. A queue counts a frame without its FCS."""
     rate, results = RATE_BPS / 8 / (LONG_FRAME.mean - FCS_BYTES), list[Known]()
     for words in (f"netem rate {RATE_BPS}bit limit {_ROOM}", f"tbf rate {RATE_BPS}bit burst 2000 limit {_ROOM * 1000}"):
         async with path.queued(words):
@@ -234,19 +235,19 @@ def _rated(words: str) -> str:
 
 
 def _steady_pps(outcome: Outcome) -> float | None:
-    """Return the rate by the readings of each second but the first, in which the queue fills."""
+    """Return the mean rate over all seconds but the first, in which the queue fills."""
     rates = [r.value for r in sorted(outcome.readings, key=lambda r: r.at_s) if r.name == "received_pps"][1:]
     return fmean(rates) if rates else None
 
 
 async def _fills(path: QueuedPath) -> list[Known]:
-    """A queue of so many bytes before a rate takes TCP so long to cross."""
+    """Measure latency behind a queue that TCP fills: bytes of the queue ÷ its rate."""
     load = _load_of(streams=16, probe=COUNTED_PPS, seconds=10)
     return [known for ns in FILLED_NS for known in await _filled(path, load, FILLED_BPS, ns)]
 
 
 async def _ranks(path: QueuedPath) -> list[Known]:
-    """Queues that keep themselves short leave other flows alone, and one that does not makes them wait. Few frames, for a slow guest."""
+    """Measure queues that must not delay other flows, and a plain one, which does. Few frames are sent, since the guest is slow."""
     load, rate, ns = _load_of(streams=4, probe=Pps(100.0), seconds=6), RANKED_BPS, FILLED_NS[-1]
     results = await _filled(path, load, rate, ns)
     for name, words, inner in (("fq_codel", _fifo(rate, ns), "fq_codel"), ("cake", f"cake bandwidth {rate}bit", "")):

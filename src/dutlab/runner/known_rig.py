@@ -1,6 +1,6 @@
-"""Faults of the tester itself, which must never count as the DUT's: a sink with four receive queues, and a link that drops.
+"""Faults of the rig itself, which must never count as the DUT's: a sink with four receive queues, and a link that goes down.
 
-In the embedded lab, behind the devices of methods.known. The first needs a router there and another cable to the sink, so it comes last.
+They run in the embedded lab, after the devices of methods.known. The four queues come last, since they need a router and another cable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dutlab.tools.engine.engine import Engine
 from dutlab.units import Pps, Seconds
 
 METHOD: KnownMethod = "sweep"
-"""The known method whose rig this is."""
+"""Known method whose rig is tested."""
 RATE, DURATION = Pps(2000.0), Seconds(1.0)
 QUEUES, FLOWS = 4, 64
 DOWN_S = 0.2
@@ -35,14 +35,17 @@ _FORWARDS = "/proc/sys/net/ipv4/ip_forward"
 
 
 class _Quiet:
-    """Nobody is asked what other work takes."""
+    """Account reader without threads, so that no load counts as disturbed by other work."""
 
     async def read(self) -> Mapping[str, CpuAccount]:
         return {}
 
 
 async def verify(lab: labs.Lab, binary: str, tell: Callable[[Known], None]) -> list[Known]:
-    """Tells each figure as it comes. Leaves the lab with another cable. Raises ToolMissing, ToolFailed, HostError, LinkUnsteady."""
+    """Measure all, and call `tell` with each figure. The lab's cable is another one afterwards.
+
+    Raises ToolMissing, ToolFailed, HostError, LinkUnsteady.
+    """
     hosts = lab.hosts()
     engine, dut = Engine(hosts, lab.testbed, lab.cpus, binary), hosts[lab.testbed.dut or DUT]
     results = []
@@ -55,7 +58,7 @@ async def verify(lab: labs.Lab, binary: str, tell: Callable[[Known], None]) -> l
 
 
 async def _link_drops(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
-    """The cable to the sink, once, in the middle of a load: it is offered again, and the DUT has lost nothing."""
+    """Unplug the cable to the sink once, during a load. The load must be offered again, and the DUT must lose no frame."""
     link, pulls = lab.testbed.links[LINK], list[asyncio.Task[object]]()
     port = link.dut_out.interface
     script = f"ip link set dev {port} down; sleep {DOWN_S}; ip link set dev {port} up"
@@ -76,7 +79,7 @@ async def _link_drops(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
 
 
 async def _four_queues(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
-    """A router that spreads flows over the queues of its cable to the sink does not reorder, but the rig cannot know that."""
+    """Load a router that spreads flows over the queues of its cable to the sink. It does not reorder, but the rig cannot know that."""
     async with _cabled(lab, dut):
         outcome = await engine.offer(_load(FLOWS))
     flow, device = outcome.flows[0], f"{QUEUES} receive queues, {FLOWS} flows"
@@ -89,7 +92,7 @@ async def _four_queues(lab: labs.Lab, engine: Engine, dut: Host) -> list[Known]:
 
 @asynccontextmanager
 async def _cabled(lab: labs.Lab, dut: Host) -> AsyncIterator[None]:
-    """With such a cable, and a DUT that forwards. Raises HostError."""
+    """Set up a cable with several queues and a DUT that forwards, during the context. Raises HostError."""
     link = lab.testbed.links[LINK]
     sink = lab.hosts()[link.sink.host]
     async with ended_by(lambda: dut.run(["sh", "-c", f"echo 0 >{_FORWARDS}"], check=False)), closing(sink):

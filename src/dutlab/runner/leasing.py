@@ -1,4 +1,4 @@
-"""A run's lease on its hosts, written to its journal; and the end of a run that is refused one."""
+"""Lease of a run on its hosts, written to its journal, and clean-up of runs whose lease is refused."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dutlab.runner.journal import Journal
 from dutlab.store.run_folder import RunFolder
 
 HOSTS = "hosts"
-"""In resolved.json of a run without a testbed: name → how ssh reaches it, None for this machine."""
+"""Key in resolved.json of a run without a testbed: host → its ssh destination, None for this machine."""
 
 
 @contextmanager
 def begun(folders: Sequence[RunFolder]) -> Iterator[list[Journal]]:
-    """The journals of runs that were just made. Where their hosts are in use and none has measured anything, their folders go.
+    """Open the journals of new runs. If their hosts are in use and no run has begun a trial, remove their folders.
 
     Raises InputError, StoreError.
     """
@@ -40,13 +40,13 @@ def begun(folders: Sequence[RunFolder]) -> Iterator[list[Journal]]:
 async def leased_by(
     hosts: Mapping[str, Host], folder: RunFolder, journal: Journal, *, take_over: bool = False, note: Callable[[str], None] | None = None
 ) -> AsyncIterator[None]:
-    """Hold `hosts` for this run, and write so to the journal; `note` gets what could not be freed. Raises InUse, HostError."""
+    """Hold `hosts` for this run, and write it to the journal; `note` gets the hosts that could not be freed. Raises InUse, HostError."""
     journal.write("leasing", hosts=sorted(hosts))
     left: list[str] = []
     try:
         async with leased(hosts, Holder.this_process(folder.path, datetime.now(UTC), folder.token), take_over=take_over) as left:
             yield
-    except (HostError, InUse):  # a lease may have stayed, on a host that cannot be reached or from before this run was cut: undo frees it
+    except (HostError, InUse):  # a lease may remain, on an unreachable host or from before this run was cut: undo frees it
         raise
     except BaseException:
         _ended(journal, left, folder, note)

@@ -1,6 +1,6 @@
-"""The levels of factors that a run sets: each is journaled before it is set, stays while the plan needs it, and is put back.
+"""Levels of factors that a run sets. Each is in the journal before it is set, remains while the plan needs it, and is put back.
 
-They lie on one another as the factors follow one another in the plan: what lies above is put back first.
+They form a stack in the order of the plan's factors: the last one set is put back first.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dutlab.spec.testbed import Testbed
 
 _Named = tuple[str, str]
 _DISTANCE = ("distance", "of links")
-"""Below all levels of factors: how far away the ends of the links are."""
+"""Key of the simulated distance of links, which is set before all levels of factors."""
 _AnyLevel = CommandLevel | KnobLevel | DistanceLevel
 
 
 @dataclass(frozen=True)
 class StandingLevel:
-    """A level that was begun, and its undo."""
+    """A level that was set, and its undo."""
 
     application: str
     level: _AnyLevel
@@ -44,18 +44,18 @@ class StandingLevel:
 
 @dataclass
 class SetLevels:
-    """Those of one run on one stage."""
+    """Levels that one run has set on one stage."""
 
     experiment: Experiment
     testbed: Testbed
     hosts: Mapping[str, Host]
     journal: Journal
     standing: dict[_Named, StandingLevel] = field(default_factory=dict)
-    """(Factor, level) → what was begun, the oldest first."""
+    """(Factor, level) → level that is set, the oldest first."""
     not_back: NotBack | None = None
 
     async def insist_on_knobs(self, plan: Plan, modes: Mapping[str, Mode], dut: Host) -> None:
-        """Raises TestbedError with all that a level of the plan needs and a host or a mode has not: a knob, a queue, a reboot."""
+        """Raise TestbedError with everything that levels of the plan need and a host or mode lacks, such as a knob or a queue."""
         faults = list[str]()
         for named in dict.fromkeys(named for trial in plan.trials for named in self._wanted(trial.cell)):
             level = self._level(named)
@@ -72,9 +72,9 @@ class SetLevels:
             raise TestbedError("\n".join(dict.fromkeys(faults)))
 
     async def around(self, mode: Mode, cell: Cell) -> Mode:
-        """`mode` in the levels of `cell`, which are set now; where they cannot be, one whose apply() says why.
+        """Set the levels of `cell`, and return `mode` in them. If setting fails, apply() of the returned mode raises the error.
 
-        Raises TestbedError where a level cannot be put back, NotBack where a host does not come back from its reboot.
+        Raises TestbedError if a level cannot be put back, NotBack if a host does not come back from its reboot.
         """
         wanted = self._wanted(cell)
         if isinstance(mode, TunnelsByNumber):
@@ -87,43 +87,43 @@ class SetLevels:
                 await self._set(factor, level)
             for change in self._changes(cell):
                 mode = change.of(mode)
-        except NotBack:  # nothing can be measured there, nor put back: the journal keeps what undoes it
+        except NotBack:  # nothing can be measured or put back there: the journal keeps the undo
             raise
         except DutlabError as error:
             return InLevels(mode, named, self, error)
         return InLevels(mode, named, self) if named or wanted else mode
 
     async def leave(self) -> None:
-        """Puts back all that is set, the newest first. Raises TestbedError; NotBack if a host stayed away, before what follows from it."""
+        """Put back all levels, the newest first. Raises TestbedError, or NotBack if a host did not come back from its reboot."""
         try:
             await self._leave(0)
         except TestbedError as error:
             raise self.not_back or error from error
 
     async def apply_again(self) -> None:
-        """All that a restart takes, from the oldest on. Raises HostError."""
+        """Set again the levels that a restart removes, the oldest first. Raises HostError."""
         for standing in self.standing.values():
             if not standing.level.reboots:
                 await standing.level.apply(self.hosts)
 
     async def verify(self) -> Sequence[Check]:
-        """Return the hosts' answers on all that is set. Raises HostError."""
+        """Check all levels on their hosts. Raises HostError."""
         return [check for standing in self.standing.values() for check in await standing.level.verify(self.hosts)]
 
     def _factors(self) -> list[str]:
-        """Those that we set, in the order in which they lie on one another."""
+        """Return the factors that dutlab sets, in the order of setting."""
         return sorted(self.experiment.set_factors, key=lambda name: name not in self.experiment.seldom_factors)
 
     def _of_mode(self, name: str) -> bool:
         return changes_mode(name) and name not in self.experiment.levels
 
     def _wanted(self, cell: Cell) -> list[_Named]:
-        """What is set on hosts, whatever the mode."""
+        """Return the levels to set on hosts, independent of the mode."""
         below = [_DISTANCE] if any(link.is_distant for link in self.testbed.links.values()) else []
         return [*below, *((name, cell.factors[name]) for name in self._factors() if not self._of_mode(name))]
 
     def _changes(self, cell: Cell) -> list[ModeChange]:
-        """What levels do to the mode."""
+        """Return the changes that levels make to the mode."""
         return changes_of({name: cell.factors[name] for name in self._factors() if self._of_mode(name)}, self.hosts)
 
     def _level(self, named: _Named) -> _AnyLevel:
@@ -134,7 +134,7 @@ class SetLevels:
         return level_of(named, None if own is None else own[level], self.testbed, self.hosts)
 
     async def _set(self, factor: str, level: str) -> None:
-        """One more on top; one that breaks is put back at once."""
+        """Set one more level; put it back at once if that fails."""
         setting = self._level((factor, level))
         undo, application = await setting.undo(self.hosts), f"{factor}={level}"
         self.journal.write("level-applying", application=application, undo=undo_to_json(undo))
@@ -175,7 +175,7 @@ def program_names(mode: Mode | None) -> Sequence[str]:
 
 @dataclass
 class InLevels:
-    """A mode in the levels of factors: applying it sets these too, and it holds while they do."""
+    """Mode in levels of factors. Applying it also sets the levels, and it holds only while they hold."""
 
     mode: Mode
     levels: Sequence[_Named]
@@ -186,15 +186,15 @@ class InLevels:
 
     @property
     def name(self) -> str:
-        """`nat, mtu 9000`."""
+        """Name of mode and levels, as in `nat, mtu 9000`."""
         return ", ".join([self.mode.name, *(" ".join(named) for named in self.levels)])
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
-        """Undoes the mode alone."""
+        """Return the undo of the mode, without its levels."""
         return [] if self.why_not else await self.mode.undo(dut, testbed)
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:
-        """Raises CommandFailed."""
+        """Apply levels and mode. Raises CommandFailed."""
         if self.why_not:
             raise self.why_not
         if not self.is_fresh:
@@ -203,13 +203,13 @@ class InLevels:
         await self.mode.apply(dut, testbed)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """First what the hosts say of the levels; frames show the mode only where these hold."""
+        """Check the levels on their hosts, then the mode by frames, if the levels hold."""
         checks = await self.set_levels.verify()
         if not all(check.passed for check in checks):
             return checks
         return [*checks, *await self.mode.verify(dut, testbed, prober)]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
-        """Raises CommandFailed, HostError."""
+        """Check levels and mode without frames. Raises CommandFailed, HostError."""
         of_mode = await self.mode.checks_of_state(dut, testbed) if isinstance(self.mode, TellsState) else ()
         return [*await self.set_levels.verify(), *of_mode]

@@ -1,7 +1,7 @@
-"""The load at a limit that was found, offered twice more: once with the DUT profiled, and once without, as a control trial.
+"""Two more loads at the limit that a search found: one with the DUT profiled, and one without, as a control trial.
 
-Both come after the limit, so no figure of it was measured under a profiler. From repeat to repeat the two change places, so that what an
-earlier load leaves behind falls on both. What they differ by is what profiling costs (report/sections/profile_cost.py).
+Both come after the search, so no figure of the limit was measured under a profiler. Their order alternates between repeats, so that
+after-effects of the first load fall on both. Their difference is the cost of profiling (report/sections/profile_cost.py).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dutlab.systems.linux import LINUX
 
 
 async def with_profile(measured: Measured, cell: Cell, site: SensorSite, accounts: AccountReader, tell: Tell) -> Measured:
-    """Add the stacks of the DUT, at `site`, at its limit, and the rows of both trials.
+    """Add stacks of the DUT, which is at `site`, at its limit, and the rows of both trials.
 
-    A failure does not cost the limit: it becomes a note. Raises HostError.
+    If that fails, the limit remains valid, and the failure becomes a note. Raises HostError.
     """
     if measured.at_limit is None:
         return _noted(measured, "no limit was found")
@@ -41,7 +41,7 @@ async def with_profile(measured: Measured, cell: Cell, site: SensorSite, account
                 trial = await measured.at_limit()
         except MeasurementError as error:
             return _noted(measured, f"the load could not be offered again: {error}")
-        if profiler and not watch.watched.raw:  # it was no profiled trial
+        if profiler and not watch.watched.raw:  # the profiler gave nothing
             return _noted(measured, "; ".join(watch.watched.faults))
         rows.append({"trial": which, **trial.row})
         raw |= {f"at-limit-{which}-{name}": data for name, data in trial.raw.items()}

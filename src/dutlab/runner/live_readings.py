@@ -1,4 +1,4 @@
-"""Readings of the sensors in the running trial: a methods.ports.Readings that listens to them."""
+"""Sensor readings of the running trial, as a methods.ports.Readings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dutlab.methods.dut_ports import SensedValue
 from dutlab.spec.sensors import SensorSpec
 
 MOST = 100_000
-"""Readings that are kept: an hour of 25 a second. A method asks for the last minutes."""
+"""Number of readings that are kept: over an hour at 25 a second. Methods read only the last minutes."""
 _ENDINGS = {"_watts": "W", "_celsius": "degC"}
 
 
 class LiveReadings:
-    """Readings of one trial after the other."""
+    """Readings of the current trial."""
 
     def __init__(self, sensors: Mapping[str, SensorSpec]) -> None:
         self._units = {name: unit for name, spec in sensors.items() if (unit := getattr(spec, "unit", None))}
@@ -25,7 +25,7 @@ class LiveReadings:
         self._zero_s = time.monotonic()
 
     def listening(self, tell: Tell) -> Tell:
-        """Hears what goes to `tell`, for a new trial."""
+        """Forget earlier readings, and return a function that keeps each reading and passes it to `tell`."""
         self._heard.clear()
 
         def heard(where: str, who: str, values: Mapping[str, float]) -> None:
@@ -36,15 +36,15 @@ class LiveReadings:
         return heard
 
     def begin(self, at_s: float) -> None:
-        """The trial began at this instant (time.monotonic()), which its samples count from."""
+        """Set the start of the trial (time.monotonic(), in seconds), from which its samples count."""
         self._zero_s = at_s
 
     def now_s(self) -> float:
-        """Return the time as methods.ports says."""
+        """Return the seconds since the trial began."""
         return time.monotonic() - self._zero_s
 
     def since(self, from_s: float) -> Sequence[SensedValue]:
-        """Return the readings as methods.ports says."""
+        """Return the readings from `from_s` on, in seconds since the trial began."""
         late = takewhile(lambda heard: heard[0] - self._zero_s >= from_s, reversed(self._heard))
         readings = [
             SensedValue(at_s - self._zero_s, where, who, name, self._unit(who, name), value) for at_s, where, who, name, value in late

@@ -20,19 +20,19 @@ from dutlab.tools.iperf3.tcp import hosts_of
 from dutlab.workloads import named
 
 _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
-"""Programs that only add to the record, and what they add."""
+"""Optional programs → facts that they add to the record."""
 
 
 def needs_of(
     testbed: Testbed, cells: Sequence[Cell], modes: Mapping[str, Mode], pinned: Mapping[str, Sequence[int]], framed: Iterable[str]
 ) -> dict[str, list[Program]]:
-    """Host → programs without which a trial of `cells` could not be measured.
+    """Return host → programs that the trials of `cells` need.
 
-    `pinned` is host → cores of its programs; `framed` are the hosts that have the engine. That and generators other than iperf3 say
-    themselves what else they need.
+    `pinned` is host → cores of its programs; `framed` are the hosts with the engine. The engine and generators other than iperf3 check
+    their other needs themselves.
     """
     programs_by_host: dict[str, list[Program]] = defaultdict(list)
-    for host in framed:  # the engine's next hop
+    for host in framed:  # for the MAC of the engine's next hop
         programs_by_host[host] += [IP, PING]
     dut = testbed.dut
     for name in dict.fromkeys(name for cell in cells for name in (cell.mode, *cell.setting.modes)):
@@ -61,7 +61,7 @@ async def missing_of(hosts: Mapping[str, Host], needs: Mapping[str, Iterable[Pro
 
 
 async def left_out(hosts: Mapping[str, Host], testbed: Testbed) -> list[str]:
-    """A note for each program that a record can do without. Raises HostError."""
+    """Return a note for each optional program that is missing. Raises HostError."""
     notes = []
     for role, host in hosts.items():
         if system_of(testbed.hosts[role].family).kernel_tables:
@@ -71,7 +71,7 @@ async def left_out(hosts: Mapping[str, Host], testbed: Testbed) -> list[str]:
 
 
 def hosts_in(role: str, testbed: Testbed) -> list[str]:
-    """The hosts that play `source`, `dut` or `sink`."""
+    """Return the hosts in the role `source`, `dut` or `sink`."""
     if role == DUT:
         return [] if testbed.dut is None else [testbed.dut]
     links = [link for link in testbed.links.values() if link.path]
@@ -79,5 +79,5 @@ def hosts_in(role: str, testbed: Testbed) -> list[str]:
 
 
 def hosts_of_drives(cells: Iterable[Cell]) -> list[str]:
-    """The hosts whose drives these cells use."""
+    """Return the hosts whose drives these cells use."""
     return list(dict.fromkeys(host_of_drive(name) for cell in cells if cell.tool == FIO.name for name in cell.links))

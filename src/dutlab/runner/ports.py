@@ -1,7 +1,7 @@
-"""The ports at the ends of links made ready for a run, on links that say `configure: true`, and put back after it.
+"""Set-up of the ports at the ends of links with `configure: true`, undone after the run.
 
-What is there already is left alone. Undo steps go into the journal before anything is changed, as those of a mode do; each can be carried
-out although the change was never made.
+Existing settings are kept. Undo steps are in the journal before any change, as those of a mode are. Each is safe to carry
+out even if its change was never made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ APPLICATION = "ports"
 
 @dataclass(frozen=True)
 class _Change:
-    """A command, and the one that takes it back."""
+    """A command, and the one that undoes it."""
 
     host: str
     do: tuple[str, ...]
@@ -43,7 +43,7 @@ class _Change:
 
 
 async def insist_on_ports(testbed: Testbed, hosts: Mapping[str, Host]) -> None:
-    """Raises TestbedError for every port of a path that its host has not, with those it has; HostError when a host is gone."""
+    """Raise TestbedError with all ports that a path names and their host lacks; HostError if a host does not answer."""
     named = [port for link in testbed.links.values() for port in link.ports]
     faults = []
     for name, host in hosts.items():
@@ -57,7 +57,7 @@ async def insist_on_ports(testbed: Testbed, hosts: Mapping[str, Host]) -> None:
 
 @asynccontextmanager
 async def prepared(hosts: Mapping[str, Host], testbed: Testbed, journal: Journal) -> AsyncIterator[None]:
-    """Every port that may be configured is up and has its address while the context lasts. Raises HostError."""
+    """Set up every port of links with `configure: true`, with its address, during the context. Raises HostError."""
     changes = [change for link in testbed.links.values() if link.configure for change in await _of_link(hosts, link)]
     if not changes:
         yield
@@ -87,14 +87,14 @@ async def _of_link(hosts: Mapping[str, Host], link: Link) -> list[_Change]:
             undo = f"ip neigh del {gateway.ip} dev {port.interface} 2>/dev/null; true"
             changes.append(_Change(port.host, (), undo, f"{gateway.ip} was not a known neighbour of {port.interface}"))
         if address.version == IPV6 and not any(neighbour.is_link_local for neighbour in known):
-            # A router asks for its neighbours from its link-local address, by which they learn it (RFC 4861 section 7.2.3).
+            # A router solicits neighbours from its link-local address, so they learn that address (RFC 4861 section 7.2.3).
             undo = f"ip -6 neigh flush to {LINK_LOCAL} dev {port.interface} 2>/dev/null; true"
             changes.append(_Change(port.host, (), undo, f"{port.interface} had no neighbour by a link-local address"))
     return changes
 
 
 def _to_configure(link: Link) -> Iterator[tuple[Port, Address, tuple[Address, ...]]]:
-    """Each end with its address, and those of the ports that it reaches without a hop."""
+    """Yield each end with its address, and the addresses that it reaches without a hop."""
     if not link.segment:
         yield link.source, link.source_address, (link.source_gateway,)
         yield link.sink, link.sink_address, (link.sink_gateway,)

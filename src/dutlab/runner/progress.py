@@ -1,4 +1,4 @@
-"""Whoever looks on while the runner works, hears events and answers questions; and what is left to say once a run has ended."""
+"""Observers of a run, who receive its events and answer its questions; and the result of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dutlab.events import Event
 
 
 class Progress(Protocol):
-    """Somebody who looks on."""
+    """Observer of a run."""
 
     def hear(self, event: Event) -> None:
         """Receive an event. Returns at once."""
@@ -21,7 +21,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class RunResult:
-    """End of a run."""
+    """Result of a run, in numbers of trials."""
 
     folder: Path
     measured: int
@@ -30,13 +30,13 @@ class RunResult:
     disturbed: int = 0
     """Trials without an undisturbed attempt."""
     left: int = 0
-    """Trials that a resume does: the time was over, or programs were killed in them."""
+    """Trials for a resume: the time was over, or their programs were killed."""
 
     @property
     def exit_status(self) -> int:
-        """0 when every trial has its result, 1 otherwise."""
+        """Exit status: 0 if every trial has its result, else 1."""
         return self.exit_status_of(answered=False)
 
     def exit_status_of(self, *, answered: bool) -> int:
-        """Return the exit status; disturbed trials are no fault where the run has an answer without them (`RunReport.answered`)."""
+        """Return the exit status; disturbed trials do not matter if the run has an answer without them (`RunReport.answered`)."""
         return 0 if self.failed + self.refused + self.left == 0 and (answered or not self.disturbed) else 1

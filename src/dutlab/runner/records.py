@@ -1,4 +1,4 @@
-"""The records of a run as they come: which trials are still to be made, which count, and which are set aside and made again."""
+"""Records of a run while it is measured: which trials are left, which count, and which are set aside and repeated."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 MOST_KILLED = 5
-"""So often is a trial done again whose programs are killed; then it has failed."""
+"""Number of attempts whose programs were killed, after which a trial has failed."""
 
 
 @dataclass(frozen=True)
 class TrialOutput:
-    """A trial's whole yield, ready for the store."""
+    """All output of a trial, ready for the store."""
 
     record: TrialRecord
     raw: dict[str, bytes]
     samples: list[Sample]
     killed: tuple[str, ...] = ()
-    """Programs that somebody killed meanwhile, of a trial that failed."""
+    """Programs that were killed during the trial, if it failed."""
     details: TrialDetails | None = None
 
 
 @dataclass(frozen=True)
 class Records:
-    """Those of one run; whoever writes or sets aside one does it here."""
+    """Records of one run. All records are written and set aside here."""
 
     plan: Plan
     folder: RunFolder
@@ -46,30 +46,30 @@ class Records:
     events: EventLog
 
     def left(self, among: Sequence[Trial] | None = None) -> list[Trial]:
-        """Those of `among` (of the plan) that have no record yet and that the plan's rule for repeats still needs."""
+        """Return trials of `among` (default: the plan) without a record that the plan's rule for repeats still needs."""
         done = self.folder.finished()
         return self.needed(t for t in (self.plan.trials if among is None else among) if t.number not in done)
 
     @cached_property
     def _repeats(self) -> Repeats | None:
-        """Rule for repeats, applied to the records; each is read or written here once."""
+        """The plan's rule for repeats, applied to the records so far; None without a rule."""
         rule = self.plan.repeat_rule
         return None if rule is None else Repeats({t.number: t.cell for t in self.plan.trials}, self.folder.records(), rule.rule)
 
     def needed(self, trials: Iterable[Trial]) -> list[Trial]:
-        """Without those that the plan's rule for repeats has made needless by now; the report and the index ask the same."""
+        """Return `trials` without those that the plan's rule for repeats no longer needs. Report and index use the same rule."""
         return [t for t in trials if self._repeats is None or not self._repeats.needless(t.number)]
 
     def void_unproven(self) -> None:
-        """Sets aside the trials of a cut run since its mode was verified last: it may have been lost during them. Raises StoreError."""
+        """Set aside the trials of a cut run since the last check of its mode, which may have been lost during them. Raises StoreError."""
         with reading(self.folder.journal):
             trials = unproven_trials(read_journal(self.folder.journal))
         self._attempts.void(trials)
 
     def killed(self) -> dict[int, str]:
-        """Trials without a result since programs of the rig were killed in each attempt, and which; a resume does them again.
+        """Return trial → programs of the rig that were killed in its attempts, for trials without a result that a resume repeats.
 
-        One that was done so often counts as failed. Raises StoreError.
+        After MOST_KILLED such attempts a trial counts as failed and is left out. Raises StoreError.
         """
         with reading(self.folder.journal):
             programs_by_trial = killed_trials(read_journal(self.folder.journal))
@@ -81,15 +81,15 @@ class Records:
         }
 
     def void_killed(self) -> None:
-        """Sets these aside. Raises StoreError."""
+        """Set the trials of killed() aside. Raises StoreError."""
         for trial, programs in self.killed().items():
             self._attempts.void([trial], AttemptReason.TOOL_ENDED, f"killed: {programs}")
 
     def void_lost(self, lost: str, waiting: Sequence[Trial], without_result: Callable[[Trial, str], TrialOutput]) -> Trial | None:
-        """Sets aside all that is void since a host was lost: the trial that went on, and those since the mode was verified last.
+        """Set aside the trials that the loss of a host made void: the running one, and those since the last check of the mode.
 
-        Of the first, which this returns, `without_result` makes the record, so that its last words are kept. Where no trial went on,
-        it is the first of `waiting` that has no record; None where all have one. Raises StoreError.
+        Return the running trial; `without_result` makes its record, which keeps the host's console output. If no trial was running, use
+        the first of `waiting` without a record instead; None if all have one. Raises StoreError.
         """
         with reading(self.folder.journal):
             entries = read_journal(self.folder.journal)
@@ -105,9 +105,9 @@ class Records:
         return trial
 
     def void(self, trials: Sequence[Trial], lost: str, without_result: Callable[[Trial, str], TrialOutput]) -> list[Trial]:
-        """Sets aside trials whose mode is not verified to their end; returns those to be done again.
+        """Set aside trials whose mode was lost; return those to be repeated.
 
-        For the others `without_result` makes the record, with the reason.
+        For the others, `without_result` makes a record with the reason.
         """
         again = []
         for trial in trials:
@@ -121,7 +121,7 @@ class Records:
         return again
 
     def once_more(self, carried: TrialOutput) -> bool:
-        """Keeps a trial; whether it was disturbed, or its tool was killed, and is set aside to be done again."""
+        """Write a trial's record; return True if it was disturbed or its tool was killed, and it is set aside to be repeated."""
         record = self._keep(carried)
         if record.status == DISTURBED and self._attempts.once_more(record.trial, AttemptReason.DISTURBED, record.why):
             return True
@@ -140,7 +140,7 @@ class Records:
         return record
 
     def disturbed_in_hindsight(self) -> list[Trial]:
-        """Trials that their whole cell shows to have been disturbed, set aside. None where a person would have to set factors again."""
+        """Set aside trials that their whole cell shows as disturbed, and return them. None if a person would have to set factors again."""
         if self.plan.hand_factors:
             return []
         late = self._attempts.disturbed_in_hindsight(list(self.folder.records()))

@@ -1,4 +1,4 @@
-"""Recovery of a cut run, by its journal: `dutlab undo` does it, and a resume does it first."""
+"""Recovery of a cut run by its journal, for `dutlab undo` and as the first step of a resume."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ from dutlab.store.read import reading
 from dutlab.store.run_folder import RunFolder
 
 STANDING_LAB = "standing_lab"
-"""In resolved.json of a run on a lab that stood already: its label."""
+"""Key in resolved.json of a run on an existing lab: the lab's label."""
 
 
 @dataclass(frozen=True)
 class Undone:
-    """Result: `changes` of the DUT and its ports, and the hosts whose leases the run had left."""
+    """Result of an undo: number of undone `changes` of the DUT and its ports, and the hosts that were freed."""
 
     changes: int
     freed: tuple[str, ...] = ()
     lab: str = ""
-    """Label of the lab that was left, and that is gone now."""
+    """Label of the run's lab that was taken down now."""
     unreset: tuple[UndoStep, ...] = ()
-    """Reset of conducted steps that were begun and killed, if it was not to be run."""
+    """Reset steps of conducted steps that were killed, if Reset was not run."""
     kept: str = ""
-    """Label of the lab that stays, since some of them are to be run in it."""
+    """Label of the lab that is kept, since some Reset steps must run in it."""
     reset: tuple[str, ...] = ()
-    """Result of each step of Reset, if there was one."""
+    """Result of each Reset step that was run, in words."""
     revived: tuple[str, ...] = ()
-    """Hosts that did not answer and were switched on, in sentences."""
+    """Sentence for each host that did not answer and was switched on."""
 
 
 async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) -> Undone:
-    """Puts the DUT of a cut run back and frees its hosts, measures nothing; with `run_reset` conducted steps have their Reset too.
+    """Restore the DUT of a cut run and free its hosts, without measuring. `run_reset` also runs the Reset of conducted steps.
 
-    Raises NotOurs for the commands of somebody else unless `trusted`, InputError when another process has the run, InUse, TestbedError,
-    HostError, StoreError.
+    Raises NotOurs for commands that this user did not write, unless `trusted`; InputError if another process has the run; InUse,
+    TestbedError, HostError, StoreError.
     """
     folder = RunFolder.open(path)
     if not trusted:
@@ -76,7 +76,7 @@ async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) ->
 
 
 def standing_lab_of(path: Path) -> str | None:
-    """Label of the standing lab that a run was started on, for its resume; None when it builds its own. Raises InputError, StoreError."""
+    """Return the label of the existing lab that a run uses; None if it builds its own. Raises InputError, StoreError."""
     label = RunFolder.open(path).resolved.get(STANDING_LAB)
     return None if label is None else str(label)
 
@@ -87,19 +87,19 @@ def builds_its_lab(path: Path) -> bool:
 
 
 async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = False, revive: bool = False) -> Undone:
-    """Put back the changes of a run whose journal is open; `keep_lab` leaves its own lab as it is.
+    """Undo the changes of a run whose journal is open; `keep_lab` keeps its own lab.
 
-    `revive` switches on hosts that do not answer, where the testbed allows it: that carries out what the run's folder says of switches,
-    so the folder must be trusted as a resume trusts it. Raises as undo().
+    `revive` switches on hosts that do not answer, if the testbed allows it. That runs the switch commands in the run's folder,
+    so the folder must be as trusted as for a resume. Raises as undo().
     """
     with reading(folder.journal):
         entries = read_journal(folder.journal)
         pending, engines, leased, own = pending_undo(entries), left_engines(entries), leased_hosts(entries), standing_lab(entries)
-    if own is not None:  # the lab was the run's own: with it goes everything that was changed in it
+    if own is not None:  # all changes in the run's own lab are gone with it
         _insist_on_dead_owner(own)
         was_there = not keep_lab and await labs.down(own)
         await _remove_copies(engines)
-        outside = leased if folder.resolved.get(HOSTS) else ()  # those of conducted steps, which do not go with the lab
+        outside = leased if folder.resolved.get(HOSTS) else ()  # leases of conducted steps are not in the lab
         if outside:
             hosts = await _hosts_of(folder, entries)
             async with closing(*hosts.values()), leased_by(hosts, folder, journal):
@@ -119,7 +119,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         return Undone(0)
     async with AsyncExitStack() as done:
         await done.enter_async_context(closing(*hosts.values()))
-        for _, steps in pending:  # a host that is off has no lease to give
+        for _, steps in pending:  # a host that is off cannot be leased
             await carry_out([step for step in steps if step.switch], hosts)
         notes = await _revived(folder, hosts, journal) if revive else ()
         await done.enter_async_context(leased_by(hosts, folder, journal))
@@ -133,7 +133,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
 
 
 async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journal) -> tuple[str, ...]:
-    """Return hosts that were switched on again; steps of a conductor switch none."""
+    """Switch on hosts that do not answer, and return a sentence for each. Runs of conducted steps switch none."""
     if HOSTS in folder.resolved:
         return ()
     testbed, label = testbed_in(folder), standing_lab_of(folder.path)
@@ -143,7 +143,7 @@ async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journa
 
 
 async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str, ...]:
-    """Every step of Reset in its order, and how each ended: `killall` of what has ended anyway fails, and that is not a fault."""
+    """Run the Reset steps in order, and return how each ended. A failure is no error: `killall` fails if its program has ended."""
     hosts = {name: host_at(name, ssh) for name, ssh in left.reached.items()}
     if own is not None and left.steps != left.outside:
         _insist_on_dead_owner(own)
@@ -162,7 +162,7 @@ async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str,
 
 
 def _insist_on_dead_owner(label: str) -> None:
-    """Raises LabError for a lab of a process that lives: the run folder is a copy of one that is measuring."""
+    """Raise LabError if the lab's process is alive: then the run folder is a copy of one that is measuring."""
     state = StateFolder().read(label)
     if state is not None and state.owner.alive and state.owner != Owner.this_process():
         raise LabError(
@@ -172,13 +172,13 @@ def _insist_on_dead_owner(label: str) -> None:
 
 
 async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
-    """Removes the copies of a lab's hosts, which share this machine's disk."""
+    """Remove engine copies of a lab's hosts, which share this machine's disk."""
     for _, path in engines:
         await remove_private_folder(LocalHost("here"), path)
 
 
 async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str, Host]:
-    """Raises LabGone for a lab that does not exist any more, or that was built again since: nothing that the run did is left in it."""
+    """Return the run's hosts. Raises LabGone if the lab no longer exists or was built again, so that nothing of the run is left in it."""
     if (reached := folder.resolved.get(HOSTS)) is not None:
         return {name: host_at(name, ssh) for name, ssh in reached.items()}
     testbed = testbed_in(folder)
@@ -194,7 +194,7 @@ async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str,
 
 
 def testbed_in(folder: RunFolder) -> Testbed:
-    """The testbed as the run took it; its file may have changed since. Raises InputError."""
+    """Return the testbed from the run folder; its file may have changed since. Raises InputError."""
     try:
         return Testbed.model_validate(folder.resolved["testbed"])
     except (ValidationError, KeyError) as e:

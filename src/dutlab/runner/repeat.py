@@ -1,4 +1,4 @@
-"""A run again: what an old run folder says is to be done, as work for a new one."""
+"""Work of an old run folder, to be repeated as a new run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dutlab.store.run_folder import RunFolder
 
 
 def to_repeat(path: Path, *, testbed: tuple[Testbed, bytes] | None, trusted: bool) -> Work:
-    """Return the same trials in the same order on the run's testbed, or with the same seed on `testbed`, given with the bytes of its file.
+    """Return the work of a run, to be repeated on its testbed or on another one, `testbed`, given with the bytes of its file.
 
-    Nothing is touched. Raises NotOurs unless `trusted`, InputError for what no run made or for a run that was changed since it ended,
-    StoreError.
+    The run's testbed keeps trials and order; another testbed keeps the seed. Nothing is changed on disk. Raises NotOurs unless `trusted`,
+    InputError if the folder is not a run or was changed after the run's end, StoreError.
     """
     folder = RunFolder.open(path)
     if folder.is_closed and not (changed := folder.verify_manifest()).none:
@@ -43,7 +43,7 @@ def to_repeat(path: Path, *, testbed: tuple[Testbed, bytes] | None, trusted: boo
 
 
 def _insist_on_links(bed: Testbed, own: Testbed, path: Path) -> None:
-    """Raises InputError where the other testbed lacks a link that the run drove."""
+    """Raise InputError if the other testbed lacks a link of the run's testbed."""
     if absent := [name for name in own.links if name not in bed.links]:
         raise InputError(
             f"testbed {bed.name} has no link {', '.join(absent)}, and {path.name} has", remedy="name its links as the run does"

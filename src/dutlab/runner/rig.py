@@ -1,8 +1,8 @@
-"""The rig measured without the DUT, or its calibration found in the cache: an embedded lab's, or that of machines of your own.
+"""Calibration of a rig without the DUT, measured or from the cache: of an embedded lab or of real machines.
 
 A lab is looped by extra cables, with addresses. Machines are looped by hand; without a loop, only the generator is measured.
-Their loop needs no addresses: frames are sent to the MAC of the port at the other end. The user says that a rig is looped: dutlab
-cannot find out.
+Their loop needs no addresses: frames are sent to the MAC of the port at the other end. The user states that a rig is looped, since
+dutlab cannot find out.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from dutlab.units import Seconds
 
 FACTS = ("kernel", "cpu", "machine", "mitigations", "virtual", "memory_bytes", "clocksource")
 MOST_AGAIN = 2
-"""So often is a load of the rig offered again that other work disturbed: without headroom a result is still a result."""
+"""Most repeats of a rig load that other work disturbed. Few, since results are valid without headroom too."""
 _PASSING = frozenset({"optic", "operstate", "absent"})
-"""Facts of a port that change from minute to minute, or with what it is cabled to."""
+"""Facts of a port that change often, or with its cabling."""
 
 Disturbed = Literal["repeat", "count"]
 """Treatment of a load that other work disturbed, as in the experiment file."""
 DISTURBED_VARIABLE = "DUTLAB_DISTURBED"
-"""Environment variable: `count` is as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
+"""Environment variable. `count` acts as `disturbed: count` in the experiment, for test suites on machines that are never quiet."""
 
 Failed = Callable[[RigLoad, MeasurementError], None]
-"""Told of a load that could not be measured."""
+"""Function that is called with a load that could not be measured, and the error."""
 
 
 def disturbed_by_environment() -> Disturbed:
@@ -61,18 +61,18 @@ def disturbed_by_environment() -> Disturbed:
 
 @dataclass(frozen=True)
 class OpenRig:
-    """Hosts and their testbed, with an engine that works on them."""
+    """Hosts and testbed of a rig, with an engine for them."""
 
     site: GeneratorSite
     versions: Mapping[str, str] | None = None
-    """Generator → its version now, as far as that is known."""
+    """Generator → its current version, if known."""
     disturbed: Disturbed = "repeat"
     """Treatment of a load that other work disturbed."""
     layout: Mapping[str, Any] = field(default_factory=dict)
-    """Other facts that its figures depend on: the embedded lab, and its use of the cores."""
+    """Other facts that its figures depend on: the embedded lab and its placement on cores."""
 
     async def facts(self, rig: Rig) -> dict[str, Any]:
-        """All that a calibration depends on. Raises HostError, ToolMissing."""
+        """Return all facts that a calibration depends on. Raises HostError, ToolMissing."""
         ends = {
             host: [port.interface for link in self.site.paths for port in (link.source, link.sink) if port.host == host]
             for host in (*self.site.senders, *self.site.receivers)
@@ -92,17 +92,17 @@ class OpenRig:
         }
 
     async def known(self, rig: Rig, cache: Path) -> Calibration | None:
-        """Return the cache's calibration, if it is still valid. Raises as facts()."""
+        """Return the cached calibration if it is still valid. Raises as facts()."""
         return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
 
     async def measure(
         self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, anew: Seconds | None = None, failed: Failed | None = None
     ) -> tuple[Calibration, Path | None]:
-        """Measure those of `loads` that the cache lacks; return all, with their path there. With `anew` measure every load, for so long.
+        """Measure loads that the cache lacks; return the calibration and its path there. `anew` measures every load, for that time each.
 
-        In a loop of machines other generators than the engine are left out: they look for the DUT. Where a load cannot be measured, as
-        other work disturbed it each time, it is not cached, `failed` is called and the others are measured. Without `failed` it is raised.
-        Raises HostError, ToolMissing, MeasurementError.
+        In a loop of machines, generators other than the engine are left out, since they look for the DUT. If a load cannot be measured,
+        for example because other work disturbed each attempt, `failed` is called and the other loads are measured. Without `failed`, the
+        error is raised. Raises HostError, ToolMissing, MeasurementError.
         """
         facts = await self.facts(rig)
         known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
@@ -120,7 +120,7 @@ class OpenRig:
         anew: Seconds | None = None,
         failed: Failed | None = None,
     ) -> Calibration:
-        """Return `known` with those of `loads` that it lacks, or with all of them measured for `anew` each. Raises as measure()."""
+        """Measure the loads that `known` lacks, or all of them for `anew` each; return `known` with them. Raises as measure()."""
         for load in loads:
             if anew is None and load.known_to(known, rig):
                 continue
@@ -135,7 +135,7 @@ class OpenRig:
         return known
 
     async def best(self, loads: Sequence[RigLoad], cache: Path, tell: Callable[[str], None], failed: Failed) -> Calibration:
-        """Return the best known calibration of machines for `loads`: looped, where it is valid, else the generator alone, measured now.
+        """Return the best calibration of machines for `loads`: of the loop if it is valid, else of the generator alone, measured now.
 
         Raises HostError, ToolMissing.
         """
@@ -148,7 +148,7 @@ class OpenRig:
         return alone if looped is None else looped.model_copy(update={"points": [*looped.points, *alone.points]})
 
     async def insist_on_loop(self) -> None:
-        """Raises TestbedError that names every link of which ten frames do not come back."""
+        """Send ten frames over each link. Raises TestbedError that names every link with loss."""
         probes = zip(self.site.paths, await self.site.engine.probe([link.name for link in self.site.paths]), strict=True)
         if lost := [
             f"link {link.name}: of {s.sent} frames from {link.source} {s.received} came to {link.sink}"
@@ -158,7 +158,7 @@ class OpenRig:
             raise TestbedError("; ".join(lost), remedy="cable the two ports of each link to one another, both up, and nothing else to them")
 
     async def _points(self, load: RigLoad, duration: Seconds, rig: Rig) -> list[RigPoint]:
-        """Each load that the generator can be asked for, offered again where other work disturbed it. Raises MachineTooBusy too."""
+        """Measure each load that the generator can send; repeat loads that other work disturbed. Raises MachineTooBusy too."""
         generator = make(load.generator, self.site)
         again = MOST_AGAIN if self.disturbed == "repeat" else 0
         ends = {name: host for name, host in self.site.hosts.items() if name in self.site.testbed.ends}  # the DUT does nothing here
@@ -178,7 +178,7 @@ class OpenRig:
 
 
 def _why_alone(looped: Calibration | None, before: tuple[datetime, list[str]] | None) -> str:
-    """In words for the user, and what would be better."""
+    """Return, in words, why headroom is of the generator alone, and a better command."""
     better = "`dutlab calibrate --testbed FILE` measures source and sink cabled to one another"
     if looped is not None:
         return f"headroom of some frames is that of the generator alone, since the loop was not measured with them; {better}"
@@ -193,7 +193,7 @@ def _why_alone(looped: Calibration | None, before: tuple[datetime, list[str]] | 
 async def lab_rig(
     lab: labs.Lab, engine_binary: str, *, versions: Mapping[str, str] | None = None, disturbed: Disturbed = "repeat"
 ) -> AsyncIterator[OpenRig]:
-    """The ends of a lab's paths, cabled to one another for as long. Raises LabError, HostError."""
+    """Cable the ends of a lab's paths directly to each other, during the context. Raises LabError, HostError."""
     hosts = lab.hosts()
     layout = {"lab": lab.testbed.lab, "layout": lab.layout}
     async with closing(*hosts.values()), labs.direct_links(lab) as testbed:
@@ -204,7 +204,7 @@ async def lab_rig(
 
 @asynccontextmanager
 async def machines_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, disturbed: Disturbed = "repeat") -> AsyncIterator[OpenRig]:
-    """The hosts at the ends of paths, leased for whatever goes on in the folder `run`, with an engine that knows how they are cabled.
+    """Lease the hosts at the ends of paths for folder `run`, with an engine for the cabling `rig`, during the context.
 
     Raises InUse, ToolMissing, HostError.
     """
@@ -223,7 +223,7 @@ async def machines_rig(testbed: Testbed, rig: Rig, binary: Path, run: Path, *, d
 
 
 def _other_end(hosts: Mapping[str, Host], testbed: Testbed) -> NextHop:
-    """Each frame goes to the port at the other end of its link's loop."""
+    """Return a next hop that is the port at the other end of the link's loop."""
     other = {}
     for link in (link for link in testbed.links.values() if link.path):
         for here, there in ((link.source, link.sink), (link.sink, link.source)):

@@ -1,4 +1,4 @@
-"""A run from its experiment, or from wherever it was cut, to its manifest."""
+"""Start and resume of a run, up to its manifest."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from dutlab.store.run_folder import RunFolder
 
 
 async def run(given: LoadedExperiment, options: RunOptions, progress: Progress) -> RunResult:
-    """Plans the experiment, makes its run folder with the very bytes that were read, and carries it out. No file of the user is read here.
+    """Plan the experiment, make its run folder with the bytes of its files as they were read, and carry it out.
 
-    A run that is refused since others have its hosts (InUse) leaves no folder. Raises InputError, TestbedError, StoreError; a trial that
-    fails is not an exception but a record.
+    A run that is refused because its hosts are in use (InUse) leaves no folder. Raises InputError, TestbedError, StoreError. A failed
+    trial raises nothing: it becomes a record.
     """
     return await carry_out_work(Work.planned(given, unattended=options.unattended), options, progress)
 
@@ -43,10 +43,10 @@ async def carry_out_work(work: Work, options: RunOptions, progress: Progress, *,
 
 
 async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
-    """Goes on with a run that was cut: first the undo of the DUT, then every trial that has no record.
+    """Resume a cut run: undo its changes of the DUT, then run every trial without a record.
 
-    Raises as run() does, NotOurs for a run of somebody else unless it is trusted, and InputError when another process has the run, or it
-    ended and its files were changed since.
+    Raises as run() does, NotOurs if another user made the run and it is not trusted, and InputError if another process has the run
+    or its files were changed after its end.
     """
     folder, work = to_go_on_with(path, trusted=options.trusted)
     journal = Journal(folder.journal)
@@ -57,7 +57,7 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
 
 
 def to_go_on_with(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
-    """The folder of a run, and what it was to do. Nothing is touched. Raises NotOurs unless `trusted`, InputError, StoreError."""
+    """Return the folder of a run and its work, without changes on disk. Raises NotOurs unless `trusted`, InputError, StoreError."""
     folder = RunFolder.open(path)
     if folder.is_closed and not (changed := folder.verify_manifest()).none:
         what = f"{path}: has ended, and its files were changed since: {changed}"
@@ -71,7 +71,7 @@ def to_go_on_with(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of a run. The given files are empty for a resumed run: its folder has them."""
+    """Work of a run. The input files are empty for a resumed run, whose folder has them."""
 
     experiment: Experiment
     testbed: Testbed
@@ -81,7 +81,7 @@ class Work:
 
     @classmethod
     def planned(cls, given: LoadedExperiment, *, unattended: bool) -> Work:
-        """Every trial of an experiment; nothing is touched. Raises InputError, TestbedError."""
+        """Plan every trial of an experiment; nothing is changed on disk. Raises InputError, TestbedError."""
         experiment = with_environment(given.experiment)
         testbed = testbed_of(given)
         plan = make_plan(experiment, testbed)
@@ -95,7 +95,7 @@ class Work:
     def new_folder(
         self, options: RunOptions, *, now: datetime | None = None, token: str | None = None, beside: Mapping[str, Any] | None = None
     ) -> RunFolder:
-        """Make the folder. Its name begins with `now` and ends with `token`; `beside` is added to resolved.json. Raises StoreError."""
+        """Make the run folder. Its name begins with `now` and ends with `token`; `beside` is added to resolved.json. Raises StoreError."""
         return RunFolder.create(
             options.runs,
             experiment=self.experiment.name,
@@ -115,7 +115,7 @@ class Work:
         )
 
     def started(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
-        """The first process at it."""
+        """Return the run's first execution."""
         journal.write("run-started", experiment=self.experiment.name, trials=len(self.plan.trials), seed=self.plan.seed)
         return self._execution(folder, journal, progress)
 
@@ -125,7 +125,7 @@ class Work:
         )
 
     async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
-        """A later process at it, once everything is put back that the one before had changed."""
+        """Undo the changes of the previous process, and return the run's next execution."""
         label = standing_lab_of(folder.path)
         restarted = [] if label is None else await labs.revive(label)
         undone = await put_back(folder, journal, revive=True)
@@ -140,5 +140,5 @@ class Work:
 
 
 def with_environment(experiment: Experiment) -> Experiment:
-    """With what the environment says of disturbed trials."""
+    """Return `experiment` with `disturbed: count` if the environment asks for it (DISTURBED_VARIABLE)."""
     return experiment.model_copy(update={"disturbed": "count"}) if disturbed_by_environment() == "count" else experiment

@@ -1,4 +1,4 @@
-"""One process's work on a run folder, whatever is measured: its events, its records, and how it ends."""
+"""One process's work on a run folder, for any kind of run: its events, its records and its end."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from dutlab.store.run_folder import RunFolder
 
 
 class TimeIsOver(Exception):
-    """The next trial would end after the budget."""
+    """End of a process's work, since the next trial would end after the budget."""
 
     what = "the budget ended"
 
 
 class Paused(TimeIsOver):
-    """Somebody asked for a pause after the trial that was measured."""
+    """Pause after the current trial, which a person asked for."""
 
     what = "paused"
 
 
 @asynccontextmanager
 async def within(budget_s: float | None) -> AsyncIterator[float | None]:
-    """Yields when it ends on the loop's clock. Raises TimeIsOver then, or the error that had ended the work before and was cleaned up."""
+    """Yield the deadline (event-loop time). Raises TimeIsOver after it, or the error that ended the work before."""
     limit = asyncio.timeout(budget_s)
     try:
         async with limit:
@@ -48,7 +48,7 @@ async def within(budget_s: float | None) -> AsyncIterator[float | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunProcess:
-    """One process's work on a run: everything that has no record yet."""
+    """One process's work on a run: all trials without a record."""
 
     plan: Plan
     folder: RunFolder
@@ -59,9 +59,9 @@ class RunProcess:
     async def all_left(
         self, measure: Callable[[Sequence[Trial], float | None], Awaitable[None]], *, how: str, budget_s: float | None = None
     ) -> RunResult:
-        """Run the remaining trials by `measure`, which gets the deadline (event-loop time) at which it must end.
+        """Run the remaining trials by `measure`, which gets the deadline (event-loop time).
 
-        `how` says what continues a run that was cut; empty if nothing does.
+        `how` names the command that continues a cut run; empty if there is none.
         """
         self.begin()
         if left := self.records.left():
@@ -79,12 +79,15 @@ class RunProcess:
         return self.result()
 
     def begin(self) -> None:
-        """Tells the user what there is to do. A pause that was asked for before is over."""
+        """Report the start to observers. An earlier request for a pause is dropped."""
         self._is_pause_asked()
         self.events.begun(self.folder.path, self.folder.finished())
 
     def begin_trial(self, trial: Trial, ends: float | None) -> Trial:
-        """The first trial of a run is begun whatever it is expected to take."""
+        """Begin a trial, or raise TimeIsOver if it would miss the deadline `ends`, Paused if a pause was asked for.
+
+        The first trial of a run is always begun.
+        """
         if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
             raise TimeIsOver
         if self.folder.finished() and self._is_pause_asked():
@@ -95,7 +98,7 @@ class RunProcess:
         return trial
 
     def _is_pause_asked(self) -> bool:
-        """Return whether a pause was asked for; the request is granted once."""
+        """Return whether a pause was asked for, and remove the request."""
         try:
             (self.folder.path / PAUSE).unlink()
         except OSError:
@@ -103,7 +106,7 @@ class RunProcess:
         return True
 
     def say_cut(self, error: BaseException, how: str) -> None:
-        """Tells the user `how` the run can go on, if it can and a trial of it was begun."""
+        """Report that the run was cut, and `how` to continue it, if a trial was begun."""
         finished = len(self.folder.finished())
         what = error.what if isinstance(error, TimeIsOver) else "interrupted"
         self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if how and self._was_begun() else "")
@@ -112,8 +115,8 @@ class RunProcess:
         return any(entry["event"] == "trial-started" for entry in read_journal(self.folder.journal))
 
     def result(self) -> RunResult:
-        """Closes the run, of which nothing is left. One that lost trials stays open: a resume does them again."""
-        self._is_pause_asked()  # in the last trial
+        """Close a run without remaining trials. If programs were killed in trials, it stays open, and a resume repeats these."""
+        self._is_pause_asked()  # drops a request made during the last trial
         outcome = self.partial()
         if killed := self.records.killed():
             lost = "; ".join(f"trial {trial}: {programs}" for trial, programs in killed.items())
@@ -125,17 +128,17 @@ class RunProcess:
         return outcome
 
     def partial(self) -> RunResult:
-        """Return the result so far; a run that was cut can continue."""
+        """Return the result so far."""
         status = Counter(r.status for r in self.folder.records())
         left = len(self.records.left())
         return RunResult(self.folder.path, status["measured"], status["failed"], status["refused"], status[DISTURBED], left)
 
     @cached_property
     def events(self) -> EventLog:
-        """Events of the run, for observers; in the run's folder until that is closed."""
+        """Events of the run, for observers and the run folder; a closed folder gets no events."""
         return EventLog(None if self.folder.is_closed else self.folder.path / EVENTS, self.progress.hear, self.plan)
 
     @cached_property
     def records(self) -> Records:
-        """Those that there are, and which are still to be made."""
+        """Records of the run, and its remaining trials."""
         return Records(self.plan, self.folder, self.journal, self.events)

@@ -1,4 +1,4 @@
-"""The testbed made ready for trials: its hosts reached, its tools checked, one driver a workload."""
+"""Testbed ready for trials: hosts connected, tools checked, one driver for each workload."""
 
 from __future__ import annotations
 
@@ -59,42 +59,42 @@ from dutlab.tools.ping import Ping, ProbesByEnds
 from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named, plug_of
 
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
-"""Holds the hosts for this run alone. Raises InUse."""
+"""Function that holds the hosts for this run during a context. Raises InUse."""
 
 Driver = Callable[[Cell], Awaitable[Measured]]
-"""Carries one trial's workload out. Raises MeasurementError, HostError."""
+"""Function that carries out the workload of one trial. Raises MeasurementError, HostError."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Everything that a trial needs. `marks` are doubts that every record of this testbed carries."""
+    """Everything that a trial needs. `marks` are doubts that all records of this testbed have."""
 
     site: GeneratorSite
     modes: Mapping[str, Mode]
     device: JournaledDevice
-    """The DUT, as methods may change it inside a trial."""
+    """The DUT, with the changes that methods may make during a trial."""
     drivers: Mapping[str, Driver]
     prober: Prober
-    """Verifies modes."""
+    """Prober that verifies modes."""
     versions: Mapping[str, str]
     accounts: AccountReader
     """CPU time of our threads and of other work."""
     guests: GuestWatch
-    """Watches the hosts of the lab that have their own kernel."""
+    """Watch of the lab's hosts that have their own kernel."""
     marks: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = field(default=())
     lab: labs.Lab | None = None
-    """The embedded lab that this is."""
+    """The embedded lab of the testbed, if it is one."""
     calibration: Calibration | None = None
-    """Calibration of the rig without the DUT, as far as it is known."""
+    """Calibration of the rig without the DUT, if known."""
     at_rest: DutAtRest = field(default_factory=DutAtRest)
-    """Busy cores of the DUT without load in the applied mode, where that was looked at."""
+    """Busy cores of the DUT without load in the applied mode, if they were measured."""
     readings: LiveReadings = field(default_factory=lambda: LiveReadings({}))
     """Readings of the sensors in the running trial."""
 
     @property
     def testbed(self) -> Testbed:
-        """All of it."""
+        """The whole testbed."""
         return self.site.testbed
 
     @property
@@ -104,12 +104,12 @@ class Stage:
 
     @property
     def hosts(self) -> Mapping[str, Host]:
-        """Those that can be given commands, by name."""
+        """Name → host, for hosts that commands reach."""
         return self.site.hosts
 
     @property
     def shares_this_machine(self) -> bool:
-        """Some host is this machine, so that its other work may disturb trials."""
+        """True if a host is this machine, whose other work may disturb trials."""
         return any(isinstance(host, LocalHost) for host in self.hosts.values())
 
     @property
@@ -119,7 +119,7 @@ class Stage:
 
     @property
     def dut(self) -> Host:
-        """The DUT. A black box is not among `hosts`: this returns a host whose every command raises HostError."""
+        """The DUT. A black box is not among `hosts`: it is a host on which every command raises HostError."""
         return _dut_among(self.hosts, self.testbed)
 
 
@@ -136,10 +136,10 @@ async def open_stage(
     lease: Lease,
     tell: Tell = nobody,
 ) -> AsyncIterator[Stage]:
-    """The testbed as stage, with the tools that `cells` need.
+    """Open the testbed as a stage with the tools that `cells` need, during the context.
 
-    Of an embedded lab, the one labelled `standing`, or one of the run's own that is taken down at the end. Machines that others can reach
-    too are leased meanwhile. Raises InUse, LabError, ToolMissing, HostError.
+    An embedded lab is the one labelled `standing`, or a new one that is taken down at the end. Machines that other users can reach are
+    leased. Raises InUse, LabError, ToolMissing, HostError.
     """
     insist(list(missing_for(testbed.sensors.values())))
     async with AsyncExitStack() as undo:
@@ -179,9 +179,9 @@ async def open_stage(
 
 
 def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]) -> list[str]:
-    """The hosts that send or count frames of ours: the ends of the links that a workload drives with frames, or a mode is verified with.
+    """Return the hosts that need the engine: ends of links that a workload loads with frames or that verify a mode.
 
-    Modes that are commands of the experiment's own are verified by these.
+    Modes of the experiment file are verified by their own commands.
     """
     named = {name for cell in cells if Need.FRAMES in model_of(cell.workload).needs for name in cell.links}
     links = {name: testbed.links[name] for name in named}
@@ -192,7 +192,7 @@ def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]
 
 
 def measured_part(experiment: Experiment, testbed: Testbed) -> Testbed:
-    """The testbed as modes see it: the links through the DUT that a workload drives; all of them where none is driven."""
+    """Return the testbed as modes see it: the links through the DUT that a workload drives, or all if none is driven."""
     through = testbed.through_dut()
     driven = {name for workload in experiment.workloads for names in workload.link_sets(testbed.links) for name in names}
     kept = {name: link for name, link in through.links.items() if name in driven}
@@ -200,7 +200,7 @@ def measured_part(experiment: Experiment, testbed: Testbed) -> Testbed:
 
 
 async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[Cell]) -> None:
-    """This machine has all programs that it takes to build the lab and to measure in it: the lab's hosts have no others.
+    """Check that this machine has all programs to build the lab and to measure in it; the lab's hosts use the same programs.
 
     Raises ToolMissing, ToolsMissing.
     """
@@ -213,7 +213,7 @@ async def _insist_on_programs(experiment: Experiment, lab: str, cells: Sequence[
 def _modes(
     experiment: Experiment, testbed: Testbed, hosts: Mapping[str, Host], cells: Sequence[Cell], cores: Sequence[int] = ()
 ) -> dict[str, Mode]:
-    """The modes of the DUT's family, made for the flows of these cells, and those of the experiment file. `cores` are those of the DUT."""
+    """Return the modes of the DUT's family, sized for the flows of `cells`, and of the experiment file. `cores` are the DUT's."""
     flows = max((cell.setting.flows * len(cell.links) for cell in cells), default=1)
     through = measured_part(experiment, testbed).links.values()
     source, *others = {link.source.host for link in through} or {""}
@@ -234,7 +234,7 @@ def _own_mode(name: str, spec: CustomMode, source: Host | None, cores: Sequence[
 
 
 async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed) -> None:
-    """Before the first trial, all modes that a kernel refuses in one error. Raises TestbedError."""
+    """Check that the DUT's kernel supports all modes. Raises HostError if it refuses one mode, TestbedError if several."""
     refused = list[HostError]()
     for mode in modes:
         if isinstance(mode, AsksKernels):
@@ -249,7 +249,7 @@ async def _insist_on_kernels(modes: Iterable[Mode], dut: Host, testbed: Testbed)
 
 
 def _resets(testbed: Testbed) -> Mapping[str, Reset]:
-    """Those of the family take away addresses and routes, which ports of a transparent device do not have."""
+    """Return the family's resets. A transparent device has none, since they remove addresses and routes, which its ports lack."""
     return {} if any(link.is_transparent for link in testbed.links.values()) else family(testbed.dut_family).resets
 
 
@@ -274,7 +274,10 @@ async def _own_lab(name: str, journal: Journal) -> AsyncIterator[labs.Lab]:
 async def _engines(
     undo: AsyncExitStack, hosts: Mapping[str, Host], framed: Sequence[str], binary: Path, journal: Journal
 ) -> tuple[dict[str, str], dict[str, Callable[[], Awaitable[None]]]]:
-    """Host → where the engine lies on it, and what brings it there again; one host after the other, since they may share a disk."""
+    """Copy the engine to hosts, one after the other, since they may share a disk.
+
+    Return host → path of the engine, and host → function that copies it again.
+    """
     if not framed:
         return {}, {}
     engine, path_by_host = await EngineFile.read(binary), dict[str, str]()
@@ -285,7 +288,7 @@ async def _engines(
 
 @asynccontextmanager
 async def _told_folder(host: Host, name: str, journal: Journal) -> AsyncIterator[str]:
-    """Private folder that is in the journal from before it exists until it is gone."""
+    """Make a private folder on a host during the context, with entries in the journal before it exists and after it is removed."""
     journal.write("engine-copying", host=name, path=(path := new_private_folder()))
     async with private_folder(host, path, partial(journal.write, "engine-removed", host=name)):
         yield path
@@ -304,7 +307,7 @@ async def _set_up(
     device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
     guests = lab.guests if lab is not None else frozenset[str]()
     threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
-    unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio is gone when an account is read
+    unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio has ended when an account is read
     accounts = accounts_of(
         {name: host for name, host in hosts.items() if name not in unread | guests},
         threads if threads or guests else None,
@@ -347,7 +350,7 @@ async def _set_up(
 
 
 def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
-    """Return the tools of methods; the tables of the DUT are reached on Linux alone."""
+    """Return the tools of methods; those for the DUT's tables exist only on Linux."""
     testbed = site.testbed
     bench = Bench(
         site.engine,
@@ -358,7 +361,7 @@ def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
         connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
         transfers=Iperf3Transfers(site.hosts, testbed, site.cpus, site.tell),
     )
-    if any(link.is_transparent for link in testbed.links.values()):  # it has no address to be asked at, and no routes
+    if any(link.is_transparent for link in testbed.links.values()):  # it has no address for management, and no routes
         return replace(bench, management=None, states=LinuxFlows(device.dut, device.announce) if device.dut.system.kernel_tables else None)
     if not device.dut.system.kernel_tables:
         return bench
@@ -382,7 +385,7 @@ def _driver(
     undisturbed: Callable[[Generator], Undisturbed],
     site: GeneratorSite,
 ) -> Driver:
-    """A workload's tool, or its method with the generator that each cell names; that sees outcomes that other work did not disturb."""
+    """Return the driver of a workload: its tool, or its method with each cell's generator, which repeats loads that were disturbed."""
 
     async def by_tool(cell: Cell) -> Measured:
         tool: Callable[[GeneratorSite, Cell], Awaitable[Measured]] = named(plug.tool)
@@ -391,7 +394,7 @@ def _driver(
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
         generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator])
-        if plug.load is not LoadPattern.SEVERAL:  # the trial itself is done again where its one load was disturbed
+        if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
             generator = replace(generator, most_again=0)
         return generator.counted(await method(replace(bench, generator=generator, again=generator.most_again), cell))
 

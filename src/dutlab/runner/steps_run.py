@@ -1,4 +1,4 @@
-"""A run of steps on hosts that are not a testbed: no modes, no links, only phases. Everything else of it is as in any run."""
+"""Run of steps on hosts without a testbed: it has phases, but no modes and no links. The rest is as in any run."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from dutlab.tools.steps.account import Account, StepDone
 from dutlab.tools.steps.steps import Steps
 
 AS_IT_IS = "as-it-is"
-"""Stands for the mode: nothing is known of it."""
+"""Mode of these runs, since the state of the hosts is not known."""
 
 
 @dataclass(frozen=True)
 class StepsTrial:
-    """One trial, with everything that its steps said."""
+    """One trial, with the output of its steps."""
 
     started: datetime
     ended: datetime
@@ -42,7 +42,7 @@ class StepsTrial:
 
 @dataclass(frozen=True)
 class StepsWork:
-    """Work of steps. `given` is the text that asked for it; `resolved` how it was understood."""
+    """Work of steps. `given` is the text of its file; `resolved` is the parsed form, for resolved.json."""
 
     name: str
     work: StepsWorkload
@@ -51,20 +51,20 @@ class StepsWork:
     resolved: Mapping[str, Any]
     phases: Sequence[Phase] = PHASES
     shared: Mapping[str, str | None] = field(default_factory=dict)
-    """The hosts that others may reach too, which are leased meanwhile: name → how ssh reaches it, None for this machine."""
+    """Hosts that other users may reach, which are leased: name → ssh destination, None for this machine."""
     take_over: bool = False
-    """Leases that a run which has died left are taken."""
+    """True to take over the leases of a dead run."""
     reached: Mapping[str, str | None] = field(default_factory=dict)
-    """All hosts but those of a lab, as `shared`: where an undo can carry Reset out."""
+    """All hosts outside of the lab, in the form of `shared`. An undo can run Reset there."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Hosts of the lab: name → name in the lab. An undo can carry out Reset there while the lab is up."""
+    """Hosts of the lab: name → name in the lab. An undo can run Reset there while the lab is up."""
     lab: str | None = None
-    """Label of the lab that was built for the run, and that goes with it."""
+    """Label of the lab that was built for the run and is taken down after it."""
     directories: Mapping[str, str] = field(default_factory=dict)
-    """Folder in which the steps of a host run, if not that of its commands."""
+    """Host → folder in which its steps run, if not its default one."""
 
     def reset(self) -> list[UndoStep]:
-        """Reset, for an undo of a run that was killed before it."""
+        """Return the Reset steps, for an undo of a run that was killed before them."""
         return [
             UndoStep(name, SH.text(self._in_its_folder(name, step.command)), why="Reset")
             for name, steps in (self.work.reset if "reset" in self.phases else {}).items()
@@ -76,7 +76,7 @@ class StepsWork:
         return SH.in_directory(folder, command) if folder else command
 
     def plan(self) -> Plan:
-        """One trial a repeat."""
+        """Return the plan: one trial for each repeat."""
         cells = [
             Cell(mode=AS_IT_IS, factors={"mode": AS_IT_IS}, tool="steps", links=(), setting=StepsSetting(steps=self.work), repeat=n)
             for n in range(1, self.trials + 1)
@@ -88,9 +88,9 @@ class StepsWork:
 async def run_steps(
     what: StepsWork, hosts: Mapping[str, Host], book: CommandBook, progress: Progress, *, runs: Path, done: list[StepsTrial]
 ) -> RunResult:
-    """All trials, each into `done`; a step that fails makes its trial `failed`. An interrupted trial keeps what it did and ends the run.
+    """Run all trials and append each to `done`. A failed step makes its trial `failed`. An interrupted trial is recorded and ends the run.
 
-    Raises InputError for a host that is not there, InUse, HostError for one that cannot be leased, StoreError, LabError.
+    Raises InputError for an unknown host, InUse, HostError for a host that cannot be leased, StoreError, LabError.
     """
     plan = what.plan()
     folder = RunFolder.create(
@@ -104,15 +104,15 @@ async def run_steps(
 
 @dataclass(frozen=True, kw_only=True)
 class StepsRun(RunProcess):
-    """One process's work on such a run; it begins and ends as any does, and cannot be resumed."""
+    """The process that works on a run of steps. Such a run cannot be resumed."""
 
     work: StepsWork
     hosts: Mapping[str, Host]
     done: list[StepsTrial]
-    """The trials, as they end."""
+    """Finished trials."""
 
     async def measure(self, trials: Sequence[Trial], ends: float | None) -> None:
-        """`trials` on hosts that are held meanwhile; what the hosts are afterwards is what Reset made of them."""
+        """Run `trials` on leased hosts. Nothing but Reset restores the hosts."""
         steps = Steps(self.hosts, directories=self.work.directories, note=self.events.note)
         if self.work.lab is not None:
             self.journal.write("lab-up", label=self.work.lab)

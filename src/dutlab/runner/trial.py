@@ -1,4 +1,4 @@
-"""One trial: counters, watch, warm up, measure, drain, counters again, record."""
+"""One trial: read counters, watch, warm up, measure, drain, read counters again, record."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from dutlab.workloads import LoadPattern, named, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
-"""Stolen CPU time, averaged over a trial and its cores, above which the record says so."""
+"""Stolen CPU time (mean over trial and cores) and CPU time of sensors (mean over trial, of one core) above which a record has a doubt."""
 CLOCK_STEP_S = 0.1
 _SLEW = 1e-3
-"""The kernel lets a time service slew by 500 parts in a million (adjtimex(2)); twice that is a step."""
+"""Difference of clocks, as a share of a trial's duration, that counts as a step: twice the kernel's greatest slew (adjtimex(2))."""
 
 
 async def carry_out(
@@ -61,12 +61,12 @@ async def carry_out(
     profile: bool = False,
     tell: Tell = nobody,
 ) -> TrialOutput:
-    """Measures one trial in the mode that is applied, and with `profile` what its limit, once found, is made of.
+    """Measure one trial in the applied mode. `profile` also profiles the DUT at a limit that was found.
 
-    A tool that failed makes a record with status `failed`.
+    A tool that fails makes a record with status `failed`.
 
-    Raises HostError when a host vanished: such a trial has no record. It is done again once a guest was started again (guest_watch.py),
-    and after other hosts by `dutlab resume`.
+    Raises HostError if a host no longer answers; the trial then has no record. If it is a guest, the trial is repeated after
+    the guest was started again (guest_watch.py), else by `dutlab resume`.
     """
     started, began = datetime.now(UTC), time.monotonic()
     measured, why, without = Measured(figures={}), "", "failed"
@@ -95,7 +95,7 @@ async def carry_out(
     clock = _clock_set(datetime.now(UTC) - started, took)
     undisturbed = plug_of(trial.cell.workload).undisturbed
     unplugged = () if measured.offers and measured.offers.link_lost else tuple(_unplugged(stage, watched.counters))
-    if unplugged and measured.offers is None:  # a method of offers judges each of them, and has some that are to take links down
+    if unplugged and measured.offers is None:  # methods of offers judge each offer, and some offers take links down on purpose
         down = "; ".join(f"link {d.about} went down: {d.detail}" for d in unplugged)
         why, without = f"{why}; {down}" if why else down, DISTURBED
     around = () if undisturbed else (*stage.marks, *doubts_of(watched), *_simulated(stage), *unplugged, *clock)
@@ -124,7 +124,7 @@ async def carry_out(
 
 
 def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Sensor]:
-    """Those of every trial, those of the testbed, and those that `watch` names, on the DUT if it can be entered."""
+    """Return the sensors of every trial, of the testbed, and those in `watch`, on the DUT if commands reach it."""
     specs = list(stage.testbed.sensors.values())
     there = {(spec.kind, spec.host) for spec in specs}
     if (dut := stage.dut.name) in stage.hosts:
@@ -146,7 +146,7 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
 
 
 def _shares_with_frames(stage: Stage, counted: Mapping[str, float]) -> Mapping[str, float] | None:
-    """Of each program that polls the share of its time in which it had frames; None where a device that polls does not tell."""
+    """Return polling program → share of its time in which it had frames; None if a polling device does not report it."""
     if not stage.at_rest.threads:
         return {}
     shares = poll_cycle_shares(counted)
@@ -159,7 +159,7 @@ def _simulated(stage: Stage) -> list[Doubt]:
 
 
 def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Iterator[Doubt]:
-    """One for each link whose ports went down or up meanwhile; none where the trial did that: the DUT was off, or a port cut."""
+    """Yield a doubt for each link whose ports went down or up, unless the trial did that by a power cut or by cutting a port."""
     if stage.device.restarted:
         return
     for link in stage.testbed.links.values():
@@ -171,7 +171,7 @@ def _unplugged(stage: Stage, counters: Mapping[str, Mapping[str, float]]) -> Ite
 
 
 def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
-    """Return a doubt where this machine's wall clock was set: by the difference of the time `shown` and the time that the trial `took`."""
+    """Return a doubt if the wall clock of this machine was set: if `shown`, the trial's duration by it, differs from `took`."""
     by_s = (shown - took).total_seconds()
     if abs(by_s) <= max(CLOCK_STEP_S, _SLEW * took.total_seconds()):
         return []
@@ -179,17 +179,17 @@ def _clock_set(shown: timedelta, took: timedelta) -> list[Doubt]:
 
 
 def _of_tool(measured: Measured, trial: Trial, zero_s: float) -> list[Sample]:
-    """Return the tool's readings of each second as samples; `zero_s` is the wall-clock time from which the sensors' samples count."""
+    """Return the tool's readings as samples; `zero_s` is the wall-clock time from which the sensors' samples count."""
     return [Sample(r.at_s - zero_s, r.link, trial.cell.tool, r.name, measure_unit(r.name).symbol, r.value) for r in measured.readings]
 
 
 def refused(stage: Stage, checks: Sequence[Check], book: CommandBook, trial: Trial, why: str) -> TrialOutput:
-    """The record of a trial that was not measured because its mode does not behave as one."""
+    """Return the record of a trial that was not measured because its mode does not hold."""
     return _without_figures(stage, checks, book, trial, status="refused", why=why)
 
 
 def lost_with(stage: Stage, book: CommandBook, losses: Sequence[Loss], trial: Trial, why: str) -> TrialOutput:
-    """The record of a trial that has no result since hosts were lost meanwhile; their consoles are its raw files."""
+    """Return the record of a trial without a result because hosts were lost; their consoles are its raw files."""
     output = _without_figures(stage, (), book, trial, status="failed", why=why)
     return replace(output, raw={f"console-{loss.host}.txt": loss.console for loss in losses})
 
@@ -217,7 +217,7 @@ _SLOWED = {THROTTLED: DoubtKind.THROTTLED, POWER_LIMITED: DoubtKind.POWER_LIMITE
 
 
 def doubts_of(watched: Watched) -> list[Doubt]:
-    """Return the doubts from sensors: time that a hypervisor took, the cost of watching, and missing readings."""
+    """Return the doubts from sensors: stolen CPU time, throttling, the cost of watching, and missing readings."""
     cost, steal = defaultdict[tuple[str, str], list[float]](list), list[float]()
     slowed = {name: defaultdict[str, float](float) for name in _SLOWED}
     for s in watched.samples:
@@ -245,7 +245,7 @@ PER_CPU_SECOND = {
     "received_pps": ("received_frames_per_cpu_s", "forwarded_frames_per_cpu_s", "forwarded_frames_per_work"),
     "goodput_bps": ("goodput_bits_per_cpu_s", "forwarded_bits_per_cpu_s", "forwarded_bits_per_work"),
 }
-"""Rate → its figures by CPU time: of all threads of the testbed; of those that forward alone; of these at equal speed of the processor."""
+"""Rate → its figures by CPU time: of all threads of the testbed, of the threads that forward, and of these at equal processor speed."""
 FORWARDED = "ip_forwarded_datagrams"
 
 
@@ -258,11 +258,11 @@ def with_rate_per_cpu_second(
     *,
     shares: Mapping[str, float] = MappingProxyType({}),
 ) -> Measured:
-    """Return it with these figures of all links driven together, where they are known.
+    """Return `measured` with the figures of PER_CPU_SECOND for all links together, where they are known.
 
-    `forwarding` is how the names of the threads begin that forward, and `forwarded` how many packets the DUT's own counter has of the whole
-    trial, as their time is of the whole trial. A path that passes that counter by, as a flow table does, has fewer there than came through.
-    `shares` is which part of a thread's time is the frames': one that polls uses all of it whatever comes.
+    `forwarding` are prefixes of the names of threads that forward. `forwarded` is the growth of the DUT's packet counter over the whole
+    trial, as CPU time is of the whole trial; a path that bypasses the counter, as a flow table does, makes it too low. `shares` is thread →
+    share of its time spent on frames, since a polling thread uses all its time at any load.
     """
     whole = measured.figures.get(cell.link_label)
     here = interference[THIS_MACHINE] if set(interference) == {THIS_MACHINE} else None

@@ -1,4 +1,4 @@
-"""Parts of a run folder that may be carried out without asking: only what this machine's user wrote (store/seal.py)."""
+"""Trust in run folders: their commands run without asking only if this user wrote them on this machine (store/seal.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dutlab.store.seal import is_ours
 
 
 class NotOurs(InputError):
-    """A run folder from elsewhere, or one that was changed, names commands. `commands` are those, as lines for a person to read."""
+    """Refusal of a run folder with commands that is from elsewhere or was changed. `commands` are lines for a person to read."""
 
     def __init__(self, folder: RunFolder, commands: tuple[str, ...]) -> None:
         super().__init__(
@@ -26,13 +26,13 @@ class NotOurs(InputError):
 
 
 def insist_on_undo(folder: RunFolder, entries: Iterable[Entry]) -> None:
-    """Raises NotOurs when an undo would carry out what is not this user's."""
+    """Raise NotOurs if an undo would run commands that this user did not write."""
     if (commands := tuple(_undo_commands(list(entries)))) and not is_ours(folder.path):
         raise NotOurs(folder, commands)
 
 
 def insist_on_resume(folder: RunFolder, entries: Iterable[Entry]) -> None:
-    """Check a resume, which also carries out the experiment."""
+    """Raise NotOurs if a resume, which also runs the experiment, would run commands that this user did not write."""
     if not is_ours(folder.path):
         raise NotOurs(folder, (*_undo_commands(list(entries)), *_experiment_commands(folder.resolved)))
 
@@ -48,7 +48,7 @@ def _undo_commands(entries: list[Entry]) -> Iterator[str]:
 
 
 def _of_step(step: UndoStep) -> str:
-    """Whatever carrying it out does: a command, a reboot, or a switch, which may be commands of this machine."""
+    """Return the action of a step as a line: a command, a reboot, or a power switch, which may run commands on this machine."""
     if step.switch:
         return f"{step.host}: switch it on by {step.switch}"
     if step.back_within_s:
@@ -57,7 +57,7 @@ def _of_step(step: UndoStep) -> str:
 
 
 def _experiment_commands(resolved: Mapping[str, Any]) -> Iterator[str]:
-    """Everything in the resolved experiment and testbed, a line a value: which of it becomes part of a command, no list can tell."""
+    """Yield every value in the resolved experiment and testbed as a line, since any value may become part of a command."""
     for part in ("testbed", "experiment"):
         yield from (f"{part} {line}" for line in _values(resolved.get(part)))
 
@@ -74,5 +74,5 @@ def _values(value: Any, at: str = "") -> Iterator[str]:  # noqa: ANN401 -- JSON
 
 
 def as_lines(error: NotOurs) -> list[str]:
-    """For a terminal."""
+    """Return the commands as lines for a terminal."""
     return [f"  {printable(command)}" for command in error.commands]

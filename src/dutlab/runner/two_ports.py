@@ -1,6 +1,6 @@
-"""`dutlab test`: from two ports of this machine to a testbed and an experiment, as somebody would have written them.
+"""Testbed and experiment for `dutlab test`, from two ports of this machine.
 
-The box between is a black box. What is changed on the way to know (neighbours that were asked for) is put back at once.
+The box between the ports is a black box. Neighbour entries that the search adds are removed at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dutlab.spec.named_mixes import NAMED_MIXES
 from dutlab.units import LONGEST_STANDARD_FRAME, SHORTEST_FRAME, SHORTEST_IPV6_FRAME, si
 
 IMIX, IMIX_OVER_IPV6 = "imix", "imix-over-ipv6"
-"""The latter is the former with its shortest frame as long as a probe over IPv6 needs."""
+"""Names of frame mixes. The latter is imix with a shortest frame that holds a probe over IPv6."""
 TESTBED_FILE, EXPERIMENT_FILE = "testbed.yaml", "experiment.yaml"
 _EXPERIMENT = {
     "testbed": TESTBED_FILE,
@@ -33,7 +33,7 @@ _EXPERIMENT = {
     "watch": [],
 }
 _FEW_HOSTS = 16
-"""Number of hosts up to which every host of a network is asked; in a larger one the first and the last, where routers usually are."""
+"""Size of a network up to which every host is asked. In a larger one only the first and last are, usually the routers."""
 _STANDARD_MTU = 1500
 
 
@@ -45,13 +45,13 @@ class TwoPortRequest:
     addresses: Sequence[str] = ()
     gateways: Sequence[str] = ()
     forced: frozenset[str] = frozenset()
-    """Ports to be used whatever they look like."""
+    """Ports to use although they seem to be in use."""
     bridged: bool = False
-    """The box forwards below IP, as a bridge or a switch does: both ports are in one network."""
+    """True if the box forwards below IP, as a bridge or a switch does, so that both ports are in one network."""
     version: int = 4
-    """IP version to use where a port has addresses of both and none is given."""
+    """IP version to use if a port has addresses of both versions and none is given."""
     cpus: Sequence[int] = ()
-    """For the threads that send and receive, in turn; none leaves them to the kernel."""
+    """Cores for the sending and receiving threads, in this order; empty leaves them to the kernel."""
     login: str = ""
     """SSH_CONNECTION of the caller."""
     repeats: int = 1
@@ -60,7 +60,7 @@ class TwoPortRequest:
 
 @dataclass(frozen=True)
 class TesterPort:
-    """One port, its address, and the box's address on the other end of its cable; behind a bridge that of the other port."""
+    """One port, its address, and the box's address at the other end of its cable (with a bridge, the address of the other port)."""
 
     port: PortSurvey
     address: Interface
@@ -73,19 +73,19 @@ class TesterPort:
 
 @dataclass(frozen=True)
 class TwoPortFiles:
-    """The two files, as data; the experiment lacks its name and workloads. And what could not be found out."""
+    """Both files as data, and open questions. The experiment lacks its name and workloads."""
 
     testbed: Mapping[str, Any]
     experiment: Mapping[str, Any]
     sizes: list[int | str | dict[str, Any]]
-    """The shortest frame that carries a probe, imix where it passes, the longest that passes both ports."""
+    """Frame sizes: the shortest that holds a probe, imix if it fits, the longest that passes both ports."""
     unknown: tuple[str, ...] = field(default=())
     ends: tuple[TesterPort, ...] = ()
-    """Source and sink."""
+    """Ports of source and sink."""
 
 
 async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
-    """Looks at the ports and asks for the gateways. Raises InputError, PortRefused with every reason at once, HostError."""
+    """Examine the ports, and find the gateways. Raises InputError, PortRefused with all reasons, HostError."""
     source, sink = await _surveyed(host, ask)
     addresses = [
         _address(port, asked_address, ask.version) for port, asked_address in zip_longest((source, sink), _interfaces(ask.addresses))
@@ -112,7 +112,7 @@ async def find(host: Host, ask: TwoPortRequest) -> TwoPortFiles:
 
 
 async def _surveyed(host: Host, ask: TwoPortRequest) -> tuple[PortSurvey, PortSurvey]:
-    """Raises InputError, PortRefused."""
+    """Check the arguments and the ports; return both ports. Raises InputError, PortRefused."""
     faults = [
         f"{what} is given {len(values)} times, and there are two ports"
         for what, values in (("--address", ask.addresses), ("--gateway", ask.gateways))
@@ -165,7 +165,7 @@ def _is_address(text: str) -> bool:
 
 
 def _address(port: PortSurvey, given: Interface | None, version: int) -> Interface | None:
-    """The one given, else the port's first of that version of IP, else its first."""
+    """Return the given address, else the port's first of that IP version, else its first."""
     return given or next((a for a in port.addresses if a.version == version), next(iter(port.addresses), None))
 
 
@@ -181,7 +181,7 @@ async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddres
 
 
 async def _who_answers(host: Host, port: PortSurvey, address: Interface) -> list[IPAddress]:
-    """Asks by ARP or ND, which a ping makes the kernel do, and forgets the answers."""
+    """Return the hosts that answer ARP or ND, which the kernel sends for a ping; then remove the new neighbour entries."""
     asked = list(_likely(address))
     before = set(port.neighbours)
     async with ended_by(lambda: _forget(host, port, [a for a in asked if a not in before])):
@@ -241,7 +241,7 @@ def _mtu(ends: Sequence[TesterPort]) -> int:
 
 
 def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
-    """In sentences, for the report."""
+    """Yield open questions, as sentences for the report."""
     source, sink = (end.port for end in ends)
     yield "what the box is, and for certain what limits it: without a login its cores, counters and drops were not seen"
     if source.speed is None or sink.speed is None:

@@ -1,4 +1,4 @@
-"""Puts a DUT back into the state that it was found in."""
+"""Restore a DUT to its state before the run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dutlab.hosts.reboot import reboot
 from dutlab.runner.host_power import on_again
 
 STEP_S = 600.0
-"""Longest time of a step: a million routes take more than seconds to remove."""
+"""Time limit of a step. It is long, since removing a million routes can take minutes."""
 
 
 async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> None:
-    """Every step in order, each tried even when one before it failed.
+    """Carry out every step in order, also after one has failed.
 
-    Raises TestbedError that names every step that failed, with the command to repeat by hand.
+    Raises TestbedError that names every failed step, with the command to repeat by hand.
     """
     failed = []
     for step in steps:
@@ -38,7 +38,7 @@ async def carry_out(steps: Sequence[UndoStep], hosts: Mapping[str, Host]) -> Non
                 continue
             await host.run(step.argv, stdin=step.stdin.encode(), timeout_s=STEP_S)
         except NamespaceGone:
-            continue  # what was changed is gone with it
+            continue  # the changes are gone with the namespace
         except HostError as e:
             failed.append(str(e))
     if failed:

@@ -1,4 +1,4 @@
-"""The methods against devices with known answers, in the place of a lab's DUT."""
+"""Check of the methods on devices with known answers, in place of a lab's DUT."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _ANSWER_S = 10.0
 
 
 class KnownDevice:
-    """Stands between the DUT's ports of a link."""
+    """Known device between the DUT's two ports of a link."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     async def wronged(self) -> int:
-        """Frames that it dropped, doubled, swapped or damaged so far. Raises ToolFailed."""
+        """Return the number of frames that it dropped, duplicated, swapped or damaged so far. Raises ToolFailed."""
         await self._process.write(b"\n")
         return int((await self.said())["wronged"])
 
     async def forget(self) -> None:
-        """Has one that translates forget every connection. Raises ToolFailed."""
+        """Make a device that translates addresses forget every connection. Raises ToolFailed."""
         await self._process.write(b"forget\n")
         await self.said()
 
     async def said(self) -> dict[str, int]:
-        """Its next line. Raises ToolFailed."""
+        """Return its next line of output. Raises ToolFailed."""
         try:
             async with own_timeout(_ANSWER_S):
                 line = await self._process.readline()
@@ -49,7 +49,7 @@ class KnownDevice:
 
 @contextlib.asynccontextmanager
 async def known_device(dut: Host, link: Link, binary: str, wrong: Sequence[str]) -> AsyncIterator[KnownDevice]:
-    """In place while the context lasts; `wrong` is what it does, as in ("drops", "7"). Raises ToolFailed, HostError."""
+    """Run a known device during the context; `wrong` is its fault, as in ("drops", "7"). Raises ToolFailed, HostError."""
     process = await dut.spawn([binary, "yardstick", "device", link.dut_in.interface, link.dut_out.interface, *wrong])
     try:
         device = KnownDevice(process)
@@ -60,7 +60,7 @@ async def known_device(dut: Host, link: Link, binary: str, wrong: Sequence[str])
 
 
 async def verify(lab: labs.Lab, cases: Sequence[Case], binary: str, tell: Callable[[Known], None]) -> list[Known]:
-    """Measure each case, and call `tell` with each figure when it is known. The lab's DUT must not forward by itself, as after labs.up().
+    """Measure each case, and call `tell` with each figure. The lab's DUT must not forward, which is its state after labs.up().
 
     Raises ToolMissing, ToolFailed, HostError.
     """

@@ -1,1 +1,1 @@
-"""Carries the places of a campaign out, on this machine or on several: one process a place, a lease on its testbed, Dask to start it."""
+"""Work on a campaign's planned runs on one or several machines: a process for each run, a lease on its testbed, Dask to start it."""

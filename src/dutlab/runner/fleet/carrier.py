@@ -1,4 +1,4 @@
-"""Starts the process of a place and waits for it, here. With Dask, for other machines, that has the same face (dask_carrier.py)."""
+"""Start the process of a planned run on this machine and wait for it. dask_carrier.py does the same on other machines."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dutlab.store.write import opened_to_append
 
 
 class PlaceCarrier(Protocol):
-    """Way in which a campaign's planned runs are carried out."""
+    """Carrier of a campaign's planned runs."""
 
     async def carry(self, planned: PlannedRun) -> int:
-        """Return the exit status of the process, which ends in order when this is cancelled; 3 where no worker is free."""
+        """Carry out a planned run, and return its exit status; 3 if no worker is free. If cancelled, the run ends properly."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalCarrier:
-    """Carrier by a child of this process."""
+    """Carrier that starts a child process."""
 
     folder: CampaignFolder
 
@@ -37,13 +37,13 @@ class LocalCarrier:
 
 
 def cost_since(folder: CampaignFolder, planned: PlannedRun, handed_s: float) -> FleetCost | None:
-    """Return the cost added to the run of a process of this machine that has just ended; None where it made none."""
+    """Return the cost added to a run whose process on this machine has just ended; None if it made no run since `handed_s`."""
     run = folder.last_clock(planned)
     return None if run is None or run.began_s < handed_s else FleetCost.of(handed_s, run, on_this_clock())
 
 
 async def begin_place(folder: CampaignFolder, planned: PlannedRun) -> asyncio.subprocess.Process:
-    """A process that outlives this one, whatever kills it: what it has begun, it finishes."""
+    """Start the process of a planned run. It finishes its work even if this process is killed."""
     folder.lock_of(planned)
     with opened_to_append(folder.said_by(planned)) as log:
         return await asyncio.create_subprocess_exec(

@@ -1,6 +1,6 @@
-"""Has places carried out by workers that a Dask scheduler knows. What is done is looked up in the campaign's folder, never asked of Dask.
+"""Carrier by workers of a Dask scheduler. The state of a campaign is read from its folder, never from Dask.
 
-So a scheduler or a worker that dies costs nothing but time: the place is asked for again, and its process finds what was finished.
+So a dead scheduler or worker costs only time: the planned run is submitted again, and its process finds what was finished.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.1
 _WORKERS_S = 2.0
-"""Between two looks at who offers what."""
+"""Time between two checks of the workers' offers."""
 _CONNECTS_S = 5.0
 
 
 @dataclass
 class DaskCarrier:
-    """Carrier by workers. `patience_s` is how long a scheduler, or a worker for a testbed, may be silent before it counts as away."""
+    """Carrier by workers. `patience_s` is the longest silence of a scheduler, or of workers for a testbed, before it counts as absent."""
 
     folder: CampaignFolder
     version: str
@@ -46,7 +46,7 @@ class DaskCarrier:
     @classmethod
     @asynccontextmanager
     async def opened(cls, folder: CampaignFolder, version: str, note: Callable[[str], None]) -> AsyncIterator[DaskCarrier]:
-        """Raises InputError."""
+        """Open a carrier during the context. Raises InputError."""
         insist_on_dask()
         carrier = cls(folder, version, note, float(folder.fleet.lease))
         security_for(folder.fleet.scheduler)
@@ -67,7 +67,7 @@ class DaskCarrier:
         return status
 
     async def _asked(self, planned: PlannedRun) -> int | None:
-        """None where the scheduler went away meanwhile, with all that it knew."""
+        """Submit a planned run to a worker, and return its exit status; None if the scheduler was lost, with its state."""
         if (client := await self._connected()) is None:
             return self._away(planned, f"{self.folder.fleet.scheduler}: no scheduler answers; start `dutlab campaign scheduler` there")
         if not await self._offered_in_time(client, planned.testbed):
@@ -106,7 +106,7 @@ class DaskCarrier:
         return f"no worker with dutlab {self.version} is there for testbed {planned.testbed}"
 
     def _away(self, planned: PlannedRun, why: str) -> int:
-        """Noted as a try, as one of a testbed that cannot be reached."""
+        """Write a try with reason `why`, as for a testbed that cannot be reached; return its exit status."""
         now = datetime.now().astimezone()
         self.folder.lock_of(planned)
         with opened_to_append(self.folder.said_by(planned)) as log:
@@ -139,7 +139,7 @@ class DaskCarrier:
         return is_there
 
     async def _connected(self) -> Client | None:
-        """None where the scheduler stays away for longer than `patience_s`."""
+        """Return a connected client; None if no scheduler answers within `patience_s`."""
         from distributed import Client  # noqa: PLC0415 -- an extra, and slow to load
 
         address = self.folder.fleet.scheduler

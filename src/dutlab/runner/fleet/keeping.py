@@ -1,8 +1,8 @@
-"""Brings a finished run to where a campaign keeps it: into the object store, where it has one, and into the index of the fleet.
+"""Storage of a finished run: in the campaign's object store, if it has one, and in the index of the fleet.
 
-The run is finished in the campaign's folder before, and stays there. Secrets are covered in what leaves it (store/outgoing.py). What fails
-is said and tried again: at the end of the campaign, by `resume` and by `dutlab campaign keep`. A place's file `kept` says where the run
-is, and is written last.
+The run itself remains in the campaign's folder. Secrets are masked in the copy (store/outgoing.py). A failure is
+reported and tried again: at the end of the campaign, by `resume` and by `dutlab campaign keep`. A place's file `kept` names where the run
+is stored, and is written last.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dutlab.store.object_store import put_run
 
 @dataclass(frozen=True)
 class RunKeeping:
-    """Keeper of one campaign's runs, with the database of its leases."""
+    """Storage of one campaign's runs, with the database of its leases."""
 
     folder: CampaignFolder
     database: FleetDatabase
 
     def keep(self, planned: PlannedRun) -> str | None:
-        """None once the run is kept, or where there is none; else why it is not."""
+        """Store a run; return why that failed, None if it is stored or there is no finished run."""
         name = self.folder.done(planned)
         if name is None or self.folder.kept(planned) is not None:
             return None
@@ -43,7 +43,7 @@ class RunKeeping:
         return None
 
     def keep_all(self) -> list[str]:
-        """Why finished runs are not kept that were not before. Only the first of several: they fail alike."""
+        """Store all finished runs; return the first failure, if any. The others would fail for the same reason."""
         for planned in self.folder.planned():
             if (why := self.keep(planned)) is not None:
                 return [why]

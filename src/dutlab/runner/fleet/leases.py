@@ -1,8 +1,8 @@
-"""Leases on testbeds, so that no two workers use one at once: a row a testbed, in the fleet's database.
+"""Leases on testbeds, so that no two workers use one testbed at once: one row for each testbed, in the fleet's database.
 
-The row stays when its lease ends, so each lease of a testbed has a greater token than those before. When one ends is judged by the clock of
-the database alone. That is the server's for PostgreSQL. For SQLite, which serves one machine, it is what the kernel counts since the boot:
-it cannot be set, and a lease of an earlier boot has ended.
+The row remains when its lease ends, so each lease of a testbed has a greater token than those before. Only the clock of the database
+decides when a lease ends. For PostgreSQL that is the server's clock. For SQLite, which serves one machine, it is the kernel's time since
+boot: it cannot be set, and a lease of an earlier boot has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dutlab.store.fleet_database import FleetDatabase, PostgresDatabase, SqliteD
 
 @dataclass(frozen=True)
 class BedLease:
-    """One that this process has, or had."""
+    """Lease that this process holds or has held."""
 
     testbed: str
     token: int
@@ -27,7 +27,7 @@ class BedLease:
 
 
 class LeaseStore(Protocol):
-    """Every method raises FleetDatabaseAway where the database cannot be reached, and may then have done its work all the same."""
+    """Store of leases. Every method raises FleetDatabaseAway if the database cannot be reached; it may have taken effect even then."""
 
     @property
     def database(self) -> FleetDatabase:
@@ -35,29 +35,29 @@ class LeaseStore(Protocol):
         ...
 
     def identity(self) -> str:
-        """Identity, the same for every user of this store."""
+        """Return the identity of this store, which is the same for all its users."""
         ...
 
     def take(self, testbed: str, holder: str, for_s: float) -> BedLease | None:
-        """Return the lease, None where another holder has it; a holder that asks again gets a new one."""
+        """Take a lease; None if another holder has it. A holder that asks again gets a new lease."""
         ...
 
     def renew(self, lease: BedLease, for_s: float) -> bool:
-        """False once it has ended: it cannot be had back, and another one may have it."""
+        """Renew a lease; False if it has ended. It is then lost, and another holder may have it."""
         ...
 
     def give_back(self, lease: BedLease) -> None:
-        """Nothing where it has ended."""
+        """Give a lease back. An ended lease is ignored."""
         ...
 
     def held(self) -> list[BedLease]:
-        """Those that have not ended."""
+        """Return the leases that have not ended."""
         ...
 
 
 @dataclass
 class _SqlLeases(ABC):
-    """Common part of both: the same statements, each by itself."""
+    """Common part of both stores: the SQL statements, each a separate transaction."""
 
     def identity(self) -> str:
         return str(self._all("SELECT id FROM dutlab_store", {})[0][0])
@@ -98,12 +98,12 @@ class _SqlLeases(ABC):
 
     @abstractmethod
     def _all(self, statement: str, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
-        """The rows of one statement, whose `{now}` and `{boot}` are the store's own."""
+        """Run one statement, with the store's own `{now}` and `{boot}`; return its rows."""
 
 
 @dataclass
 class SqliteLeases(_SqlLeases):
-    """In a file, for the processes of one machine."""
+    """Leases in a file, for the processes of one machine."""
 
     database: SqliteDatabase
 
@@ -115,7 +115,7 @@ class SqliteLeases(_SqlLeases):
 
 @dataclass
 class PostgresLeases(_SqlLeases):
-    """In a server's database, for many machines."""
+    """Leases in a server's database, for many machines."""
 
     database: PostgresDatabase
 
@@ -127,7 +127,7 @@ class PostgresLeases(_SqlLeases):
 
 
 def lease_store() -> LeaseStore:
-    """In the database that the environment names; else in a file of this user on this machine."""
+    """Return the lease store in the database that the environment names, else in this user's file on this machine."""
     database = fleet_database()
     return SqliteLeases(database) if isinstance(database, SqliteDatabase) else PostgresLeases(database)
 

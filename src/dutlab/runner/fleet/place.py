@@ -1,8 +1,8 @@
-"""One process's work on one place of a campaign: takes the lease on its testbed, makes the run or goes on with it, gives the lease back.
+"""One process's work on one planned run of a campaign: take the lease on its testbed, start or resume the run, give the lease back.
 
-The lease is renewed while the run's process lives. Where it cannot be, the run is ended in order at half of the lease and killed before its
-end, by a clock that only goes forward. Where this process dies, the kernel ends the run with it (setpriv --pdeathsig). Whoever has the
-place next puts back what the run had changed, and its fence ends a run that was only asleep.
+The lease is renewed while the run's process lives. If renewal fails, the run is ended properly after half of the lease's time and killed
+before its end, by a monotonic clock. If this process dies, the kernel kills the run too (setpriv --pdeathsig). The next
+process for the place undoes the run's changes, and its fence ends a run that was only suspended.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from dutlab.store.write import opened_to_append
 T = TypeVar("T")
 _LOOK_S = 0.2
 _RENEWALS = 6
-"""In the time of a lease."""
+"""Number of renewals within the time of a lease."""
 _END_AT, _KILL_AT = 0.5, 0.9
-"""Parts of a lease's time without a renewal."""
+"""Shares of a lease's time without a renewal, after which the run is ended and killed."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,16 @@ class PlaceWork:
     fleet: Fleet
     store: LeaseStore
     version: str
-    """Version of dutlab here."""
+    """Version of dutlab of this process."""
     clock: Callable[[], datetime] = lambda: datetime.now().astimezone()
     _waits: list[float] = field(default_factory=list, init=False)
-    """For others, in seconds."""
+    """Waits for other users, in seconds."""
 
     async def carry_out(self) -> int:
-        """The exit status of the run's process. Raises InputError, StoreError, TestbedError: then it counts as a try."""
+        """Carry out the planned run, and return the exit status of its process.
+
+        Raises InputError, StoreError, TestbedError; such an error also counts as a try.
+        """
         began = self.clock()
         try:
             return await self._carried_out()
@@ -74,26 +77,26 @@ class PlaceWork:
             async with self._leased() as lease:
                 if lease is None:
                     return self._status_now()
-                if self.folder.settle(self.planned) is not None:  # its process was killed at the end
+                if self.folder.settle(self.planned) is not None:  # the run had finished before its process was killed
                     return 0
                 fence = Fence(self.folder.fences(self.planned), lease.token)
                 self._insist_on_reach()
                 fence.put_up({"machine": this_machine(), "host": platform.node(), "since": self.clock().isoformat(timespec="seconds")})
                 status = await self._run(lock, lease, fence)
                 is_settled = not fence.is_stale() and self.folder.settle(self.planned) is not None
-            if is_settled:  # others may have the testbed meanwhile
+            if is_settled:  # the testbed is already free for others
                 await self._keep_run()
             return status
 
     def _status_now(self) -> int:
-        """Return the status of a place that this process had no part in."""
+        """Return the exit status for a planned run on which another process worked."""
         return 0 if self.folder.done(self.planned) is not None else 128 + signal.SIGINT
 
     def _is_over(self) -> bool:
         return self.folder.is_end_asked() or self.folder.done(self.planned) is not None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """Return the store's answer; wait for a restart of it. Raises FleetDatabaseAway."""
+        """Return the store's answer; ask again while it restarts. Raises FleetDatabaseAway after the time of a lease."""
         until = on_this_clock() + self.fleet.lease
         while True:
             try:
@@ -117,7 +120,7 @@ class PlaceWork:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[int | None]:
-        """The place's lock, also the run's; None where there is nothing left to do."""
+        """Hold the place's lock, which the run's process also gets, during the context; None if nothing is left to do."""
         lock = os.open(self.folder.lock_of(self.planned), os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             began = on_this_clock()
@@ -133,7 +136,7 @@ class PlaceWork:
 
     @asynccontextmanager
     async def _leased(self) -> AsyncIterator[BedLease | None]:
-        """Waits for whoever has the testbed; None where nothing is left to do then."""
+        """Wait until the testbed is free, and hold its lease during the context; None if nothing is left to do by then."""
         holder = f"{platform.node()} (process {os.getpid()}, {uuid.uuid4()})"
         refused_s: float | None = None
         while (lease := await self._asked(lambda: self.store.take(self.planned.testbed, holder, self.fleet.lease))) is None:
@@ -149,17 +152,17 @@ class PlaceWork:
             await asyncio.shield(asyncio.ensure_future(self._give_back(lease)))
 
     async def _give_back(self, lease: BedLease) -> None:
-        """At the latest it ends by itself."""
+        """Give the lease back. If the database cannot be reached, the lease expires."""
         with contextlib.suppress(FleetDatabaseAway):
             await self._asked(lambda: self.store.give_back(lease))
 
     def _insist_on_reach(self) -> None:
-        """Raises TestbedError where a run was cut on another machine, and what it changed there is out of reach from here."""
+        """Raise TestbedError if a run was cut on another machine and its changes there cannot be undone from here."""
         last = newest_token(self.folder.fences(self.planned))
         cut = self.folder.cut_run(self.planned)
         if last is None or cut is None:
             return
-        from dutlab.runner import recovery  # noqa: PLC0415 -- half a second that only a run needs that was cut
+        from dutlab.runner import recovery  # noqa: PLC0415 -- takes half a second, and only a cut run needs it
         from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- as above
 
         facts = facts_of(self.folder.fences(self.planned), last)
@@ -173,8 +176,8 @@ class PlaceWork:
             )
 
     async def _keep_run(self) -> None:
-        """Says so where it cannot be: it is tried again later."""
-        from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- a quarter of a second, and the run waits before it begins
+        """Store the finished run. A failure is written to the output of the place, and tried again later."""
+        from dutlab.runner.fleet.keeping import RunKeeping  # noqa: PLC0415 -- takes a quarter of a second, which would delay the run
 
         if (why := await asyncio.to_thread(RunKeeping(self.folder, self.store.database).keep, self.planned)) is not None:
             with opened_to_append(self.folder.said_by(self.planned)) as log:
@@ -183,7 +186,7 @@ class PlaceWork:
     async def _run(self, lock: int, lease: BedLease, fence: Fence) -> int:
         own = self.folder.own_runs(self.planned)
         cut = self.folder.cut_run(self.planned)
-        # Whoever writes into the campaign's folder could as well change its experiments, so its runs are trusted as these are.
+        # A user who can write to the campaign's folder can also change its experiments, so its runs are as trusted as these.
         argv = ["resume", str(cut), "--trust"] if cut else ["run", *self.planned.arguments, "--runs", str(own), "--unattended"]
         tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
         began, began_s = self.clock(), on_this_clock()
@@ -205,7 +208,7 @@ class PlaceWork:
         return status
 
     async def _keep(self, lease: BedLease, process: asyncio.subprocess.Process) -> None:
-        """Renews the lease. Ends the run when it is lost or an end is asked for, also while a database that hangs is waited for."""
+        """Renew the lease. End the run if the lease is lost or an end is asked for, even while the database does not answer."""
         is_ending, renewal = False, _Renewal(self.store, lease, self.fleet.lease)
         try:
             while True:
@@ -225,7 +228,7 @@ class PlaceWork:
 
 @dataclass
 class _Renewal:
-    """Has a lease renewed again and again, without waiting for the database."""
+    """Repeated renewal of a lease, without waiting for the database."""
 
     store: LeaseStore
     lease: BedLease
@@ -236,11 +239,11 @@ class _Renewal:
 
     @property
     def without_s(self) -> float:
-        """Since the last renewal was asked for that was granted."""
+        """Seconds since the request of the last granted renewal."""
         return on_this_clock() - self._good_since
 
     def is_lost(self) -> bool:
-        """Return whether the lease has ended, by the last answer; ask again when it is time. Raises what the store raises."""
+        """Return whether the lease has ended by the last answer; request the next renewal when it is due. Raises the store's errors."""
         if self._answer is not None and self._answer.done():
             answer, self._answer = self._answer, None
             if isinstance(answer.exception(), FleetDatabaseAway):
@@ -255,13 +258,13 @@ class _Renewal:
         return False
 
     def end(self) -> None:
-        """Nobody looks at an answer any more."""
+        """Drop the pending answer."""
         if self._answer is not None:
             self._answer.cancel()
 
 
 async def ended_in_order(process: asyncio.subprocess.Process) -> int:
-    """The status of a process; it is ended in order, and waited for, when this one is to end."""
+    """Wait for a process, and return its exit status. If this task is cancelled, interrupt the process and wait for its end."""
     try:
         return await process.wait()
     except asyncio.CancelledError:
@@ -271,7 +274,7 @@ async def ended_in_order(process: asyncio.subprocess.Process) -> int:
 
 
 def this_machine() -> str:
-    """Return an identity that survives boots and that no other machine has: a hash of machine-id(5), which must not be published."""
+    """Return a unique identity of this machine that survives boots: a hash of machine-id(5), which itself must not be published."""
     try:
         identity = Path("/etc/machine-id").read_bytes().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""The scheduler of a fleet: Dask's, which listens with TLS, on loopback too."""
+"""Scheduler of a fleet: Dask's scheduler, with TLS even on loopback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.runner.fleet.security import dask_address, security_for
 
 
 async def schedule(address: str, dashboard_port: int | None, note: Callable[[str], None]) -> None:
-    """Listens at `address` until it is cancelled; its dashboard is for browsers of this machine alone. Raises InputError, OSError."""
+    """Listen at `address` until cancelled. The dashboard is only for browsers on this machine. Raises InputError, OSError."""
     import dask  # noqa: PLC0415 -- an extra
     from distributed import Scheduler  # noqa: PLC0415 -- an extra, and slow to load
 

@@ -1,7 +1,7 @@
 """Access to a scheduler and its workers: only with a certificate of the fleet's own authority, always over TLS.
 
-Whoever reaches a scheduler has its workers run anything, and on loopback (`tcp://127.0.0.1:…`) every user of this machine can. So there the
-certificate and its key are in one file of the user (mode 0600), made at first use: all parts of such a fleet run as the same user.
+Anyone who reaches a scheduler can run any code on its workers, and every user of this machine can reach loopback (`tcp://127.0.0.1:…`).
+There the certificate and its key are in one file of the user (mode 0600), made at first use; all parts of such a fleet run as that user.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
 TLS = "DUTLAB_FLEET_TLS"
-"""The folder with ca.pem, cert.pem and key.pem."""
+"""Environment variable: the folder with ca.pem, cert.pem and key.pem."""
 _AUTHORITY, _CERTIFICATE, _KEY = "ca.pem", "cert.pem", "key.pem"
 _PARTS = ("scheduler", "worker", "client")
 _LOOPBACK = "loopback-fleet.pem"
 
 
 def insist_on_dask() -> None:
-    """Raises InputError where the extra is missing. From then on Dask prints warnings only."""
+    """Raise InputError if the extra is missing; limit Dask's messages to warnings."""
     try:
         import distributed  # noqa: F401, PLC0415 -- an extra
     except ImportError:
@@ -38,12 +38,12 @@ def insist_on_dask() -> None:
 
 
 def dask_address(address: str) -> str:
-    """Return the address at which Dask listens or connects: there is no connection without TLS, not on loopback either."""
+    """Return the address for Dask: all connections use TLS, also on loopback."""
     return address.replace("tcp://", "tls://", 1)
 
 
 def security_for(address: str) -> Security:
-    """The certificate and key for a scheduler's address. Raises InputError where they are missing, or others can read the key."""
+    """Return the certificate and key for a scheduler's address. Raises InputError if they are missing or others can read the key."""
     try:
         scheduler_address(address)
     except ValueError as error:
@@ -74,7 +74,7 @@ def _security(authority: Path, certificate: Path, key: Path) -> Security:
 
 
 def _new_certificate() -> bytes:
-    """A key and a certificate that it signed itself, which is therefore the only one that it trusts. PEM."""
+    """Return a new key and its self-signed certificate, in PEM. The certificate is its own authority, so it trusts no other."""
     from cryptography import x509  # noqa: PLC0415 -- slow to load
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 -- as above
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- as above

@@ -1,4 +1,4 @@
-"""Worker at testbeds: carries out what the scheduler has for them, and finds a scheduler again that went away."""
+"""Worker for testbeds: carries out planned runs that the scheduler sends, and reconnects to a lost scheduler."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from dutlab.store.seal import state_folder
 
 _AGAIN_S = 1.0
 _AT_WORK = set[asyncio.subprocess.Process]()
-"""Processes of this worker; they continue when it is killed, and end in order when it is ended."""
+"""Processes of this worker. They continue if it is killed, and end properly if it is ended."""
 
 
 def resource(testbed: str, version: str) -> str:
-    """Return the resource that a worker offers and a place asks for. A worker with another version of dutlab offers another."""
+    """Return the name of the Dask resource for a testbed. It contains the version of dutlab, which must match."""
     return f"testbed:{testbed}@{version}"
 
 
 def offered(name: str) -> tuple[str, str] | None:
-    """(testbed, version) of such a name."""
+    """Return (testbed, version) of a resource's name; None for another name."""
     kind, _, rest = name.partition(":")
     testbed, _, version = rest.rpartition("@")
     return (testbed, version) if kind == "testbed" and testbed else None
 
 
 async def carry_out_here(campaign: str, number: int) -> tuple[int, float, FleetCost | None]:
-    """Carry out a place in a worker of Dask: the process of the place does it all. The process stays where the worker loses its scheduler.
+    """Carry out a planned run in a Dask worker, by a process that continues if the worker loses its scheduler.
 
-    Returns its exit status, the seconds that this took, and what it added to the run.
+    Return the exit status of the process, the seconds that it took, and the cost added to the run.
     """
     handed_s = on_this_clock()
     folder = CampaignFolder(Path(campaign))
@@ -53,14 +53,14 @@ async def carry_out_here(campaign: str, number: int) -> tuple[int, float, FleetC
 
 
 async def work(address: str, testbeds: Sequence[str], version: str, note: Callable[[str], None]) -> None:
-    """Until it is cancelled, whatever becomes of the scheduler. Raises InputError."""
+    """Work for the scheduler at `address` until cancelled; reconnect if it is lost. Raises InputError."""
     import dask  # noqa: PLC0415 -- an extra
     from distributed import Worker  # noqa: PLC0415 -- an extra, and slow to load
 
     security = security_for(address)
     host = "127.0.0.1" if address.startswith("tcp://") else None
     was_away = False
-    scratch = state_folder() / "dutlab" / "worker"  # Dask removes from it what workers left that were killed
+    scratch = state_folder() / "dutlab" / "worker"  # Dask removes files of killed workers from it
     with dask.config.set({"distributed.worker.http.routes": []}):
         try:
             while True:
