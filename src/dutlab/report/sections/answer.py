@@ -290,7 +290,7 @@ def _ranges(table: Table) -> Iterator[str]:
 
 
 def _range(table: Table, places: Sequence[int]) -> str:
-    """Return a range, as `NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; for a single result, all its figures."""
+    """Return a range, as `NDR: from 346.3 kpps (nat) to 603.7 kpps (router).`; for a single result, all its figures."""
     results = [
         (row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure) and not _is_nothing(table, i, cell)
     ]

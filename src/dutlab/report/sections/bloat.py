@@ -87,7 +87,7 @@ def sentences(read: ReadRun) -> Iterator[str]:
 
 
 def _quoted(records: Sequence[TrialRecord]) -> str:
-    """Return one sentence, as `up 9.6 Mb/s with +98.1 ms latency, down …; 0.4 ms without load`; empty without figures."""
+    """Return a sentence, as `Under TCP load up 9.6 Mb/s with 98.10 ms more latency (…, 400.0 µs without load).`; empty without figures."""
     clauses, idle = [], list[float]()
     for record in records:
         link, way = record.cell.links[0], record.cell.setting_as(BloatSetting).load

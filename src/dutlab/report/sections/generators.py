@@ -119,7 +119,7 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
 
 
 def _line_name(group: Group) -> str:
-    """Return the name of a line, as `trafgen` or `iperf3-udp ×2, from sink`: with streams and host unless they are 1 and the source."""
+    """Return the name of a line, as `trafgen` or `iperf3-udp ×2, from sink`: with streams unless 1, and host unless the link's source."""
     streams, sender = _setting(group).streams, _setting(group).sender
     return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{f', from {sender}' if _is_back(group) else ''}"
 

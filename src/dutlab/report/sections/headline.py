@@ -1,4 +1,4 @@
-"""Headlines of the answer: the fastest cell, and whether it is proven. All sentences on comparisons are made here."""
+"""Headlines of the answer: the fastest cell, and whether it is proven. All sentences of the rule for answers are made here."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class _Values:
         return f"{sentence}, and {slowest} is the {worst} at {self.text(slowest)}" if slowest else sentence
 
     def _how(self, first: str, second: str) -> str:
-        """Return the basis of a comparison, as `medians of 6, ratio 0.58, 95 % interval 0.57 to 0.59`."""
+        """Return the basis of a comparison, as `medians of 6, ratio 0.580, 95 % interval 0.570 to 0.590`."""
         ratio, low, high = self.ratio(first, second)
         words = self._counts([first, second])
         if ratio is not None and self._have[first].at_least:

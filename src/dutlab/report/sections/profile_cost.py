@@ -76,7 +76,7 @@ def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[R
 
 
 def _change(change: PairedChange) -> str:
-    """Return the change, as `+3.1 % (+1.0 to +5.2)`; for ratios in percentage points."""
+    """Return the change, as `+3.10 % (+1.00 to +5.20)`; for ratios in percentage points."""
     of, unit = change.of, "%" if change.relative else "points"
     reach = of.interval
     around = "" if reach is None else f" ({_signed(reach.low)} to {_signed(reach.high)})"

@@ -107,7 +107,7 @@ def _place(group: Group) -> tuple[int, str, str]:
 
 
 def _mix(group: Group) -> str:
-    """Return the mix in words: `random reads`, `70 % random reads`."""
+    """Return the mix in words: `random reads`, `random, 70 % reads`."""
     setting = group.cell.setting_as(StorageLimitSetting)
     access, reads = setting.access, setting.reads_percent
     return f"{access} {'reads' if reads == 100 else 'writes'}" if reads in (0, 100) else f"{access}, {reads} % reads"  # noqa: PLR2004
