@@ -1,1 +1,1 @@
-"""Reports of runs: HTML, Markdown, CSV and JSON, and every plot as SVG or PNG. What programs call is in write.py."""
+"""Reports of runs: HTML, Markdown, CSV and JSON, and every plot as SVG or PNG. The functions for other packages are in write.py."""

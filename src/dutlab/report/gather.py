@@ -1,4 +1,4 @@
-"""From a run folder to what the report says of it. The only place of this room that reads files."""
+"""Report model of a run folder. This module reads the run's files; the writers do not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ RFC2544_SIZES = {"64", "128", "256", "512", "1024", "1280", "1518"}
 
 
 def read_run(path: Path, *, first_note: int = 1) -> ReadRun:
-    """A damaged record becomes a fault and the rest is read. Raises InputError for what is not a run, NewerRun, StoreError."""
+    """Read a run folder; a damaged record becomes a fault. Raises InputError if `path` is not a run, NewerRun, StoreError."""
     with reading(path):
         return _read_run(RunFolder.open(path), first_note)
 
@@ -89,7 +89,7 @@ def _read_run(run: RunFolder, first_note: int) -> ReadRun:
 
 
 def gather(path: Path, base: Path, *, first_note: int = 1) -> RunReport:
-    """All of the run at `path`; links are relative to the folder `base`. Raises as `read_run` does."""
+    """Return the report of the run at `path`; links are relative to the folder `base`. Raises the errors of `read_run`."""
     return report_of(read_run(path, first_note=first_note), base)
 
 
@@ -180,7 +180,7 @@ def _course(read: ReadRun, cells: Sequence[Cell]) -> RunCourse:
 
 
 def _judged(section: Section, of_row: Mapping[tuple[str, int], LimitRow]) -> Section:
-    """Its tables that say what limited each row, with a column of that."""
+    """Return the section with a column `limited by` in its judged tables."""
     return replace(section, tables=tuple(without_empty(_with_limits(t, of_row) if t.judged else t) for t in section.tables))
 
 
@@ -195,7 +195,7 @@ def _with_limits(table: Table, of_row: Mapping[tuple[str, int], LimitRow]) -> Ta
 
 
 def _rates(sections: Sequence[Section]) -> list[Value]:
-    """The main figures of what is drawn: of links every one, of frame sizes what came through."""
+    """Return the main figures of the drawings: all figures by link, the received rate by frame size."""
     drawn = {(t.slug, d.kind): t for s in sections for d in s.drawings for t in s.tables if t.slug == d.table}
     return [
         cell
@@ -225,7 +225,7 @@ def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
 def _of_drives(
     groups: Sequence[Group], testbed: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]], means: CoreMeans
 ) -> tuple[tuple[LimitRow, ...], tuple[Section, ...], tuple[Section, ...]]:
-    """Return what limited cells on drives, their ladder, and the drives; empty where no host reports a drive and none was tested."""
+    """Return limits of cells on drives, ladder sections and drive sections; empty if no drive is reported or tested."""
     if not (any("drives" in of for of in facts.values()) or any(":" in link for group in groups for link in group.cell.links)):
         return (), (), ()
     from dutlab.report.sections.drive_facts import drives_section  # noqa: PLC0415 -- most runs have no drives
@@ -250,7 +250,7 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
 
 
 def _findings(read: ReadRun) -> tuple[Finding, ...]:
-    """Return the findings about the testbed. Directions that slow one another are taken from the run, which shows more than a guess."""
+    """Return the findings about the testbed. If the run measured both directions, its own result replaces the finding about them."""
     if not any(group.main[1] and subject_of(group.main[1]).way is Way.BOTH for group in read.groups):
         return read.findings
     from dutlab.report.sections.both_directions import KIND, both_directions_slower  # noqa: PLC0415 -- most runs have one direction
@@ -281,7 +281,7 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
 
 @cache
 def _quoted(name: str) -> str:
-    """In a link; the same few names come in every trial."""
+    """Quote a file name for a link; cached, since every trial has the same names."""
     return quote(os.fsencode(name))
 
 
@@ -294,7 +294,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return departures from RFC 2544, which its section 3 asks a report to state (what was left out, and what was done instead)."""
+    """Return deviations from RFC 2544, which its section 3 asks a report to state."""
     out = []
     short: dict[str, set[float]] = {}
     for cell in cells:
@@ -320,7 +320,7 @@ def _lab(testbed: Mapping[str, Any], records: Sequence[TrialRecord]) -> str | No
 
 
 def _simulated(records: Sequence[TrialRecord]) -> tuple[str, ...]:
-    """Names of the sensors, as the doubt of each trial has them."""
+    """Return the names of simulated sensors, from the doubts of the trials."""
     return tuple(dict.fromkeys(d.detail for r in records for d in r.doubts if d.kind == DoubtKind.SIMULATED_READINGS.name))
 
 
@@ -344,26 +344,26 @@ def _moment(moment: datetime | None) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "never"
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON is anything until looked at
+def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON may be any type
     return value if isinstance(value, Mapping) else {}
 
 
 def _inside(folder: str, name: str) -> bool:
-    """A record's paths are data: one that leads out of its folder is not linked."""
+    """Return whether `name` is a file inside `folder`; paths in records are untrusted, so others are not linked."""
     return not name.startswith("/") and ".." not in name.split("/") and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
 
 
 def _link(path: Path, base: Path) -> str:
-    """Relative, and quoted, so that no name can become a scheme or an attribute; bytes that are not UTF-8 are kept."""
+    """Return `path` relative to `base`, quoted so that no name becomes a scheme or attribute; bytes that are not UTF-8 are kept."""
     return quote(os.fsencode(os.path.relpath(path, base).replace(os.sep, "/")))
 
 
 Builder = Callable[[ReadRun, Sequence[Group], Sequence[str], NoteBook], Section]
-"""Run, the workload's cells, labels in their order, doubts → its section."""
+"""(run, cells of the workload, ordered labels, doubts) → section."""
 
 
 def sections(read: ReadRun) -> tuple[Section, ...]:
-    """One of each workload, in the order of WORKLOADS; those that only other tools' files know come last."""
+    """Return a section per workload, in the order of WORKLOADS; workloads known only from other tools' files come last."""
     of: dict[str, list[Group]] = {}
     for one in read.groups:
         of.setdefault(one.cell.workload, []).append(one)
@@ -372,7 +372,7 @@ def sections(read: ReadRun) -> tuple[Section, ...]:
 
 
 def _builder(plug: WorkloadPlug, groups: Sequence[Group]) -> Builder:
-    """The workload's own; for figures from other tools' files, which it cannot show, the one that shows any figure."""
+    """Return the workload's section builder, or the generic one for imported figures that it cannot show."""
     imported = any(isinstance(group.cell.setting, ImportedSetting) for group in groups)
     builder: Builder = named(ANY_FIGURES if plug.settings and imported and not plug.shows_imports else plug.section)
     return builder

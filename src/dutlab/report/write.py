@@ -1,4 +1,4 @@
-"""Reports and plots as files. They follow from the run and may be written again, so they replace what was there, whole."""
+"""Write reports and plots as files. They are derived from the run, so they replace existing files."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ IMAGES = ("svg", "png")
 
 
 def write_report(runs: Sequence[Path], *, formats: Sequence[str], out: Path | None) -> list[Path]:
-    """Writes report.FORMAT for each of `formats` and returns their paths. Arguments and exceptions as write_and_gather()."""
+    """Write report.FORMAT for each of `formats` and return the paths. Arguments and exceptions as write_and_gather()."""
     return write_and_gather(runs, formats=formats, out=out)[0]
 
 
 def write_and_gather(runs: Sequence[Path], *, formats: Sequence[str], out: Path | None) -> tuple[list[Path], list[RunReport]]:
-    """Writes report.FORMAT for each of `formats`; returns their paths and what they say.
+    """Write report.FORMAT for each of `formats`; return the paths and the reports.
 
-    `out` is a folder, or a file when one format is asked for and the name ends as that format's does; without it the folder is
-    `report` inside the first run. Raises InputError for what is not a format or not a run, StoreError for what cannot be written.
+    `out` is a folder, or a file if there is one format and the suffix matches; the default is the folder `report` in the first run.
+    Raises InputError for an unknown format or a path that is not a run, StoreError if a file cannot be written.
     """
     _insist(formats, FORMATS)
     single = len(formats) == 1 and out is not None and out.suffix == f".{formats[0]}"
@@ -51,13 +51,13 @@ def write_and_gather(runs: Sequence[Path], *, formats: Sequence[str], out: Path 
 
 
 def report_text(runs: Sequence[Path], format: str) -> bytes:  # noqa: A002 - the word that users write
-    """The report in one format; links are relative to the first run. Nothing is written. Raises InputError, StoreError."""
+    """Return the report in one format; links are relative to the first run. Writes nothing. Raises InputError, StoreError."""
     _insist([format], FORMATS)
     return _made(_gather(runs, _folder(runs, None)), [format], runs[0])[format]
 
 
 def report_finished(runs: Sequence[Path]) -> list[RunReport]:
-    """Write the report of each run in every format into its folder, as every command does that makes a run, and return the reports."""
+    """Write the report of each run in every format into its folder, as after every measurement, and return the reports."""
     out = []
     for run in runs:
         (run_report,) = _gather([run], folder := _folder([run], None))
@@ -76,7 +76,7 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: boo
     """Yield the answer with its tables; with `verbose` every table and note. Writes nothing. Raises InputError, StoreError."""
     for r in _gather(runs, runs[0]):
         yield from _wrapped(r.experiment, width)
-        said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last names this command
+        said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
             yield from _wrapped(words, width)
@@ -106,7 +106,7 @@ def _wrapped(words: str, width: int) -> list[str]:
 
 
 def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: bool) -> Iterator[str]:
-    """The lines of what the runs are in a style, without plots, for a terminal. Nothing is written. Exceptions as write_publication()."""
+    """Yield a publication of the runs as lines for a terminal, without plots. Writes nothing. Exceptions as write_publication()."""
     document = _publication(runs, style, runs[0])
     for words in (*document.contents.answers, *document.certainty, *document.limits):
         yield from _wrapped(words, width)
@@ -118,9 +118,9 @@ def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: b
 
 
 def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
-    """Writes the runs as a publication: STYLE.html, .md and .json, and of CSV a file a table. Returns their paths.
+    """Write the runs as a publication: STYLE.html, .md, .json, and a CSV file per table. Returns the paths.
 
-    Raises InputError for runs that have nothing of the style, StoreError.
+    Raises InputError if the runs have nothing that the style shows, StoreError.
     """
     _insist(formats, FORMATS)
     folder = out or _folder(runs, None)
@@ -141,7 +141,7 @@ def _publication(runs: Sequence[Path], style: str, folder: Path) -> Publication:
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
     """Write every plot of the report as a separate picture and return their paths; without `out` into `report/plots` of the first run.
 
-    Raises InputError for a format that there is not, StoreError.
+    Raises InputError for an unknown format, StoreError.
     """
     _insist([format], IMAGES)
     folder = out or _folder(runs, None, "plots")
@@ -152,7 +152,7 @@ def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[
 
 
 def write_sample_plots(runs: Sequence[Path], names: Sequence[str], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - as above
-    """Writes samples over the time of their trials, as write_plots() does. Raises InputError for one that no run has, StoreError."""
+    """Write plots of samples over the time of their trials, as write_plots() does. Raises InputError for an unknown sample, StoreError."""
     _insist([format], IMAGES)
     folder, named = out or _folder(runs, None, "plots"), list[tuple[str, Plot]]()
     with reading(runs[0]):
@@ -169,19 +169,19 @@ def write_sample_plots(runs: Sequence[Path], names: Sequence[str], *, format: st
 
 
 def write_images(plots: Sequence[Plot], folder: Path, *, format: str = "svg") -> list[Path]:  # noqa: A002 - as above
-    """Writes each plot as NAME.FORMAT into `folder` and returns the paths. Raises InputError, StoreError."""
+    """Write each plot as NAME.FORMAT into `folder` and return the paths. Raises InputError, StoreError."""
     _insist([format], IMAGES)
     return _write_plots([(plot.name, plot) for plot in plots], folder, format)
 
 
 def write_image(plot: Plot, path: Path) -> Path:
-    """Writes a plot in the format that the name of the file ends in. Raises InputError, StoreError."""
+    """Write a plot in the format of the file's suffix. Raises InputError, StoreError."""
     _insist([path.suffix.removeprefix(".")], IMAGES)
     return replace_file(path, _image(plot, path.suffix.removeprefix(".")))
 
 
 def _write_plots(named: Sequence[tuple[str, Plot]], folder: Path, format: str) -> list[Path]:  # noqa: A002 - as above
-    """The names come from records."""
+    """Write each plot; names come from records, so they are made safe for files."""
     names = file_names(name for name, _ in named)
     return [replace_file(folder / f"{name}.{format}", _image(plot, format)) for name, (_, plot) in zip(names, named, strict=True)]
 
@@ -191,12 +191,12 @@ def _image(plot: Plot, format: str) -> bytes:  # noqa: A002 - as above
 
 
 def _bytes(text: str) -> bytes:
-    """Encode text; what UTF-8 cannot hold, such as the bytes of another encoding in the name of a file, becomes an escape."""
+    """Encode text as UTF-8; characters that it cannot hold, such as undecodable bytes of a file name, become escapes."""
     return text.encode(errors="backslashreplace")
 
 
 def _gather(runs: Sequence[Path], base: Path) -> list[RunReport]:
-    """Each run once; doubts are numbered through the whole page."""
+    """Return the reports, each run once; the numbers of doubts are unique on the whole page."""
     out: list[RunReport] = []
     for path in dict.fromkeys(p.resolve() for p in runs):
         out.append(gather(path, base.resolve(), first_note=1 + sum(len(r.notes) for r in out)))

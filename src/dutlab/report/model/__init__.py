@@ -1,1 +1,1 @@
-"""Reports as data, and how trials become them: no HTML, no file."""
+"""Report model, and its construction from trials; no HTML, no files."""

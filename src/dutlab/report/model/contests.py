@@ -1,4 +1,4 @@
-"""From records to contests: the cells of a run that differ in mode and levels only, as the one rule for answers wants them.
+"""Contests made of records: cells of a run that differ only in mode and factor levels, compared by one rule.
 
 The headline, `compare` of one run, `compare --order`, `effects` and the site make their contests here, so p is adjusted for the same pairs
 in all of them.
@@ -30,16 +30,16 @@ class CompareRequest:
     """Options of a comparison."""
 
     figures: Sequence[str] = ()
-    """Others than the main one of each cell."""
+    """Figures to compare by, in place of the main figure of each cell."""
     margin: float | Margin | None = None
-    """Asks whether both sides are equivalent within it; of all cells, or a function of the pair."""
+    """Margin of an equivalence test: one for all cells, or a function of the pair; None: no test."""
     least: float | None = None
-    """The least relative change that counts; None: that of the design."""
+    """Least relative change that counts; None: the default of the design."""
     better: Mapping[str, Better] = field(default_factory=dict)
-    """Figure → which side of it is better, where its name does not tell; the empty name is every figure."""
+    """Figure → better direction, for figures without a declared one; the empty name applies to every figure."""
 
     def side_of(self, figure: str) -> Better:
-        """Return the better side of a figure; empty where not known. Raises InputError where `better` contradicts the declared side."""
+        """Return the better direction of a figure; empty if unknown. Raises InputError if `better` contradicts the declared one."""
         try:
             return side_of(figure, self.better)
         except ValueError as error:
@@ -50,25 +50,25 @@ OwnWords = Mapping[CellKey, str]
 """Cell → words that distinguish it from similar ones."""
 CellsOfRun = Mapping[CellKey, CellFigures]
 Place = tuple[object, ...]
-"""A cell without its mode and levels."""
+"""A cell's identity without its mode and levels."""
 
 
 @dataclass(frozen=True)
 class PlacedContest:
-    """A contest, and where its values are from."""
+    """A contest, and the cells that its values come from."""
 
     contest: Contest
     place: Place
     name: str
     """Subject of the figure: the links together, or one of them."""
     keys: tuple[CellKey, ...]
-    """The cell of each entrant."""
+    """Cell of each entrant."""
 
 
 def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str = "") -> list[PlacedContest]:
-    """A contest for everything that several modes, or levels of factors, were measured with in any of `runs`.
+    """Return a contest for each place at which several modes, or levels of factors, were measured in any of `runs`.
 
-    Of each pair, the cell of mode `base` is the first. Raises InputError where `asked.better` contradicts what is known.
+    The cell of mode `base` comes first in each pair. Raises InputError if `asked.better` contradicts a declared direction.
     """
     cells = list({key: of_cell for of_run in runs for key, of_cell in of_run.items()}.values())
     own = own_words(c.cell for c in cells)
@@ -90,7 +90,7 @@ def contests_of(runs: Sequence[CellsOfRun], asked: CompareRequest, *, base: str 
 
 
 def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tuple[PlacedContest, ContestResult]]:
-    """Each contest with its standing. Raises DirectionUnknown, ValueError for a margin or a least change that is none."""
+    """Return each contest with its result. Raises DirectionUnknown, and ValueError for an invalid margin or least change."""
     insist_on_directions(of.contest for of in contests)
     return list(zip(contests, decide([of.contest for of in contests], least=asked.least, margin=asked.margin), strict=True))
 
@@ -98,7 +98,7 @@ def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tu
 def between_modes(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, first: str, second: str
 ) -> tuple[Comparison, ...]:
-    """Return the rule's verdict on each cell of the second mode against that of the first with the same levels."""
+    """Compare each cell of mode `second` with the cell of mode `first` that has the same levels."""
     out = []
     for entry, standing in found:
         of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(entry.keys, entry.contest.entrants, strict=True)}
@@ -112,23 +112,23 @@ def between_modes(
 def overall_of(
     found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
 ) -> dict[tuple[str, str], Together]:
-    """Return the statement of all cells on every two modes, the second against the first, by the names of both in either order."""
+    """Return the overall comparison of every two modes over all cells: (first, second) → second against first, in both orders."""
     statements = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
     return statements | {(b, a): of.turned for (a, b), of in statements.items()}
 
 
 def place_of(cell: Cell) -> Place:
-    """All of a cell but its mode, levels and repeat."""
+    """Return a cell's identity without its mode, levels and repeat."""
     return (cell.workload, cell.links, cell.setting.identity)
 
 
 def entrant_label(cell: Cell, varied: Iterable[str]) -> str:
-    """`nat · mtu 9000`: the mode and the levels of the factors that are varied."""
+    """Return a label such as `nat · mtu 9000`: the mode and the levels of the factors in `varied`."""
     return " · ".join([cell.mode, *_levels(cell, varied)])
 
 
 def varied_factors(cells: Sequence[CellFigures]) -> set[str]:
-    """The factors, the mode apart, of which the cells have different levels."""
+    """Return the factors, without the mode, in whose levels the cells differ."""
     return {name for c in cells for name in c.cell.factors if len({of.cell.factors.get(name) for of in cells}) > 1} - {"mode"}
 
 
@@ -155,7 +155,7 @@ def _with_readings(label: str, readings: Sequence[Sequence[CellFigure]], levels:
 
 
 def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> ContestResult:
-    """The standing of what are not modes or levels of one cell, such as generators and drives, by the name of each."""
+    """Return the contest result of things that are not modes or levels of one cell, such as drives; `named` is name → readings."""
     moments = {name: [r.started for r in of] for name, of in named.items()}
     stretches = frozenset((a, b) for a, b in combinations(moments, 2) if not in_turn([(moments[a], moments[b])]))
     entrants = tuple(_with_readings(name, [of]) for name, of in named.items())
@@ -164,7 +164,7 @@ def alone(figure: str, named: Mapping[str, Sequence[CellFigure]]) -> ContestResu
 
 
 def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, str]]:
-    """Pairs of labels that did not take turns in time, over all cells that both have."""
+    """Return pairs of labels whose trials did not take turns in time, over all cells that both have."""
     moments: dict[tuple[str, str], list[tuple[list[datetime], list[datetime]]]] = defaultdict(list)
     for same in alike:
         varied = varied_factors(same)
@@ -175,14 +175,14 @@ def _stretches(alike: Sequence[Sequence[CellFigures]]) -> frozenset[tuple[str, s
 
 
 def contest_label(cell: Cell, name: str, own: str) -> str:
-    """Return `sweep 64 · link a`, with words that distinguish the cell from similar ones."""
+    """Return a label such as `sweep 64 · link a`, with words that distinguish the cell from similar ones."""
     size = cell.setting.size
     words = cell_label("", {}, cell.workload, size, name_words(name, cell.links, cell.workload))
     return " · ".join(filter(None, (words, own)))
 
 
 def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tuple[str, str]]:
-    """(name, figure) of everything that the cells are compared by: what is measured of all together first, then each direction."""
+    """Return (name, figure) of everything that the cells are compared by: sums first, then each direction."""
     names = sums_first(name for c in cells for name in c.names)
     out = []
     for name in names:
@@ -192,7 +192,7 @@ def compared_by(cells: Sequence[CellFigures], figures: Sequence[str]) -> list[tu
 
 
 def insist_on_directions(judged: Iterable[Pair | Contest]) -> None:
-    """Raises DirectionUnknown where it is not declared which side of a figure is better."""
+    """Raise DirectionUnknown if a figure has no declared better direction."""
     if unknown := dict.fromkeys(of.figure for of in judged if not of.better):
         raise DirectionUnknown(tuple(unknown))
 
@@ -201,7 +201,7 @@ _ENDS = ("client", "server")
 
 
 def own_words(cells: Iterable[Cell]) -> OwnWords:
-    """Return what distinguishes cells of one workload, frame size and links, except their mode: the hosts of a pair, streams, a depth."""
+    """Return words that distinguish cells of the same workload, frame size and links, such as hosts, streams or depth; without the mode."""
     alike = defaultdict[object, list[Cell]](list)
     for cell in cells:
         alike[cell.workload, cell.links, cell.setting.size].append(cell)
@@ -216,6 +216,6 @@ def own_words(cells: Iterable[Cell]) -> OwnWords:
 
 
 def cell_label(mode: str, factors: Mapping[str, str], workload: str, frame_size: str, link: str) -> str:
-    """`nat · sweep 64 · link a`; `link` in the words of `name_words`."""
+    """Return a label such as `nat · sweep 64 · link a`; `link` is in the words of `name_words`."""
     varied = [f"{name} {level}" for name, level in factors.items() if name != "mode"]
     return " · ".join([*([mode] if mode else []), *varied, f"{workload}{f' {frame_size}' if frame_size else ''}", link])

@@ -1,4 +1,4 @@
-"""Course of a run: how it was carried out, with what, and what happened meanwhile."""
+"""Course of a run: how it was carried out, its tools and conditions, and events during it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CheckLine:
     total: int
     found: str
     by_ping: bool = False
-    """True if pings showed it, where an end of the link does not run the engine."""
+    """True if checked by ping, because an end of the link does not run the engine."""
 
     @property
     def broken(self) -> bool:
-        """It did not hold at least once."""
+        """True if the check failed at least once."""
         return self.passed < self.total
 
 
@@ -33,7 +33,7 @@ class FactRow:
     name: str
     by_host: dict[str, str]
     key: bool
-    """One of the few that a reader looks for first."""
+    """True for the few facts that readers look for first."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Conditions:
     hosts: tuple[str, ...]
     facts: tuple[FactRow, ...]
     tools: tuple[tuple[str, str], ...]
-    """Name, and its version or what it says of itself."""
+    """Name of each tool, with its version or its own description."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class RunCourse:
     seed: str
     order: str
     repeats: int
-    """At most, of any cell."""
+    """Largest number of repeats of a cell."""
     repeat_rule: str
-    """When a cell was repeated enough, in words; empty where all were repeated alike."""
+    """Rule that ended the repeats of a cell, in words; empty if all cells had the same number."""
     command: str
 
 
@@ -68,7 +68,7 @@ class RunWatch:
     """Events on the path and on the hosts during the run."""
 
     losses: tuple[Table, ...]
-    """Places where frames got lost; empty where no counter shows it."""
+    """Places where frames were lost; empty if no counter shows any."""
     cpus: tuple[Cpu, ...]
     counters: tuple[Table, ...]
-    """Those that grew."""
+    """Counters that increased during the run."""

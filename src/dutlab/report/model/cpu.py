@@ -35,7 +35,7 @@ class Cpu:
 
     @property
     def table(self) -> Table:
-        """A row a mode and core, a column a kind of work."""
+        """Table with a row for each mode and core, and a column for each kind of work."""
         kinds = list(dict.fromkeys(kind for row in self.rows for kind in row.shares))
         columns = (Column("core", align="right"), *(Column(head, unit=PERCENT) for head in ("busy", *kinds)))
         rows = (Row(row.label, (str(row.core), row.busy, *(row.shares.get(kind, 0.0) for kind in kinds))) for row in self.rows)
@@ -66,17 +66,17 @@ class CpuCost:
     """Settings that every mode was measured with."""
     attempts: int
     disturbed: int
-    """Attempts that other work disturbed; they count."""
+    """Attempts that other work disturbed; they are included."""
     forwarding: bool
-    """The time is that of the threads that forward; else of all threads of the testbed."""
+    """True if the time is of the forwarding threads only; otherwise it is of all threads of the testbed."""
     at_equal_speed: bool = False
-    """Costs are in units of a fixed piece of work, so that the speed of the processor in a trial does not count."""
+    """True if costs are in units of a fixed piece of work, which removes the effect of the processor's speed in a trial."""
     unplaced: tuple[str, ...] = ()
-    """Modes of the run that have no place among them."""
+    """Modes of the run that are missing from `modes`."""
 
     @property
     def words(self) -> str:
-        """The verdict in sentences."""
+        """Verdict in sentences."""
         first, *others = self.modes
         costs = [f"{of.mode} costs {of.times:.2f} × {first.mode}{'' if of.proven else ' (not proven)'}" for of in others]
         whose = "the threads that forward" if self.forwarding else "all threads of the testbed"

@@ -15,9 +15,9 @@ class Line:
     label: str
     points: tuple[tuple[float, float], ...]
     role: Literal["found", "asked"] = "found"
-    """A measured line, or a reference line, which is drawn faint and broken."""
+    """`found`: a measured line; `asked`: a reference line, drawn faint and dashed."""
     gap: float | None = None
-    """Points further apart than this along the x axis are not joined: nothing was read between them. None joins all."""
+    """Largest x distance of points that are joined: further apart, nothing was read between them. None joins all."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Curve:
     y: str
     lines: tuple[Line, ...]
     limits: tuple[tuple[str, float], ...] = ()
-    """Horizontal lines, with their words."""
+    """Horizontal lines: text and value."""
     moments: tuple[Moment, ...] = ()
     scale: Literal["linear", "log"] = "linear"
     """Scale of the vertical axis; a logarithmic one leaves out values that are not above 0."""
     x_scale: Literal["linear", "log"] = "linear"
     note: str = ""
     x_span: tuple[float, float] | None = None
-    """The ends of the axis where a standard prescribes them; None follows the points. `y_span` is the same for the other axis."""
+    """Ends of the horizontal axis, if a standard prescribes them; None: from the points. `y_span`: ends of the vertical axis."""
     y_span: tuple[float, float] | None = None
     y_unit: Unit | None = None
-    """Unit of a figure whose name does not have it."""
+    """Unit of `y`, if its name does not contain it."""
     x_ticks: tuple[tuple[float, str], ...] = ()
-    """Marks of the horizontal axis, with their words; empty for round values."""
+    """Ticks of the horizontal axis: value and text; empty for round values."""
     below: Curve | None = None
-    """Another curve over the same level axis, drawn below this one; its level axis and its moments count for both."""
+    """Curve drawn below this one on the same horizontal axis; its axis and its moments apply to both."""

@@ -1,4 +1,4 @@
-"""From the repeats of a cell to one figure of the page."""
+"""Figures of the page, each computed from the repeats of a cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dutlab.subject import apart
 
 
 def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
-    """The median of `figure` on `link` over the group's repeats with its spread and its doubts, or why there is none."""
+    """Return the median of `figure` on `link` over the group's repeats, with spread and doubts, or the reason for its absence."""
     if group is None:
         return Missing("not part of the plan")
     value = computed_value(group, link, figure, lambda r: r.figures.get(link, {}).get(figure), book)
@@ -35,13 +35,13 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
     if len(parts) < (1 if link in own else len(apart(link))) or len({scale for _, scale in parts}) != 1:
         return value
     text, scale = parts[0]
-    if len(parts) > 1:  # a sum that their table lacks has the digits of its parts
+    if len(parts) > 1:  # a sum that is missing from the published table gets the digits of its parts
         text = str(sum(Decimal(digits) for digits, _ in parts))
     return replace(value, published=text, published_scale=scale)
 
 
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
-    """Return the value that `of` computes from each record; it has the doubts of `figure`."""
+    """Return the median of what `of` computes from each record, with the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
@@ -55,7 +55,7 @@ def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialReco
 
 
 def figure_of(values: Mapping[int, float], planned: int) -> Figure:
-    """The figure of what was found by trial, of so many planned; without doubts."""
+    """Return the figure of `values` (trial → value), with the number of planned repeats; without doubts."""
     summary = summarise(list(values.values()))
     return Figure(
         median=summary.median,
@@ -69,19 +69,19 @@ def figure_of(values: Mapping[int, float], planned: int) -> Figure:
 
 
 def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
-    """The unit in which the answer's table prints `figure` of these cells, for the sentences about it."""
+    """Return the unit in which the answer's table prints `figure` of these cells, for sentences about it."""
     rates = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
     return unit_for(figure, [value for value in rates if value is not None])
 
 
 def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:
-    """A dash in place of a figure that a measured cell cannot have, such as a percentile that too few samples lie beyond."""
+    """Return the value, or a dash if a measured cell cannot have it, such as a percentile with too few samples."""
     value = value_of(group, link or group.cell.link_label, figure, book)
     return "–" if isinstance(value, Missing) and group.measured else value
 
 
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:
-    """The limit that the records give for a figure; they agree, since it follows from facts."""
+    """Return the ceiling of a figure from the first record that has one; all agree, since ceilings follow from facts."""
     for record in group.records if group else ():
         if (limit := record.ceilings.get(link, {}).get(figure)) is not None:
             return limit
@@ -89,11 +89,11 @@ def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:
 
 
 _LOST = "loss_ratio"
-"""Doubts that touch it touch what was delivered too."""
+"""Figure whose doubts also apply to DELIVERED."""
 
 
 def load_value(group: Group | None, link: str, figure: str, book: NoteBook) -> Value:
-    """BACKPRESSURE or DELIVERED of a link or of several together."""
+    """Return BACKPRESSURE or DELIVERED of a link, or of several links together."""
     if group is None:
         return Missing("not part of the plan")
     doubted = _LOST if figure == DELIVERED else figure

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 Stacks = Mapping[tuple[str, ...], float]
-"""Functions from the outermost inwards → samples that ended there."""
+"""Functions, outermost first → number of samples that ended there."""
 SEEN = 0.003
-"""Boxes of a smaller share are left out of a drawing."""
+"""Smallest share of a box that is drawn."""
 DEEPEST = 50
-"""So many levels are drawn; the raw file has all."""
+"""Largest number of levels that are drawn; the raw file has all."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FlameBox:
     begins: float
     share: float
     change: float | None = None
-    """Its share here less its share in the other mode; None where nothing is compared."""
+    """Share here minus share in the other mode; None without a comparison."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Flame:
 
 
 def folded(text: str) -> Stacks:
-    """Stacks of a file with a line each; lines that are not stacks are left out."""
+    """Parse folded stacks, one per line; other lines are ignored."""
     stacks = Counter[tuple[str, ...]]()
     for line in text.splitlines():
         stack, _, count = line.rpartition(" ")
@@ -47,7 +47,7 @@ def folded(text: str) -> Stacks:
 
 
 def alone_and_whole(stacks: Stacks) -> tuple[dict[str, float], dict[str, float]]:
-    """Share of each function by itself, and with what it called. A function that calls itself counts once a sample."""
+    """Return the shares of each function itself, and with callees. A recursive function counts once per sample."""
     total = sum(stacks.values()) or 1.0
     alone, whole = defaultdict[str, float](float), defaultdict[str, float](float)
     for stack, count in stacks.items():
@@ -58,7 +58,7 @@ def alone_and_whole(stacks: Stacks) -> tuple[dict[str, float], dict[str, float]]
 
 
 def boxes(stacks: Stacks, other: Stacks | None = None) -> Iterator[FlameBox]:
-    """Every box that can be seen, a level below the one that it was called from; names in alphabetical order."""
+    """Yield every box that is large enough to draw, one level above its caller; callees are in alphabetical order."""
     of, than = _sums(stacks), {} if other is None else _sums(other)
     begins: dict[tuple[str, ...], float] = {(): 0.0}
     for path in sorted(of):

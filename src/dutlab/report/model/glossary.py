@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 MEANINGS: Final[dict[str, str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-"""Term, in small letters → its meaning."""
+"""Term in lower case → its meaning."""
 
 
 def meaning(head: str) -> str:
-    """The glossary's words on a column's head, whose unit may follow a comma; empty for a plain word."""
+    """Return the glossary's meaning of a column head, with or without a unit after a comma; empty for other words."""
     words = head.replace("\u00ad", "").casefold()
     return MEANINGS.get(words) or MEANINGS.get(words.partition(",")[0], "")

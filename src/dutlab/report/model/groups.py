@@ -1,4 +1,4 @@
-"""Trials that repeat one another, brought together."""
+"""Groups of trials that are repeats of the same cell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dutlab.workloads import main_figures
 
 @dataclass
 class Group:
-    """All trials of one cell: those planned, and the records of those done."""
+    """All trials of one cell: planned trials, and records of finished ones."""
 
     label: str
     cell: Cell
@@ -33,23 +33,23 @@ class Group:
 
     @cached_property
     def measured(self) -> list[TrialRecord]:
-        """Those with a result that counts; to be asked for once all records are there."""
+        """Records with a result that counts. Read it only when all records are present."""
         return [r for r in self.records if counts(r)]
 
     @cached_property
     def disturbed(self) -> list[TrialRecord]:
-        """Those that other work disturbed, which do not count; to be asked for in the same way."""
+        """Records of disturbed trials, which do not count. Read it only when all records are present."""
         return [r for r in self.records if r.status == DISTURBED]
 
     @cached_property
     def main(self) -> tuple[str, str]:
-        """The figure that is judged, and of what: the links together, and of a load that goes in both directions, both."""
+        """Main figure and its subject: the sum of all links, and of both directions if both carry load."""
         link = whole_of((place for r in self.measured or self.disturbed for place in r.figures), self.cell.link_label)
         there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
         return (there[0], link) if there else ("", link)
 
     def median(self, link: str, figure: str) -> float | None:
-        """Median over the records that have the figure; None where none has. Ask for it once all records are there."""
+        """Return the median over the records that have the figure; None if none has. Call it only when all records are present."""
         if (link, figure) not in self._medians:
             values = [of[figure] for r in self.measured if figure in (of := r.figures.get(link, {}))]
             self._medians[link, figure] = median(values) if values else None
@@ -57,19 +57,19 @@ class Group:
 
     @property
     def size(self) -> str:
-        """The frame size, or its mix; of an imported table of goodput, the MTU that it gives."""
+        """Frame size or mix; for an imported table of goodput, its MTU."""
         setting = self.cell.setting
         mtu = setting.mtu if isinstance(setting, ImportedSetting) else None
         return setting.size or ("" if mtu is None else f"MTU {mtu}")
 
     @cached_property
     def asked(self) -> str:
-        """Return what its workload asked for, in words."""
+        """Settings of its workload, in words."""
         return asked_words(self.cell.setting, self.cell.tool)
 
     @property
     def why_missing(self) -> str:
-        """Why there is no result at all."""
+        """Reason for having no result."""
         for record in self.records:
             if record.status != "measured":
                 return f"{record.status}: {record.why}"
@@ -77,7 +77,7 @@ class Group:
 
 
 def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: Mapping[GroupKey, str]) -> list[Group]:
-    """One group a cell, in the order of the labels and then of the plan."""
+    """Return one group per cell, in the order of the labels, then of the plan."""
     groups: dict[GroupKey, Group] = {}
     for number, cell in sorted({**{r.trial: r.cell for r in records}, **planned}.items()):
         cell_group = groups.setdefault(key_of(cell), Group(labels[key_of(cell)], cell))
@@ -89,7 +89,7 @@ def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: M
 
 
 def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKey, str]:
-    """Cell → its row's label: the mode, and the levels of whatever else was varied, in the order of the experiment file."""
+    """Return cell → row label: the mode and the levels of all varied factors, in the order of the experiment file."""
     all_cells = list(cells)
     levels: dict[str, dict[str, int]] = {
         name: {level: place for place, level in enumerate(dict.fromkeys(map(str, values)))}
@@ -110,7 +110,7 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
 
 
 def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
-    """In the order of the labels, then of frame sizes, then of links, whatever the order in which they were measured."""
+    """Return the groups in the order of labels, then frame sizes, then links."""
 
     def place(g: Group) -> tuple[object, ...]:
         return labels.index(g.label), size_order(g.cell.setting.size), len(g.cell.links), g.cell.links
@@ -119,13 +119,13 @@ def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
 
 
 def present(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:
-    """The labels of the groups, in their order."""
+    """Return the labels that the groups have, in the order of `labels`."""
     there = {g.label for g in groups}
     return [label for label in labels if label in there]
 
 
 def alike(groups: Sequence[Group], *, with_links: bool) -> list[list[Group]]:
-    """Groups that belong into one table: same workload and parameters, whatever the mode, the frame size and (unless asked) the links."""
+    """Return the groups of each table: same workload and parameters, any mode and frame size, and any links unless `with_links`."""
 
     def key(group: Group) -> tuple[str, tuple[str, ...], str]:
         return (group.cell.workload, group.cell.links if with_links else (), repr(identity_of(group.cell.params, without=SIZES)))

@@ -1,4 +1,4 @@
-"""The doubts of a run, numbered for the page, and which figure each of them touches."""
+"""Doubts of a run, numbered for the page, and the figures that each of them affects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST_INTERVAL_N = 6
 MOST_DETAILS = 8
 _Key = tuple[str, str, str, str]
 _Scopes = tuple[tuple[_Key, str], ...]
-"""Doubts of a record, and what each is about."""
+"""Doubts of a record, each with its subject."""
 GradeWord = Literal["note", "warning", "severe"]
 GRADES: tuple[GradeWord, ...] = ("severe", "warning", "note")
 
@@ -39,7 +39,7 @@ class DoubtNote:
 
 
 class NoteBook:
-    """Every doubt of a run's records, and those that only repeats together give rise to; `answers` is what its cells say of one another."""
+    """Doubts of a run's records, and of their repeats together; `answers` holds the comparisons of the run's cells."""
 
     def __init__(self, groups: Sequence[Group], *, first: int = 1) -> None:
         trials: dict[_Key, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -71,25 +71,25 @@ class NoteBook:
         self.answers = RunAnswers([r for group in groups for r in group.measured])
 
     def touching(self, records: Iterable[TrialRecord], link: str, figure: str) -> set[int]:
-        """Numbers of the notes that touch one figure of any of these trials. A doubt about one link touches sums that it is part of."""
+        """Return numbers of the notes about one figure of these trials. A doubt about a link also applies to sums that include it."""
         whole, flows = {"", link, figure}, apart(link)
         every = {self._marks.get(record.trial, ()) for record in records}  # repeats have the same doubts
         return {number for marks in every for number, scope in marks if scope in whole or scope in flows}
 
     def of_trial(self, trial: int) -> tuple[int, ...]:
-        """Numbers of all notes of a trial."""
+        """Return the numbers of all notes of a trial."""
         return tuple(sorted({number for number, _ in self._marks.get(trial, ())}))
 
     def severe(self, marks: Iterable[int]) -> bool:
-        """True if any of them is of the highest grade."""
+        """Return whether any of the notes has the highest grade."""
         return not self._severe.isdisjoint(marks)
 
     def disturbed(self, marks: Iterable[int]) -> bool:
-        """True if any of them says that other work disturbed a trial."""
+        """Return whether any of the notes is about other work that disturbed a trial."""
         return not self._disturbed.isdisjoint(marks)
 
     def common(self, of_figures: Sequence[Iterable[int]]) -> tuple[int, ...]:
-        """Notes that touch every figure of a table, to be said once next to its title; severe ones stay in the cells."""
+        """Return notes that apply to every figure of a table and are shown once at its title; severe ones stay in the cells."""
         if not of_figures:
             return ()
         shared = set.intersection(*(set(marks) for marks in of_figures))
@@ -97,7 +97,7 @@ class NoteBook:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[tuple[TrialRecord, list[DoubtRecord]]]:
-    """Each record with all of its doubts."""
+    """Yield each record with all of its doubts."""
     for group in groups:
         joint = _joint_doubts(group)
         for record in group.records:
@@ -109,7 +109,7 @@ def _key(doubt: DoubtRecord) -> _Key:
 
 
 def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
-    """Return the subject of a doubt; empty where it is everything, or unknown."""
+    """Return the subject of a doubt; empty if it is about everything, or unknown."""
     about = doubt.about
     links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)} if about else set()
     is_known = about in links or about in map(back_of, links) or any(about in of for of in record.figures.values())
@@ -117,7 +117,7 @@ def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
 
 
 def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
-    """Doubts about a record whose flows do not balance although it says nothing of it."""
+    """Return doubts about flows that do not balance, unless the record has that doubt already."""
     kind = DoubtKind.LEDGER_OPEN
     if record.doubted(kind):
         return []

@@ -1,4 +1,4 @@
-"""Answers of the one rule on a run's cells, for the sections of its report."""
+"""Comparisons of a run's cells by the rule for answers, for the sections of its report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dutlab.store.cell_figures import CellFigure, CellFigures, cells_of
 from dutlab.store.record import TrialRecord
 
 _Where = tuple[str, str, frozenset[int]]
-"""Figure, what it is of, and its trials."""
+"""Figure, its subject, and its trials."""
 
 
 class RunAnswers:
-    """The standings of a run, made once and where they are asked for."""
+    """Contest results of a run, computed on first use and kept."""
 
     def __init__(self, records: Iterable[TrialRecord]) -> None:
         self._records = {r.trial: r for r in records}
@@ -25,10 +25,10 @@ class RunAnswers:
         self._of_figures: dict[tuple[str, ...], Sequence[tuple[PlacedContest, ContestResult]]] = {}
 
     def standing(self, figure: str, named: Sequence[tuple[str, Figure]]) -> tuple[ContestResult, Mapping[str, str]]:
-        """The standing of these cells, and the name of each by the label that it has there.
+        """Return the contest result of these cells, and label in it → name.
 
-        Where they are modes or levels of one cell, it is the standing that `compare`, and for figures that cells are not judged by
-        `compare --figure`, has of them too. Others (generators, drives) compete for themselves alone.
+        Modes or levels of one cell have the same result as in `compare`, or `compare --figure` for figures other than the main ones.
+        Others, such as generators and drives, are compared only with one another.
         """
         for figures in ((), (figure,)):
             standing_by_cell = self._held(figures)
@@ -41,7 +41,7 @@ class RunAnswers:
 
     @cached_property
     def overall(self) -> Mapping[tuple[str, str], Together]:
-        """Statements of all cells on every two modes, by main figures; empty where there is one cell."""
+        """Overall comparisons of every two modes over all cells, by main figures; empty with a single cell."""
         modes = list(dict.fromkeys(of.cell.mode for of in self._cells.values()))
         return overall_of(self._standings(()), self._cells, modes)
 
@@ -50,7 +50,7 @@ class RunAnswers:
         return cells_of(self._records.values())
 
     def _standings(self, figures: tuple[str, ...]) -> Sequence[tuple[PlacedContest, ContestResult]]:
-        """Return the standings by main figures, or by these; figures without a known better side are left out."""
+        """Return the results by `figures`, or by main figures if empty; figures without a known better direction are left out."""
         if figures not in self._of_figures:
             asked = CompareRequest(figures)
             self._of_figures[figures] = decided([of for of in contests_of([self._cells], asked) if of.contest.better], asked)

@@ -1,7 +1,7 @@
-"""A report as data: HTML, Markdown, CSV and JSON are four ways to write it.
+"""A report as data, which the HTML, Markdown, CSV and JSON writers print.
 
-A figure is a median over repeats with its spread; a place without one says why. Rates are bits or frames a second, latencies nanoseconds;
-only the writers turn them into the unit that reads best.
+A figure is a median over repeats with its spread; a missing figure has a reason. Rates are in bits or frames a second, latencies in
+nanoseconds; only the writers convert them to other units.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from dutlab.analysis.limited.finding import LimitFinding
 
 MOST_LISTED = 1000
-"""More trials than these are not listed one by one on a page."""
+"""Largest number of trials that a page lists one by one."""
 
 
 @dataclass(frozen=True)
 class ReadRun:
-    """A run folder, read: what every form of report is made from."""
+    """Contents of a run folder, from which every form of report is made."""
 
     run: RunFolder
     resolved: Mapping[str, Any]
     experiment: Mapping[str, Any]
     testbed: Mapping[str, Any]
     plan: Mapping[str, Any]
-    """plan.json without its trials, which `planned` has."""
+    """plan.json without its trials, which are in `planned`."""
     planned: Mapping[int, Cell]
     records: list[TrialRecord]
     """Records without watched values and times of threads."""
@@ -56,7 +56,7 @@ class ReadRun:
     """Findings of each examination of the testbed, each once. Runs of other tools, and older ones, have none."""
     groups: Sequence[Group]
     labels: tuple[str, ...]
-    """In their order."""
+    """Labels in the order of the rows."""
     book: NoteBook
     faults: list[str]
     """Parts that could not be read."""
@@ -67,9 +67,9 @@ class NextStep:
     """Suggested next step."""
 
     words: str
-    """A sentence."""
+    """Text, a sentence."""
     command: str = ""
-    """Ready to paste, with the run by its name; empty where no command of ours does it."""
+    """Command to paste, with the run's name; empty if dutlab has no command for it."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class Answer:
     """Sentences, each whole by itself, and the tables behind them."""
 
     fast: tuple[str, ...]
-    """Answers, one sentence for each question; where there is no result, the reason."""
+    """Answers, one sentence for each question; without a result, the reason."""
     sure: tuple[str, ...]
     """Agreement of repeats, number of trials without a result, and every severe doubt."""
     limited: str
-    """Limit of the results; empty where nothing is known of it, as for latencies."""
+    """Limit of the results; empty if not known, as for latencies."""
     next: tuple[NextStep, ...]
-    """The first of them is the most useful."""
+    """Next steps, most useful first."""
     tables: tuple[Table, ...]
-    """A row a result with what limited it; where modes were measured at several places, a row a mode and a column a place."""
+    """Tables with a row per result and its limit; if modes were measured at several places, a row per mode and a column per place."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class DrawnTable:
     """A table of the section that is drawn as well."""
 
     kind: Literal["links", "sizes"]
-    """A mark a figure under the names of modes; or a line a mode over frame sizes, a plot a figure."""
+    """`links`: a mark per figure, below the name of its mode. `sizes`: a plot per figure, with a line per mode over frame sizes."""
     table: str
-    """Slug of the table that has the figures, and the first part of the plots' names."""
+    """Slug of the table with the figures; the plots' names begin with it."""
     below: str
     """Slug of the table that the plots are below."""
 
@@ -121,7 +121,7 @@ class Section:
     answer: tuple[str, ...] = ()
     """Findings that the answer of the run begins with, in sentences."""
     deviations: tuple[str, ...] = ()
-    """Departures from the standard that it follows."""
+    """Deviations from the standard that the workload follows."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class TrialLine:
 
     number: int
     group: int
-    """The lowest trial of its cell: repeats of one another share it."""
+    """Lowest trial number of its cell; the same for all repeats."""
     status: Literal["measured", "failed", "refused", "disturbed", "not done"]
     why: str
     label: str
@@ -146,7 +146,7 @@ class TrialLine:
 
     @property
     def what(self) -> str:
-        """Request of the workload, and its links or drives."""
+        """Settings of the workload, and its links or drives."""
         return f"{self.asked}, {plug_of(self.workload).place} {self.links}" if self.links else self.asked
 
 
@@ -165,33 +165,33 @@ class Headline:
     """One sentence of the answer, and its numbers for a larger print."""
 
     about: str
-    """The cell that it speaks of."""
+    """Cell that the sentence is about."""
     kind: str
     """`fastest`, `shared`, `equivalent`, `not proven`: dutlab.analysis.answers.AnswerKind."""
     reason: str
-    """Why no difference is proven; empty where one is: dutlab.analysis.verdict.Reason."""
+    """Reason why no difference is proven; empty if one is: dutlab.analysis.verdict.Reason."""
     fastest: str
     fastest_value: str
-    """Empty where no single one is proven better than every other one."""
+    """Value of `fastest`; empty unless one is proven better than every other one."""
     slowest: str
     slowest_value: str
-    """Empty where no single one is proven worse than every other one."""
+    """Value of `slowest`; empty unless one is proven worse than every other one."""
     ratio: float | None
-    """Ratio of the two furthest apart by their medians, the worse over the better, with its 95 % interval where there is one."""
+    """Ratio of the worst median to the best, with its 95 % interval if there is one."""
     ratio_low: float | None
     ratio_high: float | None
     p: float | None
     """p of their difference, adjusted for all pairs of the run."""
     sentence: str
     figures: tuple[HeadlineFigure, ...] = ()
-    """Figures of the two furthest apart by their medians, the better first."""
+    """Figures with the best and the worst median, in this order."""
     severe: bool = False
     limits: tuple[str, ...] = ()
-    """Limits of both, where they are known: `router: limited by line rate (shown)`."""
+    """Known limits of both, as `router: limited by line rate (shown)`."""
 
     @property
     def trials(self) -> tuple[int, ...]:
-        """Trials of both."""
+        """Trials of `figures`."""
         return tuple(sorted({trial for of in self.figures for trial in of.trials}))
 
 
@@ -206,11 +206,11 @@ class LimitRow:
     figure: str
     value: float
     words: str
-    """`limited by line rate`."""
+    """Text, as `limited by line rate`."""
     cause: str
-    """`line rate`."""
+    """Cause alone, as `line rate`."""
     confidence: str
-    """`shown`, `likely`, `possible`; empty where it is not known."""
+    """`shown`, `likely`, `possible`; empty if not known."""
     evidence: tuple[str, ...]
     others: tuple[str, ...]
     """Other causes that fit, less well."""
@@ -221,7 +221,7 @@ class LimitRow:
 
     @classmethod
     def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
-        """The verdict on a cell's main figure, whose median is `value`."""
+        """Return the row of a cell's main figure, whose median is `value`."""
         figure, link = group.main
         return cls(
             label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=found.words,
@@ -231,17 +231,17 @@ class LimitRow:
 
     @property
     def verdict(self) -> str:
-        """`line rate (shown)`; `not known`."""
+        """Cause with its confidence, as `line rate (shown)`; else `not known`."""
         return f"{self.cause} ({self.confidence})" if self.confidence else "not known"
 
     @property
     def where(self) -> str:
-        """`link a`, `drive d1`."""
+        """Place in words, as `link a` or `drive d1`."""
         return f"{plug_of(self.workload).place} {self.links}"
 
     @property
     def because(self) -> str:
-        """The evidence, and what was not available."""
+        """Evidence, and what was not available."""
         return "; ".join((*self.evidence, *([f"not available: {', '.join(self.missing)}"] if self.missing else [])))
 
 
@@ -255,11 +255,11 @@ class ShownAddition:
     added: str
     file: str = ""
     href: str = ""
-    """Relative to the report; empty without a file."""
+    """Link relative to the report; empty without a file."""
     sha256: str = ""
     size_bytes: int = 0
     picture: str = ""
-    """Data of a picture, as an address; empty for other files, and for pictures that are too large for a page."""
+    """Picture as a `data:` URL; empty for other files, and for pictures that are too large for a page."""
 
 
 @dataclass(frozen=True)
@@ -272,12 +272,12 @@ class RunReport:
     lab: str | None
     """Name of the embedded lab; its figures are relative."""
     folder: str
-    """Relative to the report."""
+    """Path of the run, relative to the report."""
     course: RunCourse
     manifest: str | None
     """SHA-256 of MANIFEST.sha256; None for a run that has not finished."""
     labels: tuple[str, ...]
-    """Rows in their order; a label's place decides its colour."""
+    """Row labels in their order; the position of a label decides its colour."""
     modes: Mapping[str, str]
     """Label → its mode."""
     headlines: tuple[Headline, ...]
@@ -291,11 +291,11 @@ class RunReport:
     notes: tuple[DoubtNote, ...]
     deviations: tuple[str, ...]
     busy: str = ""
-    """Sentence that other work left nearly nothing to be measured; it comes before every answer."""
+    """Warning that other work left too little to measure; it comes before the answer. Empty otherwise."""
     repeated: str = ""
     """Number of trials that other work disturbed or that lost a host, in sentences."""
     cpu_cost: CpuCost | None = None
-    """Then the modes by processor time per frame, over all attempts; None where they cannot be compared."""
+    """Modes by processor time per frame, over all attempts, of a disturbed run; None if they cannot be compared."""
     spread: str = ""
     """Agreement of repeats, in a sentence."""
     faults: tuple[str, ...] = field(default=())
@@ -303,11 +303,11 @@ class RunReport:
     answer: Answer = field(default=Answer((), (), "", (), ()))
     additions: tuple[ShownAddition, ...] = ()
     simulated: tuple[str, ...] = ()
-    """Sensors whose readings are made up."""
+    """Sensors with simulated readings."""
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Each label, and each mode → its first place among the labels."""
+        """Label or mode → its first position among the labels."""
         out = {label: place for place, label in enumerate(self.labels)}
         for label in self.labels:
             out.setdefault(self.modes[label], out[label])
@@ -320,7 +320,7 @@ class RunReport:
 
     @cached_property
     def listed(self) -> tuple[TrialLine, ...]:
-        """The trials that a page lists: all; of very many the first of each cell and status, and those without a result if few."""
+        """Trials that a page lists: all, or of very many the first of each cell and status, and the few without a result."""
         if len(self.trials) <= MOST_LISTED:
             return self.trials
         few = self.unsuccessful if len(self.unsuccessful) <= MOST_LISTED else ()

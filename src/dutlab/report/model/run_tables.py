@@ -11,11 +11,11 @@ from dutlab.report.model.table import Column, Links, Row, Table
 from dutlab.report.model.words import Unit, plural, unit_for
 
 MOST_OPEN = 24
-"""More verdicts than these are shown only to who asks for them."""
+"""Largest number of verdicts that are shown unfolded."""
 
 
 def limit_tables(rows: Sequence[LimitRow]) -> tuple[Table, ...]:
-    """A verdict a result, with its evidence; none where nothing is known."""
+    """Return a table with a verdict per result and its evidence; none without rows."""
     units = {name: unit_for(name, [row.value for row in rows if row.figure == name]) for name in {row.figure for row in rows}}
     columns = (Column("what"), Column("figure", align="right"), *map(Column, ("verdict", "sure", "because", "what would settle it")))
     return _one(
@@ -35,7 +35,7 @@ def _limit(row: LimitRow, unit: Unit) -> Row:
 
 
 def check_tables(checks: Sequence[CheckLine]) -> tuple[Table, ...]:
-    """Return the checks of each mode before its trials, and how often each held; those that did not always hold are marked."""
+    """Return a table of each mode's checks before its trials, with how often each held; checks that failed at least once are marked."""
     broken = sum(check.broken for check in checks)
     title = f"{plural(len(checks), 'check')}, {f'{broken} did not hold' if broken else 'all held'}"
     columns = (Column("what was looked at"), Column("held", align="right"), Column("found"))
@@ -44,7 +44,7 @@ def check_tables(checks: Sequence[CheckLine]) -> tuple[Table, ...]:
 
 
 def fact_tables(facts: Sequence[FactRow], hosts: Sequence[str]) -> tuple[Table, ...]:
-    """A column a host: the facts that a reader looks for first, then all others."""
+    """Return tables of facts with a column per host: one of the key facts, then one of all others."""
     columns = (Column("fact"), *map(Column, hosts))
     files = Row("", ("everything that was read", *(Links.of([(f"{host}.json", f"hosts/{quote(host)}.json")]) for host in hosts)))
     first, others = ([_fact(row, hosts) for row in facts if row.key is key] for key in (True, False))
@@ -60,7 +60,7 @@ def _fact(row: FactRow, hosts: Sequence[str]) -> Row:
 
 
 def unsuccessful_tables(trials: Sequence[TrialLine]) -> tuple[Table, ...]:
-    """Trials without a result, and why; of very many the first of each cell and status."""
+    """Return a table of trials without a result, with reasons; of very many trials, the first of each cell and status."""
     columns = (Column("trial", align="right"), Column("what"), Column("status", coded=True), Column("why"))
     alike = dict[tuple[int, str], list[TrialLine]]()
     for t in trials:

@@ -217,7 +217,7 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """`TCP goodput, Gb/s: 4 streams, 30 s`."""
+        """Caption, as `TCP goodput, Gb/s: 4 streams, 30 s`."""
         unit = next(u.name for c, u in zip(self.columns, self.units, strict=True) if c.figure) if self.same_figure else ""
         return f"{self.title}{f', {unit}' if unit else ''}{f': {self.asked}' if self.asked else ''}"
 

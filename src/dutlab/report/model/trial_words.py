@@ -1,4 +1,4 @@
-"""A trial in a line, while it is measured and once it has ended, for whoever looks on."""
+"""One-line summary of a trial, during and after its measurement."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ended_words(ended: TrialEnded, severe: Sequence[str]) -> str:
         payload = f", payload {figures['payload_bytes']:.0f}" if "payload_bytes" in figures else ""
         phrases.append(f"MTU {figures['path_mtu_bytes']:.0f} bytes{payload}")
     if "loss_ratio" in figures:
-        if backpressure := ended.backpressure_ratio:  # with backpressure, a loss of nothing says little
+        if backpressure := ended.backpressure_ratio:  # with backpressure, zero loss says little
             phrases.append(f"backpressure {backpressure:.1%}")
         phrases.append(f"loss {figures['loss_ratio']:.3%}")
     return ", ".join([*phrases, *severe]) or "measured"

@@ -1,4 +1,4 @@
-"""The means of what was watched in a trial, by what each is of."""
+"""Mean sensor readings of each trial."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dutlab.store.record import WatchedMeans
 
 
 class WatchedKey(NamedTuple):
-    """Sensor readings: sensor, where (a host, or the link of a tool's readings), name and unit."""
+    """Key of sensor readings: sensor, place (a host, or a link for a tool's readings), name and unit."""
 
     sensor: str
     where: str
@@ -19,11 +19,11 @@ class WatchedKey(NamedTuple):
 
 
 SampleMeans = Mapping[int, Mapping[WatchedKey, float]]
-"""Trial → the mean of everything that was watched in it."""
+"""Trial → mean of each sensor reading in it."""
 
 
 def means_by_key(watched: WatchedMeans) -> dict[WatchedKey, float]:
-    """Those of one record; the keys are shared by all."""
+    """Return the means of one record; all records share the key objects."""
     return {
         _key(sensor, where, name, unit): mean
         for sensor, of_sensor in watched.items()

@@ -1,4 +1,4 @@
-"""Numbers and parameters in the words of the page: fixed digits down a column, so that figures can be compared by eye."""
+"""Numbers and parameters as text for the page: fixed digits within a column, so that figures can be compared by eye."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.subject import figure_name, joined
 
-if TYPE_CHECKING:  # a table of words, which every command may print, needs no settings
+if TYPE_CHECKING:  # a table of text, which every command may print, does not need the settings
     from dutlab.plan.cell import Cell
     from dutlab.spec.generators import GeneratorModel
     from dutlab.spec.workloads.setting import Setting, Value
@@ -32,12 +32,12 @@ class Unit:
     digits: int
 
     def number(self, value: float) -> str:
-        """Without the unit; thousands are set apart as grouped() does."""
+        """Return the number without the unit; thousands are separated as in grouped()."""
         rounded = round(value / self.scale, self.digits)
         return f"{MINUS if rounded < 0 else ''}{grouped(f'{abs(rounded):.{max(self.digits, 0)}f}')}"
 
     def text(self, value: float) -> str:
-        """With the unit."""
+        """Return the number with the unit."""
         return f"{self.number(value)} {self.name}"
 
 
@@ -89,15 +89,15 @@ _PRINTED = {
 
 _KILO = 1e3
 _MANY_NS = 10e6
-"""From 10 ms on, times are printed in milliseconds."""
+"""Time from which milliseconds are printed: 10 ms, in ns."""
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
 _LONG = 10_000
 _MOST_RUNS = 40
-"""More runs of numbers than these tell a reader nothing."""
+"""Largest number of ranges that numbers_words() prints."""
 
 
 def with_two_digits(unit: Unit, value: float) -> Unit:
-    """The unit with as many decimals as two significant digits of `value` need, or fewer where these are all that it has."""
+    """Return the unit with enough decimals for two significant digits of `value`, fewer if those are exact, never fewer than before."""
     size = abs(value) / unit.scale
     if not size or not math.isfinite(size):
         return unit
@@ -107,19 +107,19 @@ def with_two_digits(unit: Unit, value: float) -> Unit:
 
 
 def bit_rate_unit(values: Iterable[float]) -> Unit:
-    """One unit for a table of bit rates: Gb/s with two decimals as the field prints them, Mb/s when all are small."""
+    """Return one unit for a table of bit rates: Gb/s with two decimals, or Mb/s if one is below 0.2 Gb/s or all are below 1 Gb/s."""
     sizes = [abs(v) for v in values if v]
-    if max(sizes, default=0.0) < 1e9 or min(sizes) < 0.2e9:  # noqa: PLR2004 -- where giga begins; two decimals of less would be one digit or two
+    if max(sizes, default=0.0) < 1e9 or min(sizes) < 0.2e9:  # noqa: PLR2004 -- 1 Gb/s; below 0.2 Gb/s two decimals are too few
         return MBPS
     return _GBPS
 
 
 def frame_rate_unit(values: Iterable[float]) -> Unit:
-    """One unit for a table of frame rates: Mpps with three decimals where none is small, pps where all are, else kpps."""
+    """Return one unit for a table of frame rates: Mpps with three decimals if none is small, pps if all are small, else kpps."""
     sizes = [abs(v) for v in values if v]
     if not sizes:
         return KPPS
-    if max(sizes) >= 1e6 and min(sizes) >= 0.1e6:  # noqa: PLR2004 -- where mega begins; below 0.1 digits are lost
+    if max(sizes) >= 1e6 and min(sizes) >= 0.1e6:  # noqa: PLR2004 -- 1 Mpps; below 0.1 Mpps digits are lost
         return MPPS
     if min(sizes) >= 100:  # noqa: PLR2004 -- 0.1 kpps, the last digit
         return KPPS
@@ -127,18 +127,18 @@ def frame_rate_unit(values: Iterable[float]) -> Unit:
 
 
 def pps_text(rate: float) -> str:
-    """`346.3 kpps` of a single frame rate, `20.0 pps` of a very small one."""
+    """Return a single frame rate as text: `346.3 kpps`, or `20.0 pps` if it is very small."""
     return (KPPS if not rate or abs(rate) >= 100 else PPS).text(rate)  # noqa: PLR2004 -- as above
 
 
 def unit_of(figure: str) -> Unit:
-    """The unit that a figure is printed in."""
+    """Return the unit in which a figure is printed."""
     measure = measure_of(figure)
     return TIMES if measure is not None and measure.is_factor else _PRINTED[measure_unit(figure)]
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:
-    """The unit that a figure's `values` are printed in together: of rates and capacities by their size, else the usual one."""
+    """Return the common unit of a figure's `values`: by size for rates, times and capacities, else the usual one."""
     if figure == "capacity_bytes":
         return next((unit for unit in _CAPACITIES if max(values, default=0.0) >= unit.scale), _CAPACITIES[-1])
     match measure_unit(figure):
@@ -156,7 +156,7 @@ _SPACED = str.maketrans("_/", "  ")
 
 
 def name_words(figure: str) -> str:
-    """Return `read clat mean` for `clat_mean_ns.read`: the name without the unit, which is printed next to it, after part and way."""
+    """Return a figure's name as text, as `read clat mean` for `clat_mean_ns.read`: part, way, then the name without its printed unit."""
     (part, measure, way), unit = figure_name(figure), measure_unit(figure)
     is_printed = _PRINTED[unit].name and unit not in {MeasureUnit.RATIO, MeasureUnit.WATTS}
     bare = measure.removesuffix(f"_{unit.ending}") if is_printed else measure
@@ -164,12 +164,12 @@ def name_words(figure: str) -> str:
 
 
 def better_of(figure: str) -> Better:
-    """The direction of a figure or column; empty where neither side is better, and where none is known."""
+    """Return the better direction of a figure or column; empty if there is none, or if it is unknown."""
     return direction_of(figure) or ""
 
 
 def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -> str:
-    """`iperf3, 30 s, first 5 s left out, 4 streams`: what a workload asked for; `without` has names of its params."""
+    """Return a workload's settings as text, as `iperf3, 30 s, first 5 s left out, 4 streams`; `without` names params to leave out."""
     generator = None if "generator" in without else setting.made_by
     words = [
         phrase.format(_Value(value))
@@ -180,24 +180,24 @@ def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -
 
 
 def setting_words(setting: Setting, *, without: Collection[str] = ()) -> str:
-    """Return the words of a setting without its tool and without `without`: they distinguish it from settings that share `without`."""
+    """Return a setting's words without its tool and the params in `without`, to distinguish it from settings that share these."""
     return asked_words(setting, "", without=without).removeprefix(", ").strip()
 
 
 def alike_names(settings: Iterable[Setting]) -> set[str]:
-    """Names of the params on whose values all settings agree."""
+    """Return the names of params that have the same value in all settings."""
     return {name for name, _ in set.intersection(*(set(setting.params.items()) for setting in settings))}
 
 
 def asked_of_all(cells: Collection[Cell], *, without: Collection[str] = ()) -> str:
-    """`iperf3, 30 s`: what all of some cells of a workload were asked for."""
+    """Return the settings that all `cells` of a workload share as text, as `iperf3, 30 s`."""
     first, alike = next(iter(cells)), alike_names(cell.setting for cell in cells)
     return asked_words(first.setting, first.tool, without={*(first.params.keys() - alike), *without})
 
 
 @dataclass(frozen=True)
 class _Value:
-    """A setting's value as the words of its field (dutlab.spec.workloads.setting) have it."""
+    """A setting's value, formatted by the text of its field (dutlab.spec.workloads.setting)."""
 
     value: Value
 
@@ -210,7 +210,7 @@ class _Value:
 
 
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
-    """To sort texts by, their numbers as numbers: `depth 2` comes before `depth 16`."""
+    """Return a sort key that compares numbers in texts by value: `depth 2` comes before `depth 16`."""
     return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
 
 
@@ -219,7 +219,7 @@ _AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)", re.ASCII
 
 
 def folded(texts: Iterable[str]) -> list[str]:
-    """Texts that differ only in their numbers as one, with the range of each: `took 46–72% of the CPU time`. Their order is kept."""
+    """Merge texts that differ only in their numbers into one with ranges: `took 46–72% of the CPU time`. The order is kept."""
     alike: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
         alike.setdefault(_AMOUNT.sub("#", text), []).append(text)
@@ -238,19 +238,19 @@ def _with_ranges(alike: Sequence[str]) -> str:
 
 
 def grouped(digits: str) -> str:
-    """A number with its thousands set apart, from five digits before the point on."""
+    """Return a number with thousands separators, if it has five or more digits before the point."""
     whole, point, rest = digits.partition(".")
     return f"{int(whole):,}".replace(",", NARROW_SPACE) + point + rest if whole.isdigit() and len(whole) >= len(str(_LONG)) else digits
 
 
 def by_words(tool: str, generator: GeneratorModel | None, *, without: Collection[str] = ()) -> str:
-    """The tool, and what was set of it if it is a generator: `trafgen (streams 2)`."""
+    """Return the tool's name, with the settings of a generator: `trafgen (streams 2)`."""
     words = "" if generator is None else generator.words(without=without)
     return f"{tool} ({words})" if words else tool
 
 
 def mix_words(mix: str) -> str:
-    """`64:7,594:4,1518:1` as a reader can check it: each size, how often, and the average. Another text is left as it is."""
+    """Return a frame mix such as `64:7,594:4,1518:1` as text: sizes, weights and the average. Other text is returned unchanged."""
     parts = [part.split(":") for part in mix.replace(" ", ",").split(",") if part]
     if not parts or not all(len(p) == 2 and p[0].isdigit() and p[1].isdigit() for p in parts):  # noqa: PLR2004 - a size and a weight
         return mix
@@ -261,7 +261,7 @@ def mix_words(mix: str) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """`2 h 05 min`, `3 min 20 s`, `42 s`."""
+    """Return a duration as text: `2 h 05 min`, `3 min 20 s`, `42 s`."""
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
     if hours:
@@ -270,12 +270,12 @@ def duration_words(seconds: float) -> str:
 
 
 def latency_text(ns: float) -> str:
-    """In microseconds, or milliseconds when there are many."""
+    """Return a latency in microseconds, or in milliseconds from 10 ms on."""
     return (MILLISECONDS if ns >= _MANY_NS else MICROSECONDS).text(ns)
 
 
 def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:
-    """A column of a matrix in one phrase."""
+    """Return the phrase for a column: its link, and whether other links were driven too."""
     if len(links) == 1:
         return f"{place} {link} alone"
     together = "both" if len(links) == 2 else "all"  # noqa: PLR2004 - two are "both"
@@ -283,12 +283,12 @@ def column_words(links: tuple[str, ...], link: str, place: str = "link") -> str:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 trial`, `2 trials`."""
+    """Return the count with its noun: `1 trial`, `2 trials`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def numbers_words(numbers: Iterable[int]) -> str:
-    """`1–4, 7`: runs of numbers in short; of very many the first, and how many more."""
+    """Return numbers as ranges: `1–4, 7`; of very many, the first ranges and how many more."""
     out, more = list[list[int]](), 0
     for n in sorted(set(numbers)):
         if out and n == out[-1][1] + 1:
@@ -302,10 +302,10 @@ def numbers_words(numbers: Iterable[int]) -> str:
 
 
 def size_order(size: str) -> tuple[int, float, str]:
-    """Numbers by size, then mixes by name."""
+    """Return a sort key of frame sizes: numbers by value, then mixes by name."""
     return (0, float(size), "") if size.isdigit() else (1, 0.0, size)
 
 
 def slug_of(base: str, taken: Collection[str]) -> str:
-    """A name for files, with a number from the second of the same name on."""
+    """Return a file name: `base`, with a number from 2 on if `base` is taken."""
     return next(slug for n in count(1) if (slug := base if n == 1 else f"{base}-{n}") not in taken)

@@ -1,8 +1,8 @@
 """Compiled templates, kept in the user's cache: compiling the page takes longer than the rest of a small report.
 
-They are not kept next to the templates: no installer would know of them, and pip would leave their folders behind. A compiled template is
-code. So one is read only if this user owns its file and no other user may write it: sudo may keep the HOME of another user. Nothing is
-kept under `-B`, and a folder that cannot be written means compiling each time, as for a module (PEP 3147).
+They are not next to the templates, because pip would not remove them there. A compiled template is code, so it is read only if this user
+owns the file and no other user may write it: sudo may keep the HOME of another user. Nothing is kept under `-B`. If the folder cannot be
+written, templates are compiled each time, as modules are (PEP 3147).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dutlab.user_cache import user_cache
 
 
 class KeptTemplates(BytecodeCache):
-    """Implements jinja2's cache. A file in it names the template's own checksum, and another version of Python or jinja2 ignores it."""
+    """Bytecode cache of jinja2, in files. Each has the template's checksum; other versions of Python or jinja2 ignore it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or user_cache() / "templates"
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Leaves `bucket` empty when nothing is kept, or by somebody else."""
+        """Load `bucket`; it stays empty if there is no file, or if another user may have written it."""
         with suppress(OSError), self._place(bucket).open("rb") as f:
             if is_private(os.fstat(f.fileno())):
                 bucket.load_bytecode(f)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Whole or not at all, since another report may be written at the same time."""
+        """Write `bucket` atomically, since another report may be written at the same time."""
         if sys.dont_write_bytecode:
             return
         place = self._place(bucket)
@@ -46,5 +46,5 @@ class KeptTemplates(BytecodeCache):
                 part.unlink()
 
     def _place(self, bucket: Bucket) -> Path:
-        """jinja2's key is a hash of the template's name and path."""
+        """Return the file of a template; jinja2's key is a hash of its name and path."""
         return self._folder / f"{bucket.key}.{sys.implementation.cache_tag}"

@@ -1,4 +1,4 @@
-"""The report's figures as CSV (RFC 4180): one row a figure, in base units, also the rows that have none, with the reason."""
+"""The report's figures as CSV (RFC 4180): one row per figure, in base units; a missing figure has a row with the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, str | float | int | None]
 
 
 def csv_table(runs: Sequence[RunReport]) -> str:
-    """`spread` says what low and high are: range, or the 95 % interval."""
+    """Return all figures of `runs`; column `spread` is the kind of low and high: range or 95 % interval."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\r\n")
     writer.writeheader()
@@ -30,8 +30,8 @@ def csv_table(runs: Sequence[RunReport]) -> str:
 
 
 def _rows(r: RunReport) -> Iterator[Row]:
-    """Rows of each table, without tables that repeat another one."""
-    limits = {trial: row.words for row in reversed(r.limits) for trial in row.trials}  # of several the first
+    """Yield the rows of each table, without tables that repeat another one."""
+    limits = {trial: row.words for row in reversed(r.limits) for trial in row.trials}  # the first of several
     for section in r.sections:
         for table in (t for t in section.tables if not t.again):
             for row in table.rows:
@@ -46,7 +46,7 @@ def _rows(r: RunReport) -> Iterator[Row]:
 
 
 def table_csv(table: Table) -> str:
-    """A table as it is printed, in the units of its head: RFC 4180."""
+    """Return a table as CSV (RFC 4180), in the units of its column heads."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([formula_safe(column.name or column.figure or column.head) for column in table.columns])
@@ -56,7 +56,7 @@ def table_csv(table: Table) -> str:
 
 
 def _plain(cell: Cell, unit: Unit) -> str:
-    """A number that programs read."""
+    """Return a cell as text, with a plain number for programs."""
     if isinstance(cell, str | Missing):
         return cell if isinstance(cell, str) else ""
     value = cell.median if isinstance(cell, Figure) else cell
@@ -77,5 +77,5 @@ def _value(r: RunReport, value: Value, limits: Mapping[int, str]) -> Row:
 
 
 def formula_safe(value: str | float | None) -> str | float | None:
-    """A text that a spreadsheet would run as a formula is made a text by an apostrophe."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -1,6 +1,6 @@
-"""The report as one HTML file: nothing loaded, both colour schemes, everything from outside escaped.
+"""The report as one self-contained HTML file with two colour schemes; all external text is escaped.
 
-One script, ours, which the page's own policy names by its hash; the page says everything without it too.
+Its only script is allowed by hash in the page's policy; the page is complete without it.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class SitePlace:
     """Place of a page in a published site. Addresses are relative to the page, or absolute where the site's address is known."""
 
     crumbs: tuple[tuple[str, str], ...]
-    """Words and address of the pages above it and of its neighbours."""
+    """Text and address of the pages above it and of its neighbours."""
     described: str
-    """A sentence for who shows a link to the page."""
+    """Description for link previews, a sentence."""
     picture: str = ""
-    """Address of a PNG file for the same; empty without one."""
+    """Address of a PNG file for link previews; empty without one."""
     trials: Mapping[int, str] = field(default_factory=dict)
-    """Trial that represents its cell → the page that lists it; empty where the page lists all trials itself."""
+    """First trial of a cell → page that lists it; empty if this page lists all trials."""
 
 
 def html(runs: Sequence[RunReport], plots: Mapping[str, Sequence[Plot]] | None = None, site: SitePlace | None = None) -> str:
-    """The page of `runs`; `plots` by the run's name, without any all of each. `site` is where the page lies in a published site."""
+    """Return the page of `runs`. `plots` is run name → plots (default: all plots); `site` is the page's place in a published site."""
     plots = {r.name: plots_of(r) for r in runs} if plots is None else plots
     words = page_words(runs, site)
     return environment().get_template("report.html.j2").render(runs=runs, plots=plots, style=style_sheet(), site=site, **words)
@@ -60,14 +60,14 @@ def page_words(runs: Sequence[RunReport], site: SitePlace | None = None) -> dict
     place = {r.name: n for n, r in enumerate(runs, 1)}
 
     def prefix(r: RunReport) -> str:
-        """Keeps the anchors of several runs apart."""
+        """Return the prefix of a run's anchors; empty for a single run."""
         return f"r{place[r.name]}-" if len(runs) > 1 else ""
 
     groups = {(r.name, t.number): t.group for r in runs for t in r.trials}
     notes = {(r.name, n.number): n for r in runs for n in r.notes}
 
     def anchor(r: RunReport, value: Figure | Missing) -> str:
-        """Address at which the trials behind a value are listed with their files."""
+        """Return the address of the list of a value's trials and their files."""
         group = groups[r.name, value.trials[0]]
         return f"{site.trials.get(group, '') if site else ''}#{prefix(r)}g{group}"
 
@@ -81,12 +81,12 @@ def page_words(runs: Sequence[RunReport], site: SitePlace | None = None) -> dict
 
 
 def mode_switches(r: RunReport) -> tuple[str, ...]:
-    """The modes that a reader can take out of a page's tables and plots: as many as there are colours to tell them apart by."""
+    """Return the modes that a reader can hide; none if there is only one, or if there are more modes than colours."""
     return r.labels if 1 < len(r.labels) <= len(SERIES) else ()
 
 
 def switch_rules(r: RunReport, around: str) -> str:
-    """CSS that hides what has the colour of a mode whose box in `around` is not ticked, without a script."""
+    """Return CSS that hides a mode whose checkbox in `around` is cleared; it needs no script."""
     out = []
     for n, _ in enumerate(mode_switches(r)):
         off = f"{around}:has(.show-{n}:not(:checked))"
@@ -97,7 +97,7 @@ def switch_rules(r: RunReport, around: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the environment that renders templates: everything from outside is escaped. All pages share it: templates compile once."""
+    """Return the jinja2 environment of all pages; it escapes all external text and compiles each template once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - 60 ms that only reports need
 
     from dutlab.report.pages.compiled import KeptTemplates  # noqa: PLC0415 - as above
@@ -137,49 +137,49 @@ def environment() -> Environment:
 
 
 def _breakable(text: str) -> Markup:
-    """May be broken after each `+`, so that a long list of links leaves room for the figures."""
+    """Allow line breaks after each `+`, so that a long list of links leaves room for the figures."""
     from markupsafe import escape  # noqa: PLC0415 - comes with jinja2
 
     return escape(text).replace("+", "+" + _ours("<wbr>"))
 
 
 def _address(name: str) -> str:
-    """A relative path as a link, so that no name becomes a scheme or a query."""
+    """Quote a relative path for a link, so that no name becomes a scheme or a query."""
     return quote(os.fsencode(name))
 
 
 def _ours(text: str) -> Markup:
-    """For what this package made itself, with every outside text already escaped: drawings, the style, parts of pages."""
+    """Mark text as safe HTML. Only for output of this package, in which external text is already escaped."""
     from markupsafe import Markup  # noqa: PLC0415 - comes with jinja2
 
     return Markup(text)  # noqa: S704 - see above
 
 
 def _code(text: str) -> Markup:
-    """Words between backticks as code, all of it escaped."""
+    """Escape text, and mark words between backticks as code."""
     from markupsafe import Markup, escape  # noqa: PLC0415 - as above
 
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # a lone backtick is itself
+    if len(parts) % 2 == 0:  # an unpaired backtick is plain text
         return escape(text)
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in enumerate(parts))
 
 
 @cache
 def script() -> str:
-    """Return the script of a page's interactive figures. Each page contains it whole, so the page works from a folder too."""
+    """Return the script of interactive figures. Each page contains it, so a page works from a folder too."""
     return (TEMPLATES / "figures.js").read_text(encoding="utf-8")
 
 
 @cache
 def script_hash() -> str:
-    """The only script that a page's policy lets run (CSP level 3, section 2.3.1)."""
+    """Return the hash of the only script that a page's policy allows (CSP level 3, section 2.3.1)."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()}"
 
 
 @cache
 def style_sheet() -> str:
-    """Styles of every page: rules, the colours of modes, and the dark scheme's."""
+    """Return the CSS of every page: rules, colours of modes, and the dark scheme."""
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))
     dark_modes = "".join(f".m{n}{{color:{DARK[light]}}}" for n, light in enumerate(SERIES))
     css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
@@ -187,7 +187,7 @@ def style_sheet() -> str:
 
 
 def _colour_place(r: RunReport, label: str) -> int:
-    """Checks name a mode, not a label: it gets the colour of the first label it begins."""
+    """Return the colour number of a label; a mode, as in checks, has that of its first label."""
     return r.places.get(label, 0) % len(SERIES)
 
 

@@ -13,9 +13,9 @@ REPORT_SCHEMA_VERSION = 1
 
 
 def json_data(runs: Sequence[RunReport]) -> str:
-    """A place without a figure is an object with `why` instead of `median`. A line for each part of a run, and for each entry of a list.
+    """Return the reports as JSON. A missing figure is an object with `why` instead of `median`.
 
-    So it can be read and compared by line, and is written by the encoder in C, which cannot indent.
+    Each part of a run and each entry of a list is on one line, so that files can be compared by line; the encoder in C cannot indent.
     """
     return f'{{"schema_version": {REPORT_SCHEMA_VERSION}, "runs": [{",".join(map(_run, runs))}]}}\n'
 
@@ -40,7 +40,7 @@ def _plain(value: object) -> dict[str, Any]:
 
 
 def report_schema() -> dict[str, Any]:
-    """JSON Schema of what json_data() writes: the contract in contracts/report.schema.json."""
+    """Return the JSON Schema of json_data()'s output: the contract in contracts/report.schema.json."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - only who writes or checks the contract needs it
 
     from dutlab.analysis.doctor import Finding  # noqa: F401, PLC0415 -- TypeAdapter looks for the names of annotations here too

@@ -1,4 +1,4 @@
-"""Ramps as in the APU6 review: product × load, most frames and bits of all directions together, share of line rate, saturation."""
+"""Tables of ramps as in the APU6 review: peak of all directions together, share of line rate, and saturation, by product and load."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CAPTION = (
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """One table of all runs, a plot of bars a load, and each ramp."""
+    """Return one table of all runs, a bar plot per load, and each ramp."""
     groups = sorted(((read, g) for read in reads for g in read.groups if g.cell.workload == "loadtest"), key=lambda of: _size(of[1]))
     if not groups:
         return Contents((), (), {})
@@ -51,12 +51,12 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 
 def _together(group: Group) -> str:
-    """Return the name of all directions together in the records; a table of published figures has its own name for them."""
+    """Return the records' name of the sum of all directions; imported tables have their own name for it."""
     return group.main[1]
 
 
 def _product(read: ReadRun, group: Group, reads: Sequence[ReadRun]) -> str:
-    """The mode; where several runs have one of that name, with the run's."""
+    """Return the mode, with the run's name if several runs have that mode."""
     clash = sum(group.label in other.labels for other in reads) > 1
     return f"{group.label} ({read.run.name})" if clash else group.label
 

@@ -16,12 +16,12 @@ _SPECIAL = re.compile(
     r"(?P<mark>\[\d+\](?![(\[:]))|(?P<inside>(?<=\w)_(?=\w))|(?P<code>`(?! )[\w ./:=,-]+(?<! )`)"
     r"|[\\`*_\[\]|~]|^[#+\-=](?=[ #=\-])|(?<=^\d)[.)](?= )|(?<=\])\("
 )
-"""Characters that Markdown would read as markup. The number of a doubt and an underscore inside a word are text as they are; so are
-words between backticks, which hold no markup."""
+"""Characters that need escaping in Markdown. Numbers of doubts, underscores inside words, and words between backticks need
+none."""
 
 
 def markdown(runs: Sequence[RunReport]) -> str:
-    """All runs, one after the other."""
+    """Return all runs as Markdown, one after another."""
     return "\n\n".join("\n\n".join(part for part in _parts(r) if part) for r in runs) + "\n"
 
 
@@ -72,11 +72,11 @@ def _section(r: RunReport, s: Section) -> Iterable[str]:
 
 
 def table_markdown(t: Table, r: RunReport | None = None) -> str:
-    """A table; `r` is the run whose doubts and files it refers to, none in a publication."""
+    """Return a table as Markdown; `r` is the run of its doubts and files, None in a publication."""
     rows = []
     for row in t.rows:
         cells, gap = [_cell(r, t, i, row.cells[i]) for i in t.shown], t.gap(row) if r else None
-        if gap is not None:  # why there is no result, said once
+        if gap is not None:  # give the reason for missing results once
             cells[gap + 1 :] = [""] * (len(cells) - gap - 1)
         rows.append([*([text(row.label or row.head)] if t.first else []), *cells])
     return markdown_table([*([t.first] if t.first else []), *(text(t.head(i, flat=True).replace("\u00ad", "")) for i in t.shown)], rows)
@@ -130,7 +130,7 @@ def _findings(r: RunReport) -> Iterable[str]:
 
 
 def _lines(lines: Iterable[str]) -> str:
-    """Several lines in one cell."""
+    """Return several lines as one cell."""
     return "<br>".join(text(line) for line in lines)
 
 
@@ -193,13 +193,13 @@ def _common(marks: Sequence[int]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already."""
+    """Return a table whose cells are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def text(text: str) -> str:
-    """Text from outside as text: no markup of Markdown's or HTML's, no line break that would end a table row."""
+    """Escape external text: no Markdown or HTML markup, and no line breaks, which would end a table row."""
     return _SPECIAL.sub(
         lambda m: m[0] if m["mark"] or m["inside"] or m["code"] else f"\\{m[0]}", html.escape(" ".join(text.split()), quote=False)
     )

@@ -18,7 +18,7 @@ Pair = tuple[str, str]
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """A list of pairs with a column a run and mode, then a heat map of each."""
+    """Return a table of pairs with columns for each run and mode, then a heat map of each."""
     variants = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
     if not variants:
         return Contents((), (), {})
@@ -63,7 +63,7 @@ def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | 
 
 
 def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple[str, dict[Pair, Group]]]:
-    """The pairs of a run and mode, of each way in which iperf3 was asked; its words in the name where there are several."""
+    """Return (name, pairs) of a run and mode for each set of iperf3 settings; if there are several, the name includes the settings."""
     of: dict[str, dict[Pair, Group]] = {}
     for g in read.groups:
         if g.label == label and g.cell.workload == "matrix":
@@ -73,7 +73,7 @@ def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple
 
 
 def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
-    """Retries that a system does not tell are left out without a word."""
+    """Return a figure's cell; missing retries become an empty cell."""
     value = value_of(group, group.main[1] if group else "", figure, read.book)
     return value if isinstance(value, Figure) or figure == "goodput_bps" else ""
 

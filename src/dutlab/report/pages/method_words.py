@@ -1,4 +1,4 @@
-"""Method of a run in sentences, made from what was really done: for the method section of a paper."""
+"""Method of a run in sentences, from its records, for the method section of a paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dutlab.subject import subject_of
 
 
 def method_words(r: RunReport) -> tuple[str, ...]:
-    """In the order a reader would ask: on what, what, how often, in which order, with which tools, whether modes held, what went wrong."""
+    """Return sentences on testbed, workloads, order, tools, checks, missing trials and manifest, in this order."""
     return tuple(words for words in (_where(r), *_what(r), _order(r), _tools(r), _checks(r), _lost(r), _proof(r)) if words)
 
 
@@ -23,7 +23,7 @@ def _where(r: RunReport) -> str:
 
 
 def _what(r: RunReport) -> list[str]:
-    """A sentence a workload: what all its trials were asked for, and in how many ways the rest differed."""
+    """Return a sentence per workload: the settings that all its trials share, and the number of variants."""
     out = []
     for workload in dict.fromkeys(t.workload for t in r.trials):
         trials = [t for t in r.trials if t.workload == workload]

@@ -1,6 +1,6 @@
-"""A report in the form that a kind of review prints: its tables and figures, in its units, from any runs that have them.
+"""Publications: reports in the form of a certain kind of review, with its tables, figures and units.
 
-A style picks from runs what its readers look for; everything else stays in the full report, which each publication names.
+A style selects what its readers look for; everything else is in the full report, which each publication names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dutlab.report.plots.plot import Plot
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a style: answers in sentences, tables, and the plots that are below the table of a slug."""
+    """Contents of a style: answers in sentences, tables, and plots by the slug of the table above them."""
 
     answers: tuple[str, ...]
     tables: tuple[Table, ...]
@@ -28,7 +28,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Publication:
-    """Everything that is printed of some runs in one style."""
+    """Content of a publication of some runs in one style."""
 
     style: str
     title: str
@@ -36,19 +36,19 @@ class Publication:
     certainty: tuple[str, ...]
     """Confidence in the figures, a sentence or two for each run."""
     limits: tuple[str, ...]
-    """Limits of the figures, where they are known."""
+    """Known limits of the figures."""
     methods: tuple[tuple[str, tuple[str, ...]], ...]
-    """Run → how it was measured, in sentences."""
+    """Run → its method, in sentences."""
     runs: tuple[RunReport, ...]
 
 
 _SURE = ("shown", "likely", "possible")
-"""Words of confidence, the surest first."""
+"""Words of confidence, from most to least certain."""
 Builder = Callable[[Sequence[ReadRun], Sequence[RunReport]], Contents]
 
 
 def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Publication:
-    """The runs in a style. Raises InputError when none of them has what the style shows."""
+    """Return the runs in a style. Raises InputError if none of them has what the style shows."""
     from dutlab.report.pages.method_words import method_words  # noqa: PLC0415 -- only publications need it
 
     build: Builder = importlib.import_module(STYLES[style]).contents
@@ -71,7 +71,7 @@ def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunRepor
 
 
 def _limits(r: RunReport) -> list[str]:
-    """A sentence a mode, size and verdict, with the least sure of what its links gave."""
+    """Return a sentence for each mode, size and verdict, with the lowest confidence among its links."""
     confidence_by_limit: dict[tuple[str, str], str] = {}
     for row in r.limits:
         if row.confidence:
@@ -82,7 +82,7 @@ def _limits(r: RunReport) -> list[str]:
 
 def _certainty(r: RunReport) -> list[str]:
     repeats = f"{r.experiment}: {plural(r.course.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
-    if r.course.repeats < 2:  # noqa: PLR2004 -- one is none
+    if r.course.repeats < 2:  # noqa: PLR2004 -- one repeat has no spread
         repeats = f"{r.experiment}: measured once; the spread between repeats is unknown."
     severe = [f"{note.text[:1].upper()}{note.text[1:]} ({plural(len(note.trials), 'trial')})." for note in r.severe]
     return [repeats, *severe]

@@ -12,7 +12,7 @@ from dutlab.report.pages.publication import Publication
 
 
 def publication_html(publication: Publication) -> str:
-    """One page, with what a reader asks first on its first screen."""
+    """Return the publication as one HTML page, with the answers on its first screen."""
     templates = environment()
     return templates.get_template("publication.html.j2").render(p=publication, style=style_sheet())
 
@@ -29,7 +29,7 @@ def publication_markdown(publication: Publication) -> str:
 
 
 def publication_json(publication: Publication) -> str:
-    """For programs: every figure whole, in base units."""
+    """Return the publication as JSON, with unrounded figures in base units."""
     tables = [
         {
             "slug": t.slug,

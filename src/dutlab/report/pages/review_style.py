@@ -1,4 +1,4 @@
-"""Tables as in reviews of firewall appliances: modes × links of goodput, shares of the barest mode, frame rates by size, watts by state."""
+"""Tables as in reviews of firewall appliances: goodput by mode and link, share of the first mode, frame rates by size, watts by state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLOTTED = ("kpps", "delivered", "latency-p50")
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """Goodput of every run, then its frame sizes."""
+    """Return the tables of every run: goodput or frame sizes of each drawing, then power states."""
     del reads
     tables, plots = list[Table](), dict[str, tuple[Plot, ...]]()
     for r in reports:
@@ -43,7 +43,7 @@ def _goodput(prefix: str, table: Table) -> Table:
 
 
 def _shares(prefix: str, table: Table) -> tuple[Table, ...]:
-    """Return the share that each further mode leaves of the first, the barest."""
+    """Return a table of each further mode's goodput as a share of the first mode's."""
     barest, *others = [row for row in table.rows if row.label]
     if not others:
         return ()
@@ -59,12 +59,12 @@ def _share(value: Cell, base: Cell) -> str:
 
 
 def _single(table: Table) -> list[int]:
-    """Sums are left to the full report: reviews print the links."""
+    """Return the columns of single links; reviews do not print sums."""
     return [n for n, c in enumerate(table.columns) if not c.sum]
 
 
 def _column(c: Column, unit: Unit, figure: str = "") -> Column:
-    """`single_a_gbps`, `dual_a_gbps`; of a share, a column of words."""
+    """Return a column named as `single_a_gbps` or `dual_a_gbps`; a share is a column of text."""
     driven = {1: "single", 2: "dual"}.get(len(c.links), "all")
     name = f"{driven}_{c.link}_{'percent' if unit is PERCENT else unit.name.replace('/', 'p').lower()}"
     return Column(column_words(c.links, c.link), figure, unit if figure else None, name, align="right")
@@ -86,7 +86,7 @@ def _sizes(prefix: str, table: Table) -> Table:
 
 
 def _states(prefix: str, table: Table) -> Table:
-    """The watts of each state, in the digits of the meter."""
+    """Return a table of each state's watts, with the digits of the meter."""
     at, error = (next(n for n, c in enumerate(table.columns) if c.head == head) for head in (POWER, ERROR))
     steps = [float(str(row.cells[error]).removeprefix("± ")) for row in table.rows if row.cells[error]]
     digits = max(0, -math.floor(math.log10(min(steps)))) if steps else 1

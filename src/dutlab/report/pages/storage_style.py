@@ -1,6 +1,6 @@
-"""Tables as in tests of storage: arrays side by side with a row for each parameter, and a row a workload: drives, value and latency.
+"""Tables as in storage tests: arrays side by side with a row per parameter, or a row per workload with drives, value and latency.
 
-A parameter's unit is its row's own, so cells are text: the digits that were published, or the figure in the unit of its name.
+Each row has its own unit, so cells are text: the published digits, or the figure in the unit of its name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCALES: Mapping[object, str] = {
 }  # fmt: skip
 _TIME_SCALES: Mapping[object, str] = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
 _Text = tuple[str, tuple[str, str]]
-"""Digits, and the parameter and unit that the name says."""
+"""Digits, and (parameter, unit) from the figure's name."""
 _NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
@@ -51,7 +51,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 
 def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
-    """A sentence a rate of the arrays that were asked the same."""
+    """Return a sentence per rate of the arrays with the same settings."""
     sentences = []
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
         for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and measure_unit(name) in _RATES):
@@ -77,7 +77,7 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
 
 
 def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
-    """Return a row for each rate of the same drives, with its latency."""
+    """Return a table with a row for each rate of the same drives, and its latency."""
     common = alike_names(g.cell.setting for g in groups) if len(groups) > 1 else set[str]()
     asked = [k for k in dict.fromkeys(k for g in groups for k in g.cell.params) if k not in common]
     several = len({g.cell.links for g in groups}) > 1
@@ -101,20 +101,20 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
 
 
 def _later(rate: str, texts: Mapping[str, _Text]) -> _Text:
-    """The latency of the same part and way, else of the whole."""
+    """Return the latency of a rate's part and way, else of the whole."""
     own = figure_name(rate)
     of_rate = [str(name) for time in _TIMES for name in (own._replace(measure=time), FigureName("", time))]
     return next((texts[name] for name in of_rate if name in texts), _NONE)
 
 
 def _asked(group: Group, groups: Sequence[Group]) -> str:
-    """Return the request of this group that not all groups share."""
+    """Return the settings of this group that not all groups share, in words."""
     words = setting_words(group.cell.setting, without=alike_names(g.cell.setting for g in groups))
     return ", ".join(w for w in (words, group.cell.link_label if len({g.cell.links for g in groups}) > 1 else "") if w)
 
 
 def _names(group: Group) -> list[str]:
-    """Its figures that are printed: of a table all, of a trial what such tests tell."""
+    """Return the group's printed figures: all published ones, and those measured ones that storage tests print."""
     names = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
     return [n for n in names if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
 
@@ -124,7 +124,7 @@ def _published(group: Group, name: str) -> Mapping[str, object] | None:
 
 
 def _text(group: Group, name: str, read: ReadRun) -> _Text:
-    """Its digits, and the parameter and unit that its name says."""
+    """Return a figure's digits, and (parameter, unit) from its name."""
     value = value_of(group, group.cell.link_label, name, read.book)
     if not isinstance(value, Figure):
         return _NONE
@@ -136,7 +136,7 @@ def _text(group: Group, name: str, read: ReadRun) -> _Text:
 
 
 def _printed_in(name: str, scale: object) -> str:
-    """The unit of a table's column that holds a figure, whose own unit is so many times as large."""
+    """Return the name of a published column's unit, which is `scale` base units of the figure."""
     unit = measure_unit(name)
     if unit is MeasureUnit.RATIO:
         return "ratio" if scale == 1 else "percent"

@@ -15,11 +15,11 @@ from dutlab.spec.workloads.setting import ELSEWHERE
 from dutlab.store.record import PUBLISHED
 
 _DIGITS = 3
-"""Digits of a figure that has no published ones, in a unit that was published."""
+"""Decimals of figures without published digits, in a published unit."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """One table a workload of each run."""
+    """Return one table per workload of each run."""
     del reports
     several = len(reads) > 1
     tables = []
@@ -47,14 +47,14 @@ def _table(prefix: str, workload: str, groups: Sequence[Group], read: ReadRun) -
 
 
 def _cells(group: Group, link: str, figures: Sequence[str], read: ReadRun) -> Iterator[Cell]:
-    """A figure that this row has not is an empty place."""
+    """Yield the row's figures; a missing one is an empty cell."""
     for name in figures:
         value = value_of(group, link, name, read.book)
         yield value if isinstance(value, Figure) else ""
 
 
 def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Column:
-    """The column of a figure: the published one where all that were published agree."""
+    """Return a figure's column: the published one, if all published columns agree."""
     rows = [row for g, _ in places for r in g.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == figure]
     columns = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
     if len(columns) != 1:

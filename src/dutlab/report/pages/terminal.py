@@ -1,4 +1,4 @@
-"""A table for a terminal: no wider than asked, words wrapped, spreads below their figures, a heat map shaded where colour is allowed."""
+"""Tables for a terminal of a given width: text is wrapped, spreads are below figures, heat maps are shaded if colour is allowed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ GAP = 2
 _INDENT = 12
 """Indent of the text after `Limited by`, the longest head of the answer."""
 MOST_LINES = 40
-"""A longer table is cut: the answer is to stay on the screen."""
+"""Largest number of lines of a table in an answer, so that the answer stays on the screen."""
 LONGEST_WORD = 24
-"""A longer one is broken, so that no path or address widens the table."""
+"""Longest word that is not broken, so that no path or address widens the table."""
 _SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
-"""Colours of the field, of 256: weak, middle, strong. Of figures of which less is better, red."""
+"""Better direction → background colours (of 256): weak, middle, strong; red for figures of which less is better."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A cell as it is printed: parts that begin a line each."""
+    """A cell as printed: each part begins a line."""
 
     parts: tuple[str, ...]
     right: bool = False
     field: int = 0
-    """The colour of its field; 0 for none."""
+    """Background colour; 0 for none."""
 
     @property
     def natural(self) -> int:
@@ -48,13 +48,13 @@ class _Place:
 
 
 def _in_cell(part: str, width: int) -> list[str]:
-    """A sum of names that is too long for a line, as `server:d1+server:d2`, breaks behind a plus."""
+    """Wrap text to `width`; a long sum of names, as `server:d1+server:d2`, breaks after a plus."""
     words = (word.replace("+", "+\0 ") if len(word) > width else word for word in part.split(" "))
     return [line.replace("\0 ", "").replace("\0", "") for line in textwrap.wrap(" ".join(words), width)]
 
 
 def terminal_answer(answer: Answer, *, name: str, folder: str, width: int = 80, colour: bool = False) -> Iterator[str]:
-    """The lines of an answer. Commands name the run by `folder`, and are not wrapped, so that they can be pasted."""
+    """Yield the lines of an answer. Commands name the run by `folder` and are not wrapped, so that they can be pasted."""
     for table in answer.tables:
         lines = list(terminal_table(table, width=width, colour=colour))
         yield from lines[:MOST_LINES]
@@ -73,9 +73,9 @@ def terminal_answer(answer: Answer, *, name: str, folder: str, width: int = 80, 
 
 
 def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> Iterator[str]:
-    """The lines of a table, and below them why figures are missing.
+    """Yield the lines of a table, then the reasons for missing figures.
 
-    One that cannot be made narrow enough goes on below itself, with its labels and first words again.
+    A table that is too wide is split into blocks, one below another; each block repeats the labels and first text columns.
     """
     yield from _wrapped(table.caption, width)
     heads = [*([_Place((table.first,))] if table.first else [])]
@@ -93,7 +93,7 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
 
 
 def _reasons(table: Table) -> Iterator[str]:
-    """Yield why figures are missing: reasons that differ only in their numbers appear once."""
+    """Yield the reasons for missing figures; reasons that differ only in numbers appear once."""
     alike: dict[str, list[str]] = {}
     greyed = {cell.why for row in table.rows for cell in row.cells if isinstance(cell, Missing) and cell.greyed is not None}
     for cell in (cell for row in table.rows for cell in row.cells):
@@ -129,7 +129,7 @@ def _parts(table: Table, i: int, cell: Cell) -> tuple[str, ...]:
 
 
 def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int]]:
-    """Columns that are side by side; words before the first figures are in each block, unless they take half of it."""
+    """Return the columns of each block; text columns before the first figure are in every block, unless they take half of it."""
     least = [max(p.least for p in of) for of in of_columns]
     keys = list(takewhile(lambda n: n == 0 or not of_columns[n][0].right, range(len(of_columns))))
     if sum(least[n] + GAP for n in keys) > width / 2:
@@ -143,7 +143,7 @@ def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int
 
 
 def _widths(of_columns: Sequence[Sequence[_Place]], width: int) -> list[int]:
-    """Return widths as each column needs; the widest columns get less where all together need too much."""
+    """Return the width of each column; the widest columns shrink if the table is too wide."""
     widths = [max(1, *(p.natural for p in of)) for of in of_columns]
     least = [max(1, *(p.least for p in of)) for of in of_columns]
     while sum(widths) + GAP * (len(widths) - 1) > width and widths != least:
@@ -153,7 +153,7 @@ def _widths(of_columns: Sequence[Sequence[_Place]], width: int) -> list[int]:
 
 
 def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
-    """The lines of one row."""
+    """Yield the lines of one row."""
     columns = [place.lines(width) for place, width in zip(places, widths, strict=True)]
     for n in range(max(len(lines) for lines in columns)):
         out = []
@@ -165,10 +165,10 @@ def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, *, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
-    """A name such as `filter-default` stays whole."""
+    """Wrap text; a name such as `filter-default` is not broken."""
     return textwrap.wrap(_clean(text), width, break_on_hyphens=False, initial_indent=initial_indent, subsequent_indent=subsequent_indent)
 
 
 def _clean(text: str) -> str:
-    """On one line, without what could move the cursor or colour the terminal; spaces inside numbers stay."""
+    """Return text on one line, without terminal control characters; spaces inside numbers stay."""
     return printable(re.sub(r"[ \t\r\n\f\v]+", " ", text.replace("\u00ad", "")).strip())

@@ -1,1 +1,1 @@
-"""Every plot, drawn here as SVG."""
+"""Plots of reports, drawn as SVG."""

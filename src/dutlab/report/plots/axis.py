@@ -12,14 +12,14 @@ from dutlab.report.plots.palette import FAINT, GRID, QUIET
 from dutlab.report.plots.svg import SvgDrawing, text_width
 
 TICK_SIZE = 13.0
-"""Size of all words at axes, in pixels; a plot shrinks to three quarters on a phone."""
+"""Font size at axes, in pixels; a plot shrinks to three quarters on a phone."""
 TICK_GAP, TICK_ROW = 6.0, 16.0
-"""Between words at an axis, and from a line of them to the next."""
+"""Space between two tick labels, and distance of two lines of them, in pixels."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to pixels; either end may be the larger, so an axis can point upwards."""
+    """Map from values to pixels; either end may be larger, so an axis can point upwards."""
 
     low: float
     high: float
@@ -28,12 +28,12 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The pixel of `value`; a logarithmic scale takes values above 0 only."""
+        """Return the pixel of `value`; a logarithmic scale takes values above 0 only."""
         share = math.log(value / self.low) / math.log(self.high / self.low) if self.log else (value - self.low) / (self.high - self.low)
         return self.at_low + share * (self.at_high - self.at_low)
 
     def ticks(self) -> list[float]:
-        """About five round values that lie on the scale."""
+        """Return about five round values within the scale."""
         return _log_ticks(self.low, self.high) if self.log else _linear_ticks(self.low, self.high)
 
 
@@ -43,7 +43,7 @@ def tick_words(value: float) -> str:
 
 
 def apart(scale: Scale, ticks: Sequence[float]) -> list[float]:
-    """Ticks of a level axis whose words do not touch: each as far from the last one as both need."""
+    """Return the ticks of a horizontal axis whose labels do not overlap."""
     out: list[float] = []
     for tick in sorted(ticks, key=lambda t: abs(math.log(t)) if scale.log else 0.0):
         room = text_width(tick_words(tick), TICK_SIZE) / 2 + 4
@@ -53,7 +53,7 @@ def apart(scale: Scale, ticks: Sequence[float]) -> list[float]:
 
 
 def rows_below(wanted: Sequence[tuple[float, str]]) -> list[int]:
-    """The line below an axis for each (place, words): those that would touch earlier ones are a line lower."""
+    """Return the line number below an axis for each (place, text); texts that would overlap go a line lower."""
     taken: list[tuple[int, float, float]] = []
     for place, words in wanted:
         half = text_width(words, TICK_SIZE) / 2 + TICK_GAP / 2
@@ -63,7 +63,7 @@ def rows_below(wanted: Sequence[tuple[float, str]]) -> list[int]:
 
 
 def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title: str) -> float:
-    """Grid lines with their values, and what they are. Returns how far left of `left` the words reach."""
+    """Draw horizontal grid lines with values and a title. Returns how far left of `left` the text reaches."""
     ticks = scale.ticks()
     widest = max((text_width(tick_words(t), TICK_SIZE) for t in ticks), default=0.0)
     for tick in ticks:
@@ -76,7 +76,7 @@ def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title
 def draw_x_axis(
     d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float], words: Mapping[float, str] | None = None
 ) -> float:
-    """Upright grid lines, with their values or `words`, and a title below. Returns how far below `bottom` the words reach."""
+    """Draw vertical grid lines with values or `words`, and a title below. Returns how far below `bottom` the text reaches."""
     labels = [(words or {}).get(tick) or tick_words(tick) for tick in ticks]
     lines = rows_below([(scale(tick), text) for tick, text in zip(ticks, labels, strict=True)]) if words else [0] * len(ticks)
     for tick, text, row in zip(ticks, labels, lines, strict=True):
@@ -89,9 +89,9 @@ def draw_x_axis(
 
 
 def spread(wanted: Sequence[float], gap: float, end: float) -> list[float]:
-    """Places as near to `wanted` (ascending) as can be, at least `gap` apart, and inside 0…`end` as far as they fit.
+    """Return positions as near to `wanted` (ascending) as possible, at least `gap` apart, and inside 0…`end` if they fit.
 
-    Pool-adjacent-violators: neighbours that would touch form a block around the mean of what they want.
+    Pool-adjacent-violators: neighbours that would overlap form a block around the mean of their wanted positions.
     """
     blocks: list[tuple[float, int]] = []  # sum of the wanted starts, how many
     for n, want in enumerate(wanted):
@@ -107,7 +107,7 @@ def spread(wanted: Sequence[float], gap: float, end: float) -> list[float]:
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 5
-    if rough < sys.float_info.min:  # so short that its fifth has no full precision any more
+    if rough < sys.float_info.min:  # a fifth of the range is below full precision
         return [low]
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.8)
@@ -119,8 +119,8 @@ def _log_ticks(low: float, high: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
         ticks = [m * 10.0**e for e in decades for m in steps if low <= m * 10.0**e <= high]
-        if len(ticks) >= 4:  # noqa: PLR2004 - fewer say little
+        if len(ticks) >= 4:  # noqa: PLR2004 - fewer ticks are too few
             break
-    if len(ticks) < 2:  # noqa: PLR2004 - of so little, a linear scale is the same
+    if len(ticks) < 2:  # noqa: PLR2004 - over so small a range, a linear scale is the same
         return _linear_ticks(low, high)
     return [float(f"{v:.6g}") for v in ticks]

@@ -1,4 +1,4 @@
-"""One figure over another, as a method found it step by step: loss over load, rate over time."""
+"""Plot of one figure over another, such as loss over load or rate over time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 
 WIDTH, HEIGHT = 340.0, 210.0
 STACKED, BETWEEN = 125.0, 26.0
-"""How high each of two curves over one level axis is, and the room between them."""
+"""Height of each of two stacked curves, and the space between them, in pixels."""
 LEFT = 74.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5
 MOST_MARKS = 40
-"""A line with more points than this is drawn without a mark on each."""
+"""Largest number of points of a line with a mark on each point."""
 ABOVE = 1.08
 """Top of the vertical axis, as a multiple of the largest value."""
 MOMENT_ROOM = 20.0
-"""Above the plot, for the words of a moment."""
+"""Space above the plot for the text of moments, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Drawn:
 
 
 def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
-    """None without any point. A line has the colour of its place among the run's `labels`, or the next free one."""
+    """Draw a curve; None without points. A line has the colour of its label among the run's `labels`, or the next free one."""
     if curve.below is not None:
         return _stacked_plot(curve, curve.below)
     across, up = unit_of(curve.x), curve.y_unit or unit_of(curve.y)
@@ -88,7 +88,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
 
 
 def _stacked_plot(upper: Curve, lower: Curve) -> Plot | None:
-    """Both over one level axis; a line has the same colour in both. None without any point in one of them."""
+    """Draw two curves over one horizontal axis; a line has the same colour in both. None if one of them has no points."""
     labels = list(dict.fromkeys(line.label for curve in (lower, upper) for line in curve.lines))
     across = unit_of(lower.x)
     panels = [(curve, up, _drawn(curve, labels, across, up)) for curve in (upper, lower) for up in [curve.y_unit or unit_of(curve.y)]]
@@ -124,7 +124,7 @@ def _stacked_plot(upper: Curve, lower: Curve) -> Plot | None:
 
 
 def _drawn(curve: Curve, labels: Sequence[str], across: Unit, up: Unit) -> list[_Drawn]:
-    """Labels of the run keep their colours; other lines get the places after them. What was asked takes none."""
+    """Return the lines to draw. Labels of the run keep their colours, other lines get the next ones; reference lines take none."""
     drawable = [drawable for line in curve.lines if (drawable := _drawable(line, curve)).points]
     own = [line.label for line in drawable if line.label not in labels and line.role == "found"]
     first = 0 if all(line.label not in labels for line in drawable) else len(labels)
@@ -145,7 +145,7 @@ def _drawable(line: Line, curve: Curve) -> Line:
 
 
 def _linear_scale(ys: Sequence[float]) -> Scale:
-    """From 0, or below, to just above the largest value."""
+    """Return a scale from 0, or the smallest negative value, to just above the largest value."""
     high = max(ys) * ABOVE if max(ys) > 0 else 0.0
     return Scale(min(0.0, *ys), high or (0.0 if min(ys) < 0 else 1.0), HEIGHT, 0.0)
 
@@ -155,7 +155,7 @@ def _log_scale(ys: Sequence[float]) -> Scale:
 
 
 def _spanned(span: tuple[float, float] | None, unit: Unit, scale: Scale) -> Scale:
-    """`scale` with the ends that a standard prescribes, where one does."""
+    """Return `scale` with the ends of `span`, if a standard prescribes them."""
     return scale if span is None else replace(scale, low=span[0] / unit.scale, high=span[1] / unit.scale)
 
 
@@ -177,19 +177,19 @@ def _draw_line(d: SvgDrawing, x: Scale, y: Scale, drawn: _Drawn) -> None:
 
 
 def _unbroken(points: Sequence[tuple[float, float]], gap: float | None) -> Iterator[Sequence[tuple[float, float]]]:
-    """The stretches between holes."""
+    """Yield the runs of points without a gap between them."""
     ends = [n for n, (before, after) in enumerate(pairwise(points), 1) if gap is not None and after[0] - before[0] > gap]
     yield from (points[first:last] for first, last in pairwise([0, *ends, len(points)]))
 
 
 def _told(drawn: _Drawn) -> list[Point]:
-    """Its points for the page: the first of a stretch after a hole says that no line leads to it."""
+    """Return the points for the page; the first point after a gap is marked as not joined."""
     first, *others = _unbroken(drawn.points, drawn.gap)
     return [*first, *(point for (x, y), *more in others for point in ((x, y, y, y, 0.0), *more))]
 
 
 def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit, *, bottom: float = HEIGHT) -> None:
-    """Upright lines; their words stand above the plot, on the side where there is room, and are left out where they would touch others."""
+    """Draw vertical lines with text above the plot, on the side that has room; text that would overlap is left out."""
     taken: list[tuple[float, float]] = []
     for moment in curve.moments:
         at = moment.x / across.scale
@@ -205,7 +205,7 @@ def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit, *, bottom
 
 
 def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn], *, top: float = 0.0, bottom: float = HEIGHT) -> float:
-    """Words to the right of each line's end, pushed apart where they would touch. Returns the room they take."""
+    """Draw labels to the right of each line's end, moved apart if they would overlap. Returns the width they take."""
     ends = sorted(drawn, key=lambda line: y(line.points[-1][1]))
     places = [top + place for place in spread([y(line.points[-1][1]) - top for line in ends], LABEL_GAP, bottom - top)]
     for line, at in zip(ends, places, strict=True):

@@ -1,4 +1,4 @@
-"""The numbers behind a drawing, as the page's script reads them: what was drawn, in the units of the drawing, and nothing else."""
+"""Numbers of a drawing for the page's script: only what was drawn, in the units of the drawing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dutlab.report.plots.palette import QUIET, SERIES, series_colour, series_sha
 from dutlab.report.plots.svg import corners
 
 MOST_POINTS = 4000
-"""A drawing of more stays a picture: its numbers would double a page that is large already."""
+"""Largest number of points of an interactive figure; more would double the size of a large page."""
 Point = tuple[float, ...]
-"""x and y; then, where it has them, the range of y and 0 where no line leads to it."""
+"""x and y; optionally the low and high of y, and 0 if no line leads to the point."""
 
 
 @dataclass(frozen=True)
 class ExploredLine:
-    """One line of a figure. `place` decides colour and mark; None is for what was asked or is a limit, which is drawn broken."""
+    """One line of a figure. `place` decides colour and mark; None is for reference lines and limits, which are dashed."""
 
     label: str
     place: int | None
@@ -27,7 +27,7 @@ class ExploredLine:
 
 @dataclass(frozen=True)
 class View:
-    """One upright axis with the points of each line on it, in the order of the figure's lines."""
+    """One vertical axis with the points of each line on it, in the order of the figure's lines."""
 
     title: str
     unit: str
@@ -39,24 +39,24 @@ class View:
 
 @dataclass(frozen=True)
 class Explored:
-    """A figure of lines over one level axis. The first view is the one that was drawn."""
+    """A figure of lines over one horizontal axis. The first view is the one that was drawn."""
 
     x_name: str
-    """Figures that share it move together under the slider."""
+    """Name of the horizontal axis; the slider moves all figures that share it."""
     x_title: str
     x_unit: str
     x: Scale
     lines: Sequence[ExploredLine]
     views: Sequence[View]
     ticks: Sequence[tuple[float, str]] = ()
-    """Marks of the horizontal axis, with their words; empty for round values."""
+    """Ticks of the horizontal axis: position and text; empty for round values."""
     moments: Sequence[tuple[float, str]] = ()
-    """Upright lines, with their words."""
+    """Vertical lines: position and text."""
     fixed: bool = False
-    """The places on the level axis are categories: it has no logarithm."""
+    """True if the horizontal axis has categories, so it cannot be logarithmic."""
 
     def text(self) -> str:
-        """JSON that can be put into a script element. Empty for a figure of too many points."""
+        """Return JSON for a script element; empty for a figure of too many points."""
         if sum(len(points) for view in self.views for points in view.points) > MOST_POINTS:
             return ""
         across = {"name": self.x_name, "title": self.x_title, "unit": self.x_unit, "fixed": self.fixed, "ticks": self.ticks}
@@ -72,7 +72,7 @@ class Explored:
                 for v in self.views
             ],
         }  # fmt: skip
-        # A script element ends at the first "</script", whatever its type.
+        # A script element of any type ends at the first "</script".
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -88,5 +88,5 @@ def _line(line: ExploredLine) -> dict[str, object]:
 
 
 def _short(value: float) -> float:
-    """More digits than are ever shown."""
+    """Round to seven significant digits, more than are ever shown."""
     return float(f"{value:.7g}")

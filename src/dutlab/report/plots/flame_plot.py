@@ -1,4 +1,4 @@
-"""Flame graphs: a box a function, as wide as its share of samples; below it what called it."""
+"""Flame graphs: a box per function, as wide as its share of samples, above its caller."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
 
 WIDTH, STEP, SIZE = 900.0, 17.0, 11.0
 CHANGED = 0.005
-"""A share that differs by less is drawn as the same."""
+"""Smallest change of a share that is coloured."""
 
 
 def flame_plot(flame: Flame) -> Plot | None:
-    """None without samples. The outermost functions are at the bottom."""
+    """Draw a flame graph; None without samples. The outermost functions are at the bottom."""
     if not flame.boxes:
         return None
     deepest = max(box.depth for box in flame.boxes)
@@ -21,7 +21,7 @@ def flame_plot(flame: Flame) -> Plot | None:
     for box in flame.boxes:
         x, y, wide = box.begins * WIDTH, (deepest - box.depth) * STEP, box.share * WIDTH
         d.rect(x, y, max(wide - 0.5, 0.5), STEP - 1, colour=_colour(box.change))
-        if (room := int((wide - 6) / text_width("x", SIZE))) >= 4:  # noqa: PLR2004 -- fewer letters tell nothing
+        if (room := int((wide - 6) / text_width("x", SIZE))) >= 4:  # noqa: PLR2004 -- fewer letters say nothing
             d.text(
                 x + 3,
                 y + STEP / 2,

@@ -1,4 +1,4 @@
-"""Every plot that a run's figures allow, in the order of the page."""
+"""All plots of a run's report, in the order of the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
 
 
 def plots_of(report: RunReport) -> list[Plot]:
-    """Names are unique within a run."""
+    """Return every plot of a run; names are unique within it."""
     table_plots = [plot for drawing, table in report.drawn for plot in plots_of_table(drawing, table, report)]
     curves = [curve_plot(curve, report.labels) for s in report.sections for curve in s.curves]
     flames = [flame_plot(flame) for s in report.sections for flame in s.flames]
@@ -24,7 +24,7 @@ def plots_of(report: RunReport) -> list[Plot]:
 
 
 def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list[Plot]:
-    """Return the plots of one table, as `drawing` says."""
+    """Return the plots of one table, of the kind that `drawing` names."""
     if drawing.kind == "links":
         plots = [link_plot(table, report.labels)]
     else:

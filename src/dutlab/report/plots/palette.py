@@ -1,8 +1,8 @@
-"""Colours of plots and page. A mode has one colour and one shape in every plot; colour never says anything alone.
+"""Colours of plots and page. A mode has one colour and one shape in every plot; colour is never the only distinction.
 
 The hues follow Okabe and Ito's set (Color Universal Design, 2008), which the common colour-vision deficiencies keep apart: darkened to
-a contrast of at least 4.5 : 1 with white, and lightened for the dark scheme. Plots are drawn in the colours for light; the page's style
-turns each into its partner when the reader's scheme is dark, by matching the value itself.
+a contrast of at least 4.5 : 1 with white, and lightened for the dark scheme. Plots are drawn in the light colours; in the
+dark scheme, the page's style replaces each of them by its counterpart.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ DARK = {
     "#d9b989": "#ead3ae",
     "#b3323c": "#ef6f78",
 }
-"""Partner of every colour above in the dark scheme."""
+"""Colour above → its counterpart in the dark scheme."""
 
 
 def dark_rules(prefix: str) -> str:
-    """CSS that turns drawn colours into their dark partners inside `prefix`."""
+    """Return CSS that replaces drawn colours by their dark counterparts inside `prefix`."""
     rules = [f"{prefix} [{attribute}='{light}']{{{attribute}:{dark}}}" for light, dark in DARK.items() for attribute in ("fill", "stroke")]
     return "\n".join(rules)
 
@@ -45,5 +45,5 @@ def series_colour(place: int) -> str:
 
 
 def series_shape(place: int) -> str:
-    """A second way to tell series apart; shifts with each round of colours."""
+    """Return the shape of the label at `place`; it shifts with each round of colours."""
     return SHAPES[(place + place // len(SERIES)) % len(SHAPES)]

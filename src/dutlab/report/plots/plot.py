@@ -16,7 +16,7 @@ BOLDER = 1.12
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing with its name for files and its words for people who do not see it."""
+    """A drawing with its file name, and a description for screen readers."""
 
     name: str
     title: str
@@ -25,24 +25,24 @@ class Plot:
     box: tuple[float, float, float, float]
     """x, y, width, height of what was drawn, in pixels."""
     note: str = ""
-    """Said below it: what could not be drawn to scale."""
+    """Text below it: what could not be drawn to scale."""
     below: str = ""
     """Slug of the table that it is below; empty for the end of its section."""
     source: str = ""
     """Run and date, for a separate picture."""
     explored: Explored | None = None
-    """Its numbers, for the page's script; None for a drawing that stays as it is."""
+    """Numbers for the page's script; None for a static drawing."""
 
     def inline(self) -> str:
-        """SVG for inside a page."""
+        """Return SVG to embed in a page."""
         return self.drawing.inline(self.box, self.described)
 
     def data(self) -> str:
-        """JSON of its numbers; empty without any."""
+        """Return its numbers as JSON; empty without any."""
         return self.explored.text() if self.explored else ""
 
     def svg(self) -> bytes:
-        """An SVG file with its title above and its source below, so that it can be read alone."""
+        """Return an SVG file with the title above and the source below, so that it can be read alone."""
         x, y, width, height = self.box
         wide = max(width, text_width(self.title, TITLE_SIZE) * BOLDER + 12, text_width(self.source, SOURCE_SIZE) + 12)
         d = self.drawing.copy()
@@ -51,7 +51,7 @@ class Plot:
         return d.file((x, y - 34, wide, height + 60), self.title, self.described).encode()
 
     def png(self) -> bytes:
-        """A PNG file of the same at twice the size, in the colours for light."""
+        """Return svg() as a PNG file at twice the size, in the light colours."""
         import vl_convert  # noqa: PLC0415 - 50 ms that only PNG needs
 
         image: bytes = vl_convert.svg_to_png(self.svg().decode(), scale=PNG_SCALE)

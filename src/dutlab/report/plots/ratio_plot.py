@@ -1,4 +1,4 @@
-"""Ratios around 1, a row each, with their intervals: what a comparison or a factor does, to be taken in at a glance."""
+"""Plot of ratios around 1 with their intervals, a row each, for comparisons and effects of factors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 46
 _WIDE = 1.4
 _FAR_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _FARTHER = 4.0
-"""From here on 1, 2, 5 and their tens alone have room."""
+"""Reach from which only the ticks 1, 2, 5 and their powers of ten have room."""
 
 
 Side = Literal["better", "worse", "neither"]
@@ -38,7 +38,7 @@ class RatioRow:
 
 
 def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float | None = None) -> Plot:
-    """On a logarithmic axis, where a half and twice are as far from 1. `rows` has at least one; `margin` is shaded."""
+    """Draw ratios on a logarithmic axis, where 1/2 and 2 are equally far from 1. `rows` is not empty; `margin` is shaded."""
     reach = max(1.02, *(max(r.high, 1 / r.low) for r in rows), 1 + (margin or 0.0)) * 1.03
     x = Scale(1 / reach, reach, 0.0, WIDTH, log=True)
     height = STEP * len(rows)
@@ -62,7 +62,7 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
 
 
 def _ticks(reach: float) -> list[float]:
-    """Round ratios on both sides of 1, few enough to read."""
+    """Return a few round ratios on both sides of 1."""
     if reach >= _WIDE:
         ticks = [t for t in _FAR_TICKS if reach < _FARTHER or f"{t:g}".strip("0.") in {"1", "2", "5"}]
         return [t for t in ticks if 1 / reach <= t <= reach]

@@ -18,13 +18,13 @@ HEAD, STEP, AFTER = 27.0, 21.0, 6.0
 CORE_STEP = 17.0
 HEAD_SIZE, TEXT_SIZE, SMALL_SIZE = 13.5, 13.0, 12.0
 NEAR = 1.3
-"""A ceiling up to so many times the largest figure is worth the room it takes."""
+"""Largest ratio of a ceiling to the largest figure at which the ceiling is drawn."""
 SEEN_PERCENT = 0.5
-"""A kind of work below this on every core is not worth a place in the legend."""
+"""Least share on some core of a kind of work in the legend, in percent."""
 
 
 def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
-    """A mark a figure with its range, links under modes. None without any figure."""
+    """Draw a mark for each figure with its range, links below their modes. None without any figure."""
     rows = [row for row in table.rows if row.label]
     figures = [v for row in rows for v in row.cells if isinstance(v, Figure)]
     if not figures:
@@ -73,7 +73,7 @@ def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
 
 
 def cpu_plot(cpu: Cpu, labels: Sequence[str]) -> Plot | None:
-    """A bar a core, split by kind of work, cores under modes. None when nothing was watched."""
+    """Draw a bar for each core, split by kind of work, cores below their modes. None without samples."""
     kinds = [k for k in KINDS if any(row.shares.get(k, 0.0) >= SEEN_PERCENT for row in cpu.rows)]
     if not cpu.rows or not kinds:
         return None
@@ -122,7 +122,7 @@ class Bar:
 
 
 def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
-    """A bar a row from 0, with the range of its repeats. `bars` has at least one."""
+    """Draw a bar for each row from 0, with the range of its repeats. `bars` is not empty."""
     x = Scale(0.0, max(b.value.high for b in bars) / unit.scale * 1.04 or 1.0, 0.0, WIDTH)
     step = 1.5 * STEP
     d = SvgDrawing()

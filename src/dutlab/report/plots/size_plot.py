@@ -1,4 +1,4 @@
-"""One figure against frame size: a line for each mode, the range of repeats on each point, mixes in separate columns."""
+"""Plot of one figure over frame size: a line for each mode, the range of repeats on each point, mixes in separate columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dutlab.subject import apart
 WIDTH, HEIGHT = 300.0, 210.0
 LABEL_SIZE, LABEL_GAP = 13.5, 16.5
 LEFT = 74.0
-"""Room for the values and the title of the upright axis, at least."""
+"""Least width of the vertical axis's values and title, in pixels."""
 GENERATOR = "generator sent"
 MIX_ROOM = 0.8
 """Octaves between the longest frame and a column of mixes, and between such columns."""
@@ -27,7 +27,7 @@ MIX_ROOM = 0.8
 
 @dataclass(frozen=True)
 class SizePlot:
-    """A figure, and its words."""
+    """Figure of a plot, and the plot's texts."""
 
     figure: str
     slug: str
@@ -35,7 +35,7 @@ class SizePlot:
     axis: str
     log: bool = False
     sent: str = ""
-    """The figure that says what the generator sent of it."""
+    """Figure of what the generator sent; empty for none."""
 
 
 SIZE_PLOTS = (
@@ -52,7 +52,7 @@ SIZE_PLOTS = (
 _RATES = ("received_pps", "received_bps_l1", "received_bps_l2")
 """Rates of the same frames in three units."""
 _OF_INTEREST = {"loss_ratio", BACKPRESSURE}
-"""Figures without a plot where all are 0: nothing was lost, or nothing refused."""
+"""Figures that are not plotted if all values are 0: nothing was lost, or nothing refused."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Point:
     high: float
     mix: bool
     joined: bool = True
-    """To the point before it: not across a size that has no figure."""
+    """True if joined to the point before it; false after a size without a figure."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Label:
 
 
 def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | None:
-    """None without any figure to draw."""
+    """Draw a figure over frame size; None without any figure."""
     unit, places = unit_of(wanted.figure), _places(table)
     modes = list(dict.fromkeys(row.label for row in table.rows))
     lines = {label: line_points for label in modes if (line_points := _points(table, label, wanted, unit, places))}
@@ -119,7 +119,7 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
 
 
 def _explored(table: Table, wanted: SizePlot, places: Mapping[str, float], x: Scale, modes: Mapping[str, int]) -> Explored:
-    """The figure itself, then the same frames as another rate and as a share of the link, where the table has them."""
+    """Return the views of a figure: itself, other rates of the same frames, and its share of the ceiling, if the table has them."""
     others = [other for other in SIZE_PLOTS if other.figure in _RATES and other is not wanted] if wanted.figure in _RATES else []
     views = [view for of in (wanted, *others) for view in _views(table, of, places, modes)]
     lines = [*(ExploredLine(label, place) for label, place in modes.items()), ExploredLine("ceiling", None), ExploredLine(GENERATOR, None)]
@@ -133,7 +133,7 @@ def _explored(table: Table, wanted: SizePlot, places: Mapping[str, float], x: Sc
 
 
 def _views(table: Table, wanted: SizePlot, places: Mapping[str, float], modes: Mapping[str, int]) -> list[View]:
-    """Return views of one figure: none without any point, and the share of the ceiling for the rate of frames."""
+    """Return the views of one figure: none without points; for frames a second, also the share of the ceiling."""
     unit = unit_of(wanted.figure)
     lines = [_points(table, label, wanted, unit, places) for label in modes]
     if not any(lines):
@@ -159,7 +159,7 @@ def _told(points: Sequence[_Point]) -> list[Point]:
 
 
 def _places(table: Table) -> dict[str, float]:
-    """Size → place: the binary logarithm; mixes are to the right of the longest frame."""
+    """Return size → position: its binary logarithm; mixes are to the right of the longest frame."""
     sizes = list(dict.fromkeys(row.size for row in table.rows))
     fixed = {s: math.log2(float(s)) for s in sizes if s.isdigit()}
     end = max(fixed.values(), default=6.0)
@@ -179,14 +179,14 @@ def _points(table: Table, label: str, wanted: SizePlot, unit: Unit, places: Mapp
 
 
 def _cells(table: Table, figure: str) -> Iterator[tuple[Row, Cell]]:
-    """Yield the column of a figure; nothing where there is none."""
+    """Yield the rows and cells of a figure's column; nothing without such a column."""
     for i, column in enumerate(table.columns):
         if column.figure == figure and figure:
             yield from ((row, row.cells[i]) for row in table.rows)
 
 
 def _ceilings(table: Table, figure: str) -> dict[str, float]:
-    """Size → the limit of a figure."""
+    """Return size → ceiling of a figure."""
     at = [i for i, column in enumerate(table.columns) if column.figure == figure]
     return {row.size: limit for i in at for row in table.rows if (limit := row.ceilings[i]) is not None}
 
@@ -197,7 +197,7 @@ def _at(value: float, size: str, unit: Unit, places: Mapping[str, float]) -> _Po
 
 
 def _reach(table: Table, figure: str, unit: Unit, places: Mapping[str, float]) -> list[_Point]:
-    """Return what the generator sent, at each size the most of any mode: its reach while the DUT took its share of the machine."""
+    """Return the most that the generator sent at each size in any mode."""
     out = []
     for size in places:
         sent = [cell.median for row, cell in _cells(table, figure) if row.size == size and isinstance(cell, Figure)]
@@ -207,7 +207,7 @@ def _reach(table: Table, figure: str, unit: Unit, places: Mapping[str, float]) -
 
 
 def _value_scale(drawn: Sequence[_Point], reach: Sequence[_Point], *, log: bool) -> Scale:
-    """From 0 to just above the data, or around it when logarithmic. A ceiling far above does not press the data flat."""
+    """Return a scale from 0 to just above the data, or around the data if logarithmic. Ceilings do not extend it."""
     high = max(p.high for p in [*drawn, *reach])
     if log:
         return Scale(min(p.low for p in drawn) / 1.35, high * 1.35, HEIGHT, 0.0, log=True)
@@ -215,7 +215,7 @@ def _value_scale(drawn: Sequence[_Point], reach: Sequence[_Point], *, log: bool)
 
 
 def _clipped(points: Sequence[_Point], top: float) -> list[_Point]:
-    """A falling or rising line from where it enters below `top`: straight between two places, as it is drawn."""
+    """Clip a line at `top`, with an interpolated point where it crosses."""
     out: list[_Point] = []
     for n, after in enumerate(points):
         before = points[n - 1] if n else None
@@ -228,7 +228,7 @@ def _clipped(points: Sequence[_Point], top: float) -> list[_Point]:
 
 
 def _draw_line(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, width: float, dash: str = "") -> None:
-    """Fixed sizes joined; a mix, or a size alone, is a short stroke in its column."""
+    """Draw fixed sizes as a joined line, and a mix or a single size as a short stroke."""
     d.path([(x(p.x), y(p.y)) for p in points if not p.mix], colour=colour, width=width, dash=dash)
     alone = sum(not p.mix for p in points) == 1
     for p in points:
@@ -251,7 +251,7 @@ def _draw_series(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *,
 
 
 def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> float:
-    """A tick and words at every size sent; those that would touch their neighbours are a line lower. Returns the room they take."""
+    """Draw a tick and text at every size; texts that would overlap go a line lower. Returns the height they take."""
     d.line(0, HEIGHT, WIDTH, HEIGHT, colour=FAINT)
     fixed = [p for s, p in places.items() if s.isdigit()]
     mixes = [p for s, p in places.items() if not s.isdigit()]
@@ -270,9 +270,9 @@ def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> float:
 
 
 def _draw_labels(d: SvgDrawing, named: Sequence[_Label], labels: Sequence[str]) -> float:
-    """Words to the right, pushed apart where they would touch, each with a thin line to what it names.
+    """Draw labels on the right, moved apart if they would overlap, each with a thin line to its curve.
 
-    Returns the room that any label of the run could take, so that plots side by side have one scale.
+    Returns the width that any label of the run could take, so that adjacent plots have the same scale.
     """
     ordered = sorted(named, key=lambda n: n.y)
     for label, at in zip(ordered, spread([n.y for n in ordered], LABEL_GAP, HEIGHT), strict=True):

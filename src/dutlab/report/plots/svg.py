@@ -1,6 +1,6 @@
-"""A drawing: lines, marks and words at places given in pixels, written as SVG. Knows nothing of what is drawn.
+"""SVG drawing of lines, marks and text at positions in pixels.
 
-Colours are plain attributes, those of the light scheme, so that any viewer shows them; a style may turn them into their dark partners.
+Colours are attributes with values of the light scheme, so that any viewer shows them; a style may replace them by dark ones.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ from dutlab.report.plots.palette import GRID, INK, PAPER, dark_rules
 
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 WIDE = 0.58
-"""Width of an average letter, in font sizes; an estimate on the safe side, since nothing here measures text."""
+"""Width of an average letter, in font sizes; a safe estimate, since text is not measured."""
 Anchor = Literal["start", "middle", "end"]
 
 
 def text_width(text: str, size: float) -> float:
-    """About how many pixels `text` takes."""
+    """Return the approximate width of `text` in pixels."""
     return len(text) * size * WIDE
 
 
 def shortened(text: str, most: int = 30) -> str:
-    """A name for a drawing, where room is dear; the tables have all of it."""
+    """Shorten a name for a drawing; tables have the whole name."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class SvgDrawing:
-    """Collects elements in the order in which they cover one another."""
+    """Elements of a drawing in drawing order: later ones cover earlier ones."""
 
     def __init__(self) -> None:
         self._elements: list[str] = []
 
     def copy(self) -> SvgDrawing:
-        """Return a copy, to be drawn on."""
+        """Return a copy to draw on."""
         drawing = SvgDrawing()
         drawing._elements = [*self._elements]
         return drawing
 
     def line(self, x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, width: float = 1, dash: str = "") -> None:
-        """A straight line."""
+        """Draw a straight line."""
         self._elements.append(f'<path d="M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}" {_stroke(colour, width, dash)}/>')
 
     def path(self, points: Sequence[tuple[float, float]], *, colour: str, width: float = 2, dash: str = "") -> None:
-        """A line through points."""
+        """Draw a line through points."""
         if len(points) > 1:
             d = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
             self._elements.append(f'<path d="{d}" {_stroke(colour, width, dash)} stroke-linejoin="round"/>')
 
     def rect(self, x: float, y: float, width: float, height: float, *, colour: str) -> None:
-        """A filled box."""
+        """Draw a filled box."""
         self._elements.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{colour}"/>')
 
     def mark(self, x: float, y: float, shape: str, *, colour: str, size: float = 4) -> None:
-        """A filled mark centred on a point: circle, square, triangle-up, triangle-down, diamond or cross."""
+        """Draw a filled mark centred on a point: circle, square, triangle-up, triangle-down, diamond or cross."""
         if shape == "circle":
             self._elements.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(size)}" fill="{colour}"/>')
             return
@@ -74,27 +74,27 @@ class SvgDrawing:
         italic: bool = False,
         halo: bool = False,
     ) -> None:
-        """Words whose middle line is at `y`; `halo` keeps lines behind them from running through."""
+        """Draw text whose middle is at `y`; `halo` hides lines behind it."""
         style = (' font-weight="600"' if bold else "") + (' font-style="italic"' if italic else "")
         style += f' stroke="{PAPER}" stroke-width="4" stroke-linejoin="round" paint-order="stroke"' if halo else ""
         place = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        # The baseline of Latin letters lies a third of the size below their middle; dominant-baseline is not drawn alike everywhere.
+        # The baseline of Latin letters is a third of the size below their middle; viewers differ in how they draw dominant-baseline.
         at = f'x="{_n(x)}" y="{_n(y + size * 0.35)}"'
         self._elements.append(f'<text {at} font-size="{_n(size)}" fill="{colour}"{place}{style}>{escape(text, quote=False)}</text>')
 
     def turned_text(self, x: float, y: float, text: str, *, size: float = 12, colour: str = INK) -> None:
-        """Words that read upwards, centred on the point."""
+        """Draw text that reads upwards, centred on the point."""
         self._elements.append(
             f'<text transform="translate({_n(x)} {_n(y)}) rotate(-90)" font-size="{_n(size)}" fill="{colour}" text-anchor="middle">'
             f"{escape(text, quote=False)}</text>"
         )
 
     def inline(self, box: tuple[float, float, float, float], described: str) -> str:
-        """For a page: sized by its place there, named for readers who do not see it. `box` is x, y, width, height."""
+        """Return SVG for a page, which decides its size, with a label for screen readers. `box` is x, y, width, height."""
         return f'<svg role="img" aria-label="{escape(described)}" {_view(box)} font-family="{FONT}">{"".join(self._elements)}</svg>'
 
     def file(self, box: tuple[float, float, float, float], title: str, described: str) -> str:
-        """Return a separate picture, in the colours of the reader's scheme."""
+        """Return a standalone SVG file, in the colours of the reader's scheme."""
         x, y, width, height = box
         dark = f"@media (prefers-color-scheme:dark){{{dark_rules('svg')}}}"
         paper = f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{PAPER}"/>'
@@ -124,7 +124,7 @@ _CORNERS = {
 
 
 def _n(value: float) -> str:
-    """Hundredths of a pixel are enough."""
+    """Format a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -1,1 +1,1 @@
-"""Questions about existing runs: how they compare, what a factor does, what a claim rests on."""
+"""Analyses of existing runs: comparisons, effects of factors, and claims."""

@@ -23,35 +23,35 @@ HEADS = ("step", "version", "asked", "change", "side", "run")
 
 @dataclass(frozen=True)
 class BisectStep:
-    """One version that was asked."""
+    """One version that was measured."""
 
     version: str
     asked: int
-    """Runs that it took."""
+    """Number of its runs."""
     value: float | None
     """Value of a count."""
     change: float | None
-    """Against the first version, as a share."""
+    """Change against the first version, as a share."""
     side: VersionSide
     runs: tuple[str, ...]
     why: str = ""
-    """Why the side is not known."""
+    """Reason for an unknown side."""
 
 
 @dataclass(frozen=True)
 class BisectFound:
-    """Place where a figure changed."""
+    """Result of a bisection: the version at which a figure changed."""
 
     figure: str
     label: str
     change: float | None
-    """Change of the last version against the first, as a share; None where there is none, or none can be proven."""
+    """Change of the last version against the first, as a share; None if none is proven."""
     step_change: float | None
     """Change of the culprit against the version before it."""
     culprits: tuple[str, ...]
-    """One where it is found; several of which one is it; none without a change."""
+    """Versions that may have made the change: one if it is found, several if they cannot be separated, none without a change."""
     before: str
-    """The last version that is as the first."""
+    """Last version with the same figure as the first."""
     steps: tuple[BisectStep, ...]
     contradicts: bool = False
     subjects: Mapping[str, str] | None = None
@@ -60,18 +60,18 @@ class BisectFound:
     functions: tuple[FunctionChange, ...] = ()
     """Functions of the culprit that take more or fewer instructions than in the version before it."""
     profiles: tuple[str, ...] = ()
-    """The runs that say so."""
+    """Runs that the profiles are from."""
 
     @property
     def exit_status(self) -> int:
-        """0 found, 1 no change, 2 cannot tell."""
+        """Exit status: 0 found, 1 no change, 2 cannot tell."""
         if self.why or self.contradicts or len(self.culprits) > 1:
             return 2
         return 0 if self.culprits else 1
 
     @property
     def sentence(self) -> str:
-        """The answer."""
+        """Answer, in one sentence."""
         if self.change is None:
             return (
                 f"CANNOT TELL: {self.why}"
@@ -95,13 +95,13 @@ class BisectFound:
         return f"{version} ({subject})" if subject else version
 
     def plain(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the result as data for JSON."""
         steps = [{**asdict(step), "side": step.side.name} for step in self.steps]
         return {**asdict(self), "steps": steps, "sentence": self.sentence, "exit_status": self.exit_status}
 
 
 def step_rows(steps: Sequence[BisectStep]) -> list[tuple[str, ...]]:
-    """Below HEADS."""
+    """Return the rows of the table with the heads HEADS."""
     return [
         (
             str(number), step.version, str(step.asked), "" if step.change is None else _percent(step.change),
@@ -112,14 +112,14 @@ def step_rows(steps: Sequence[BisectStep]) -> list[tuple[str, ...]]:
 
 
 def markdown_of(found: BisectFound) -> str:
-    """The report of a bisection."""
+    """Return the report of a bisection as Markdown."""
     rows = [HEADS, ("---",) * len(HEADS), *step_rows(found.steps)]
     table = "\n".join(f"| {' | '.join(word.replace('|', ' ') for word in row)} |" for row in rows)
     return f"# Bisection\n\n{found.sentence}\n\n{table}\n"
 
 
 def figures_of(run: ComparedRun) -> Figures:
-    """The main figures of each cell of a run."""
+    """Return the main figures of each cell of a run."""
     cells = cells_of(of_any_kernel(run).records)
     own = own_words(cell.cell for cell in cells.values())
     return {
@@ -130,14 +130,14 @@ def figures_of(run: ComparedRun) -> Figures:
 
 
 def place_of(run: ComparedRun, label: str) -> tuple[CellKey, Cell] | None:
-    """The cell of a run that has this label in its figures."""
+    """Return the cell of a run that has this label in its figures."""
     cells = cells_of(of_any_kernel(run).records)
     own = own_words(cell.cell for cell in cells.values())
     return next(((key, cell.cell) for key, cell in cells.items() for name in cell.names if _label(cell, name, own) == label), None)
 
 
 def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dict[tuple[str, str], list[float]]:
-    """Label and figure → logarithm of the ratio of two versions in each block of runs that have both."""
+    """Return label and figure → logarithms of the ratio of two versions, one for each block of runs that have both."""
     changes = dict[tuple[str, str], list[float]]()
     for run in runs:
         sides = [cells_of(without_version(r) for r in run.records if r.cell.factors.get(VERSION) == version) for version in (first, second)]
@@ -153,7 +153,7 @@ def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dic
 
 
 def why_nothing(run: ComparedRun) -> str:
-    """Why a run has no result."""
+    """Return the reason for a run without a result."""
     return next((r.why or r.status for r in run.records if r.status != "measured"), "its run has no result")
 
 

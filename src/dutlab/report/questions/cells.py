@@ -28,11 +28,11 @@ MOST = "max_received_pps"
 COUNTED = ("exact_instructions_per_frame", "instructions_per_frame")
 
 DIRECTION = "direction"
-"""The factor that distinguishes the directions of a link, where both were driven."""
+"""Factor that distinguishes the directions of a link, if both were driven."""
 
 
 def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Analysis:
-    """The effects of every factor; what the rule for answers compares (modes and levels of one cell) is as it decides it.
+    """Return the effects of every factor. Modes and levels of one cell have the verdicts of the rule for answers.
 
     Raises InputError when no trial has the figure, ValueError where cells are too few.
     """
@@ -66,9 +66,9 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
 
 
 def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellKey, str]]:
-    """One cell a combination of factors, links, direction, frame size and whatever else differs; repeats are its values.
+    """Return one cell per combination of factors, links, direction, frame size and other params; its repeats are its values.
 
-    Each with the cell of the run and what of it the figure is of. Raises InputError when no trial has the figure.
+    Each has the key of the run's cell and the subject of the figure. Raises InputError if no trial has the figure.
     """
     values_by_levels: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
     blocks: dict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
@@ -92,14 +92,14 @@ def _placed_cells(run: ComparedRun, figure: str) -> list[tuple[FactorCell, CellK
 
 
 def judged_by(run: ComparedRun) -> str:
-    """The rate received, where the run has it; else the figure that its first workload is judged by."""
+    """Return the received rate if the run has it, else the main figure of its first workload."""
     cells = list(cells_of(run.records).values())
     names = (name for c in cells for name in main_figures(c.cell.workload, figure_names([c])))
     return RATE if RATE in figure_names(cells) else next(names, RATE)
 
 
 def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
-    """Rows of a CSV file: the column `response` holds the value, every other one is a factor; rows of the same levels are repeats.
+    """Read cells from a CSV file: column `response` is the value, all others are factors; rows of the same levels are repeats.
 
     Raises InputError naming the line.
     """
@@ -124,7 +124,7 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """(frame size, link and direction) → mode and levels that vary → packets a second of each repeat; of a ramp, of its best second.
+    """Return (frame size, link and direction) → mode and varied levels → packets a second of each repeat; of a ramp, of its best second.
 
     Raises InputError when none were measured.
     """
@@ -146,7 +146,7 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
 
 
 def instructions_by_mode(run: ComparedRun) -> dict[tuple[str, str], float]:
-    """(mode and levels that vary, frame size) → instructions a frame, of a guest or of the processor: of the first cell, the median."""
+    """Return (mode and varied levels, frame size) → median instructions per frame of the first cell, in a guest or on the processor."""
     instructions = dict[tuple[str, str], float]()
     cells = list(cells_of(run.records).values())
     varied = varied_factors(cells)
@@ -166,7 +166,7 @@ def _with(run: ComparedRun, figure: str) -> Sequence[CellFigures]:
 
 
 def _directions(of: CellFigures, figure: str) -> list[tuple[str, str]]:
-    """(name, direction) where both directions of a link were driven; empty otherwise."""
+    """Return (name, direction) if both directions of a link were driven; otherwise nothing."""
     return list(_both(of, figure)) if any(subject_of(name).is_back for name in of.names) else []
 
 

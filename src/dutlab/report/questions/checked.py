@@ -1,6 +1,6 @@
-"""Verdict whether runs pass against their baselines, in one sentence; a baseline may be claim cards instead of runs.
+"""Verdict of runs against their baselines, in one sentence; a baseline may be claim cards instead of runs.
 
-A check that could not have seen a change as small as the user allows has no verdict: it neither passes nor fails, it cannot tell.
+A check that could not have detected a change as small as the user allows neither passes nor fails: it cannot tell.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from dutlab.store.cell_figures import cells_of, name_words
 
 _WHOLE_PERCENT = 10
 ALLOWED: Final = 3.0
-"""Without a threshold, changes up to so many times the least that counts may go unseen."""
+"""Largest change that may stay undetected without a threshold, as a multiple of the least effect."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A comparison as CI asks for it: it passes, it fails for stated results, or it cannot tell."""
+    """A comparison for CI: it passes, fails for stated results, or cannot tell."""
 
     pair: ComparedPair
     threshold: float | None
-    """Fails a result that is worse by more than this share, proven or not."""
+    """Share beyond which a worse result fails, proven or not."""
     again: Mapping[tuple[str, str], CheckKind] | None = None
-    """Label and figure → what a second measurement says of a result that fails; None without one. What it does not have is open."""
+    """Label and figure → verdict of a second measurement of a failed result; None without one. A missing entry means: cannot tell."""
 
     @property
     def kind(self) -> CheckKind:
-        """The verdict for CI."""
+        """Verdict for CI."""
         if self.failed:
             return CheckKind.FAIL
         if self.unconfirmed:
@@ -54,15 +54,15 @@ class Checked:
 
     @property
     def allowed(self) -> float:
-        """The largest change, as a share, that the user lets go unseen."""
+        """Largest change that may stay undetected, as a share."""
         return ALLOWED * max(c.least for c in self.pair.comparisons) if self.threshold is None else self.threshold
 
     @cached_property
     def seen(self) -> float | None:
-        """The smallest change that would have been seen in every result, as a share; None where a result could hide any change.
+        """Smallest change that would have been detected in every result, as a share; None if a result could hide any change.
 
-        Without a threshold, that is what would have been proven four times in five; with one, what the 95 % interval of the ratio leaves
-        open. A result that is equivalent within a margin hides no change beyond it. Results without a ratio have no such share.
+        Without a threshold, it is the change proven with a power of 80 %; with one, the reach of the ratio's 95 % interval. A result
+        that is equivalent within a margin hides no change beyond it. Results without a ratio have no such share.
         """
         shares = [self._seen(c) for c in self.pair.comparisons if c.ratio is not None or (c.p is not None and not c.could_prove)]
         known = [share for share in shares if share is not None]
@@ -90,28 +90,28 @@ class Checked:
 
     @cached_property
     def unconfirmed(self) -> tuple[Comparison, ...]:
-        """Results that seem to fail it, of which the second measurement cannot tell."""
+        """Results that seem worse, but on which the second measurement cannot tell."""
         return tuple(c for c in self.pair.comparisons if self._seems_worse(c) and self._second(c) is CheckKind.CANNOT_TELL)
 
     @property
     def failed(self) -> bool:
-        """True if CI stops here."""
+        """True if the check fails."""
         return bool(self.worse or self.pair.only_first or self.all_worse)
 
     @property
     def all_worse(self) -> bool:
-        """The cells are worse as a whole, whatever each of them is; after a second measurement those count that it confirms."""
+        """True if the overall comparison is worse; after a second measurement only confirmed results count."""
         return self.again is None and self.pair.together is not None and self.pair.together.verdict is Verdict.WORSE
 
     @property
     def overall(self) -> str:
-        """`30 % slower overall (p = 0.005)`; empty where there is one cell only."""
+        """Overall comparison, as `30 % slower overall (p = 0.005)`; empty if there is only one cell."""
         of = self.pair.together
         return "" if of is None else f"{_percent(abs(1 - of.ratio))} {of.words} overall ({p_words(of.p)})"
 
     @property
     def sentence(self) -> str:
-        """`FAIL: 30 % slower overall (p = 0.005)`, and the change that would have been seen."""
+        """Verdict, as `FAIL: 30 % slower overall (p = 0.005)`, with the smallest detectable change."""
         if self.kind is CheckKind.CANNOT_TELL:
             return f"{self.kind.value}: {self._cannot_tell()}"
         detail = "; ".join(self._failures()) if self.failed else self._passes()
@@ -120,7 +120,7 @@ class Checked:
 
     @property
     def seen_words(self) -> str:
-        """`a change of 4.8 % in any result would have been seen`."""
+        """Smallest detectable change, as `a change of 4.8 % in any result would have been seen`."""
         if self.seen is None:
             return "no change in a single result could have been proven"
         return f"a change of {_percent(self.seen)} in any result would have been seen"
@@ -150,7 +150,7 @@ class Checked:
         return CheckKind.FAIL if self.again is None else self.again.get((c.pair.label, c.pair.figure), CheckKind.CANNOT_TELL)
 
     def words(self, c: Comparison) -> str:
-        """`31 % slower (p = 0.002)`; of a result without a ratio its verdict."""
+        """Return a result in words, as `31 % slower (p = 0.002)`; without a ratio, its verdict."""
         change = worse_by(c)
         if change is None or not self.fails(c):
             return f"{c.words}: {c.why}"
@@ -185,9 +185,9 @@ class Checked:
 
 
 def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run: ComparedRun, asked: CompareRequest) -> ComparedPair:
-    """The figures of claim cards against those that the run at `path` has of the same cells.
+    """Compare the figures of claim cards with those of the same cells in the run at `path`.
 
-    Raises InputError where the run has none of them, StoreError.
+    Raises InputError if the run has none of them, StoreError.
     """
     if asked.figures:
         raise InputError("--figure and a claim card exclude one another", remedy="the card names its figures; compare with a run instead")

@@ -38,13 +38,13 @@ class ClaimedCell(BaseModel):
     factors: dict[str, str]
     links: tuple[str, ...]
     params: dict[str, Value]
-    """The cell's place in the experiment, by which another run is checked against the card."""
+    """Params that identify the cell in another run."""
     link: str
     figure: str
     trials: tuple[int, ...]
     values: tuple[float, ...]
     repeats: tuple[int, ...]
-    """The figure in each trial, and the trial's repeat."""
+    """Repeat of each trial; `values` has the figure of each."""
     median: float
     low: float
     high: float
@@ -57,7 +57,7 @@ class ClaimedCell(BaseModel):
 
     @property
     def key(self) -> CellKey:
-        """Key as dutlab.store.cell_figures.key_of() makes it of a cell."""
+        """Key of the cell, as from dutlab.store.cell_figures.key_of()."""
         return (self.workload, self.mode, self.links, tuple(sorted(self.factors.items())), identity_of(self.params))
 
 
@@ -76,7 +76,7 @@ class ClaimCard(BaseModel):
     cells: tuple[ClaimedCell, ...]
     limited_by: tuple[str, ...]
     deviations: tuple[str, ...]
-    """From RFC 2544."""
+    """Deviations from RFC 2544."""
     doubts: tuple[str, ...]
     conditions: dict[str, dict[str, str]]
     """Host → the facts that a reader looks for first."""
@@ -92,9 +92,9 @@ class Claimed(NamedTuple):
 
 
 def cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
-    """File name → card, of each headline of the run at `path`, or of its answer where nothing is compared; `folder` is where they will lie.
+    """Return file name → card for each headline of the run at `path`, or for its answer if nothing is compared.
 
-    Raises InputError for a run without a manifest or figure, StoreError.
+    `folder` is the folder of the cards. Raises InputError for a run without a manifest or figure, StoreError.
     """
     with reading(path):
         return _cards(path, folder)
@@ -110,13 +110,13 @@ def _cards(path: Path, folder: Path) -> dict[str, ClaimCard]:
 
 
 def cards_of(run: RunFolder, report: RunReport, folder: Path) -> dict[str, ClaimCard]:
-    """Return the cards of a finished run from its report; empty for one without a figure. Raises StoreError."""
+    """Return the cards of a finished run from its report; empty for a run without a figure. Raises StoreError."""
     card_by_name = {f"claim-{n}-{_slug(h.about)}.json": _card(run, report, h, folder) for n, h in enumerate(_headlines(report), 1)}
     return {name: card for name, card in card_by_name.items() if card.cells}
 
 
 def _headlines(report: RunReport) -> tuple[Claimed, ...]:
-    """Comparisons of modes; where nothing is compared, the answer with every figure of its tables."""
+    """Return the comparisons of modes; without any, the answer with every figure of its tables."""
     if report.headlines or report.busy:
         return tuple(Claimed(h.about, f"{h.about}: {h.sentence}", h.figures, h.limits) for h in report.headlines)
     figures = [
@@ -131,7 +131,7 @@ def _headlines(report: RunReport) -> tuple[Claimed, ...]:
 
 
 def read_card(path: Path) -> ClaimCard:
-    """A card as it was written. Raises InputError, StoreError."""
+    """Read a card. Raises InputError, StoreError."""
     try:
         return ClaimCard.model_validate(read_json(path, CARD))
     except ValidationError as error:
@@ -156,12 +156,12 @@ def summary_of(cell: ClaimedCell, values: Sequence[float]) -> list[str]:
 
 
 def same(first: float, second: float) -> bool:
-    """Equal to twelve digits: the way through JSON and another order of adding may cost the last ones."""
+    """Return whether two values agree to twelve digits; JSON and another order of addition may change the last ones."""
     return abs(first - second) <= 1e-12 * max(abs(first), abs(second))
 
 
 def manifest_hash(run: RunFolder) -> str:
-    """SHA-256 of the manifest itself. Raises StoreError when there is none."""
+    """Return the SHA-256 of the manifest. Raises StoreError if there is none."""
     try:
         return hashlib.sha256(outside.read(run.path / MANIFEST, bounds.MANIFEST)).hexdigest()
     except OSError as error:
@@ -193,7 +193,7 @@ def _card(run: RunFolder, report: RunReport, headline: Claimed, folder: Path) ->
 
 
 def conditions_of(report: RunReport) -> dict[str, dict[str, str]]:
-    """Host → the facts that a reader looks for first."""
+    """Return host → the facts that a reader looks for first."""
     return {
         host: {f.name: f.by_host[host] for f in report.conditions.facts if f.key and host in f.by_host} for host in report.conditions.hosts
     }

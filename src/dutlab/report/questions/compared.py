@@ -1,4 +1,4 @@
-"""From run folders to comparisons: the same cells of two runs, or of several runs a side, or the modes of one."""
+"""Comparisons of the same cells of two runs, of two sides of several runs each, or of the modes of one run."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from dutlab.store.record import TrialRecord
 from dutlab.subject import figure_name
 
 FEWEST_RUNS = 4
-"""From this total on, runs are the unit; below it the newest run of a side represents the side."""
+"""Total number of runs from which each run counts as one value; below it, the newest run of a side represents the side."""
 
 _MOST_REASONS = 5
 
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """The second side against the first."""
+    """Comparison of the second side with the first."""
 
     first: str
     second: str
@@ -51,16 +51,16 @@ class ComparedPair:
     design: RunOrder
     comparisons: tuple[Comparison, ...]
     together: Together | None
-    """Statement of all cells; None where there is one cell only."""
+    """Overall comparison of all cells; None if there is only one cell."""
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
-    """Cells that the other side has not."""
+    """Cells that the other side lacks."""
     differences: tuple[ValueDifference, ...]
     faults: tuple[str, ...]
     count_changes: tuple[CountChange, ...] = ()
-    """Between the versions of iperf3 on either side."""
+    """Changes in how iperf3 counts, between the versions of both sides."""
     runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """The folders of either side; empty where modes of one run are compared."""
+    """Run folders of both sides; empty for modes of one run."""
 
     @property
     def not_known(self) -> tuple[NotKnown, ...]:
@@ -135,18 +135,18 @@ def compare_runs(
 
 
 def keys_by_label(runs: Sequence[ComparedRun]) -> dict[str, tuple[CellKey, str]]:
-    """Return label of compare_runs() → cell and name, for each cell of two runs."""
+    """Return label → cell and name, for each cell of two runs; labels are those of compare_runs()."""
     cells = {key: cell for run in runs for key, cell in _cells(run).items()}
     own = own_words(cell.cell for cell in cells.values())
     return {_label(cell.cell, name, own): (key, name) for key, cell in cells.items() for name in (*cell.names, cell.cell.link_label)}
 
 
 def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: CompareRequest | None = None) -> tuple[ComparedPair, ...]:
-    """Every other mode of a run against `baseline` (without it: the first that was measured), as the rule for answers decides it.
+    """Compare every other mode of a run with `baseline` (default: the first measured mode), by the rule for answers.
 
-    Holm's correction spans every two modes and levels of the run, whichever is the baseline.
+    Holm's correction covers every two modes and levels of the run, whichever is the baseline.
 
-    Raises InputError for a baseline or a figure that the run has not, cells without a figure to be compared by, or a single mode.
+    Raises InputError for a baseline or a figure that the run lacks, cells without a figure to compare, or a single mode.
     """
     asked = asked or CompareRequest()
     insist_on_figures(asked.figures, (run,))
@@ -188,7 +188,7 @@ def _count_changes(
 
 
 def _records(side: Sequence[ComparedRun], mode: str = "") -> list[TrialRecord]:
-    """Return the records of one mode; of all modes where none is named."""
+    """Return the records of one mode, or of all modes if `mode` is empty."""
     return [r for run in side for r in run.records if mode in ("", r.cell.mode)]
 
 
@@ -197,7 +197,7 @@ def _versions(records: Sequence[TrialRecord]) -> set[str]:
 
 
 def _design_of(comparisons: Sequence[Comparison]) -> RunOrder:
-    """The weakest of them."""
+    """Return the weakest design of the comparisons."""
     return max((c.pair.design for c in comparisons), key=lambda design: design.least, default=RunOrder.IN_TURN)
 
 
@@ -213,18 +213,18 @@ def _by_size(cells: _Cells) -> _Cells:
 
 
 def _begun(cells: _Cells) -> tuple[Any, ...]:
-    """When the first trial of a run was started, and something to tell two runs of one moment apart."""
+    """Return the start of a run's first trial, and an id that distinguishes runs with the same start."""
     return (min((c.records[0].started for c in cells.values()), default=None), id(cells))
 
 
 def _design(turns: RunOrder, cells: Sequence[tuple[CellFigures, CellFigures]]) -> RunOrder:
-    """`turns` where both sides took turns in time."""
+    """Return `turns` if both sides took turns in time, else ONE_AFTER_THE_OTHER."""
     moments = [([r.started for r in a.records], [r.started for r in b.records]) for a, b in cells]
     return turns if in_turn(moments) else RunOrder.ONE_AFTER_THE_OTHER
 
 
 def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
-    """Return whether two runs took turns in a random order, and most of their values were measured so."""
+    """Return whether two runs took turns in a random order, and most of their values have a partner in the same round."""
     turns, others = Turns.of(first.facts), Turns.of(second.facts)
     if turns is None or others is None or not turns.is_beside(others):
         return False
@@ -232,26 +232,26 @@ def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[
 
 
 def _alone(first: CellFigures, second: CellFigures) -> int:
-    """Records of both that have no partner in a round."""
+    """Return the number of records of both that have no partner in a round."""
     paired = _neighbours([(r.started, r.cell.repeat) for r in first.records], [(r.started, r.cell.repeat) for r in second.records])
     return len(first.records) + len(second.records) - 2 * len(paired)
 
 
 def _in_rounds(first: Sequence[CellFigure], second: Sequence[CellFigure]) -> tuple[tuple[CellFigure, ...], tuple[CellFigure, ...]]:
-    """Those of either side that have a partner, round by round."""
+    """Return the figures of each side that have a partner, round by round."""
     paired = _neighbours([(r.started, r.repeat) for r in first], [(r.started, r.repeat) for r in second])
     ours, theirs = ({r.repeat: r for r in side} for side in (first, second))
     return tuple(ours[n] for n in paired), tuple(theirs[n] for n in paired)
 
 
 def _neighbours(first: Sequence[tuple[datetime, int]], second: Sequence[tuple[datetime, int]]) -> list[int]:
-    """The repeats that both sides measured one right after the other: a trial that was done again later, or alone, is not among them."""
+    """Return the repeats that both sides measured one directly after the other; a trial repeated later or alone is not included."""
     order = sorted([*((at, repeat, 0) for at, repeat in first), *((at, repeat, 1) for at, repeat in second)])
     return sorted(a[1] for a, b in pairwise(order) if a[1] == b[1] and a[2] != b[2])
 
 
 def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: CompareRequest, own: OwnWords) -> list[Pair]:
-    """Each figure of each direction that either side has."""
+    """Return a pair for each figure and direction that either side has."""
     out = []
     for name, figure in compared_by([first, second], asked.figures):
         a, b = first.readings(name, figure), second.readings(name, figure)
@@ -278,7 +278,7 @@ def _pairs(first: CellFigures, second: CellFigures, design: RunOrder, asked: Com
 def _pairs_of_runs(
     key: CellKey, sides: Sequence[Sequence[_Cells]], places: Sequence[Sequence[int]], asked: CompareRequest, own: OwnWords
 ) -> list[Pair]:
-    """Return pairs in which a run is one value: the median of its repeats."""
+    """Return pairs in which each run is one value: the median of its repeats."""
     have = [[(of[key], place) for of, place in zip(side, at, strict=True) if key in of] for side, at in zip(sides, places, strict=True)]
     cells = [cell for side in have for cell, _ in side]
     out = []
@@ -296,7 +296,7 @@ def _pairs_of_runs(
 
 
 def _where(ours: Sequence[Mapping[CellKey, CellFigures]], theirs: Sequence[Mapping[CellKey, CellFigures]]) -> str:
-    """Why two sides have no cell in common: their workloads, else what was asked of every cell of one and of none of the other."""
+    """Return why two sides have no cell in common: their workloads, else the settings in which no two of their cells agree."""
     sides = [[cell.cell for of in side for cell in of.values()] for side in (ours, theirs)]
     kinds = [", ".join(dict.fromkeys(cell.workload for cell in side)) for side in sides]
     if kinds[0] != kinds[1] or not kinds[0]:
@@ -313,7 +313,7 @@ def _plain(value: object) -> str:
 
 
 def insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:
-    """Raises InputError for a figure that no run has."""
+    """Raise InputError for a figure that no run has."""
     known = figure_names(chain.from_iterable(cells_of(run.records).values() for run in runs))
     if absent := [figure for figure in figures if figure not in known]:
         message = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"

@@ -1,4 +1,4 @@
-"""A comparison in words: its table and the sentences beneath, for terminals and pages."""
+"""A comparison as text: its table and the sentences below it, for terminals and pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _repeats(pair: ComparedPair) -> set[int]:
 
 
 def compared_rows(pair: ComparedPair) -> tuple[list[str], list[list[str]]]:
-    """The heads and rows of a comparison's table; figures are in the columns 1 to 3."""
+    """Return the heads and rows of a comparison's table; columns 1 to 3 have figures."""
     are_short = pair.first != pair.second and all(len(name) <= _LONGEST_HEAD for name in (pair.first, pair.second))
     heads = (printable(pair.first), printable(pair.second)) if are_short else ("first", "second")
     rows = [_row(c, counted=len(_repeats(pair)) > 1) for c in pair.comparisons]
@@ -89,7 +89,7 @@ def _together(of: Together, design: RunOrder) -> str:
 
 
 def _reasons(comparisons: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
-    """Yield the reasons of the verdicts, each once, and what these repeats could have proven."""
+    """Yield the reasons of the verdicts, each once, and what this number of repeats could have proven."""
     if len(repeats) == 1:
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
     reasons: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Functions that take more or fewer instructions per frame in a newer run, of cells that both have with a profile."""
+"""Functions that take more or fewer instructions per frame in a newer run, for cells with a profile in both runs."""
 
 from __future__ import annotations
 

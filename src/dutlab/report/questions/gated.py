@@ -1,4 +1,4 @@
-"""A gate in words: what two versions were measured by, and the one sentence of all of it."""
+"""Result of a gate: the measurements of two versions, and the verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ _HEADS = ("result", "older", "newer", "worse by", "at most", "rounds", "verdict"
 
 @dataclass(frozen=True)
 class GatePart:
-    """One way to measure both versions."""
+    """One kind of measurement of both versions."""
 
     what: str
-    """`instructions` or `time`."""
+    """Kind: `instructions` or `time`."""
     cells: tuple[GateCell, ...]
     allowed: float
     failures: tuple[tuple[str, str], ...] = ()
-    """Trials without a result: where, and why."""
+    """Trials without a result: place and reason."""
     runs: tuple[str, ...] = ()
-    """Folders, in the order in which they were made."""
+    """Run folders, oldest first."""
     functions: tuple[tuple[str, tuple[FunctionChange, ...]], ...] = ()
-    """Functions that take more instructions, by label of a cell that is worse."""
+    """Label of a worse cell → functions that take more instructions."""
 
     @property
     def kind(self) -> CheckKind:
-        """The verdict of its cells together."""
+        """Verdict of its cells together."""
         return overall(self.cells)
 
     @property
     def seen(self) -> float | None:
-        """The smallest change that would have been seen in each cell."""
+        """Smallest change that would have been detected in each cell."""
         return seen(self.cells, self.allowed)
 
     def grown(self, c: GateCell) -> tuple[FunctionChange, ...]:
-        """The functions that take more in a cell."""
+        """Return the functions that take more instructions in a cell."""
         return dict(self.functions).get(c.label, ())
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """Two versions, and what is said of the newer one."""
+    """Two versions, and the verdict on the newer one."""
 
     first: str
     second: str
@@ -68,7 +68,7 @@ class GateResult:
 
     @property
     def sentence(self) -> str:
-        """`FAIL: 1 of 3 results is worse, at worst …`, and what would have been seen."""
+        """Verdict, as `FAIL: 1 of 3 results is worse, at worst …`, with the smallest detectable change."""
         return f"{self.kind.value}: {'; '.join(self._clauses())}"
 
     def _clauses(self) -> Iterator[str]:
@@ -90,7 +90,7 @@ class GateResult:
                 yield _seen_words(part)
 
     def outcome(self, *, suite: str) -> CheckOutcome:
-        """For the formats of CI."""
+        """Return the outcome for the CI formats."""
         return CheckOutcome(
             command="dutlab gate",
             kind=self.kind,
@@ -104,7 +104,7 @@ class GateResult:
         )
 
     def plain(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the result as data for JSON."""
         return {
             "first": self.first, "second": self.second, "kind": self.kind.name, "exit_status": self.kind.exit_status,
             "verdict": self.sentence,
@@ -123,7 +123,7 @@ class GateResult:
 
 
 def gate_rows(part: GatePart) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads and rows of a part's table; figures are in the columns 1 to 5."""
+    """Return heads and rows of a part's table; columns 1 to 5 have figures."""
     rows: list[tuple[str, ...]] = [
         (c.label, _level(c.first), _level(c.second), _change(c.worse), _change(c.at_most), _rounds(c), _verdict(c)) for c in part.cells
     ]
@@ -132,21 +132,21 @@ def gate_rows(part: GatePart) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 @dataclass(frozen=True)
 class MeasuredSides:
-    """Two runs as far as a gate goes: what both have, what one lacks, and why."""
+    """Two runs for a gate: pairs of their common cells, cells that one run lacks, and trials without a result."""
 
     pairs: tuple[Pair, ...]
     absent: tuple[GateCell, ...]
     failures: tuple[tuple[str, str], ...]
     keys: Mapping[str, tuple[CellKey, str]]
-    """Label → the cell, and which of its figures' names."""
+    """Label → (cell, subject of its figures)."""
 
     def keys_of(self, names: Collection[CellName]) -> set[CellKey]:
-        """The cells of these names."""
+        """Return the cells of these names."""
         return {self.keys[label][0] for label, _ in names}
 
 
 def measured_sides(older: ComparedRun, newer: ComparedRun, asked: CompareRequest) -> MeasuredSides:
-    """Raises InputError for runs that have results and no cell in common."""
+    """Match the cells of two runs. Raises InputError if they have results, but no cell in common."""
     failures = tuple(
         (f"{'older' if run is older else 'newer'}: {r.cell.mode} {r.cell.setting.size}".strip(), r.why or r.status)
         for run in (older, newer)
@@ -171,7 +171,7 @@ def measured_sides(older: ComparedRun, newer: ComparedRun, asked: CompareRequest
 
 
 def called_as(pairs: Sequence[Pair], labels: Mapping[str, str]) -> list[Pair]:
-    """The pairs of a second measurement under the labels of the first."""
+    """Return the pairs of a second measurement with the labels of the first."""
     return [replace(pair, label=labels.get(pair.label, pair.label)) for pair in pairs]
 
 
@@ -181,7 +181,7 @@ def _case(c: GateCell, functions: tuple[FunctionChange, ...]) -> OutcomeCase:
 
 
 def _words(c: GateCell, functions: Sequence[FunctionChange] = ()) -> str:
-    """`1.7 % worse (5,000.0 to 5,085.0), measured twice (functions: nft_do_chain +84)`."""
+    """Return a result in words, as `1.7 % worse (5,000.0 to 5,085.0), measured twice (functions: nft_do_chain +84)`."""
     if c.kind is CheckKind.CANNOT_TELL or c.worse is None:
         return c.why
     sentence = f"{_percent(c.worse)} worse ({_level(c.first)} to {_level(c.second)}){', measured twice' if c.again else ''}"

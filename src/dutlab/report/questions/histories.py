@@ -1,4 +1,4 @@
-"""An experiment over all its runs: a history a cell and figure, in words and as a plot."""
+"""Histories of an experiment over all its runs, one for each cell and figure, as text and as plots."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _MOST_TICKS = 10
 HEADS = ("cell", "figure", "runs", "levels", "newest level", "next run, 95 %")
 _HEADROOM = "headroom_ratio"
 _HELD_AGAINST_THE_RIG = (("throughput_pps", "reference_pps"), ("received_pps", "max_received_pps"))
-"""Rates that headroom is of: the first of these that a cell has."""
+"""Rates that headroom refers to: the first of these that a cell has."""
 _DIGITS = 9
-"""To which a rig's rate, from its headroom and the result, is the same for all trials."""
+"""Significant digits to which the rig's rate, computed from headroom and result, agrees in all trials."""
 
 
 @dataclass(frozen=True)
 class NightAlarm:
-    """The newest run is worse than those before it."""
+    """Alarm: the newest run is worse than those before it."""
 
     before: str
-    """The newest of these."""
+    """Newest run before the change."""
     newest: str
     worse: float
-    """Share by which they are worse."""
+    """Share by which the newest run is worse."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class CellHistory:
     figure: str
     found: History
     better: Better
-    """Better direction; empty where it is not known."""
+    """Better direction; empty if not known."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One a change, and what is in the way of one."""
+        """Sentences on each change, and on what prevents finding one."""
         lines = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.found.changes]
         if (drift := self.found.drift) is not None:
             ends = f"{self.found.points[0].run} to {self.found.points[-1].run}"
@@ -74,7 +74,7 @@ class CellHistory:
 
     @property
     def alarm(self) -> NightAlarm | None:
-        """Alarm where the newest run is apart and worse, or shows a step for the worse that is not there without it; else None."""
+        """Alarm if the newest run is an outlier for the worse, or if it alone makes a step for the worse; else None."""
         of = self.found
         if not of.points or not of.levels:
             return None
@@ -90,7 +90,7 @@ class CellHistory:
 
 
 def _worse(ratio: float | None, better: Better) -> float:
-    """Return the share by which it is worse; not above 0 where it is not, or where that is not known."""
+    """Return the share by which it is worse; 0 or less if it is not, or if the better direction is unknown."""
     if ratio is None or not better:
         return 0.0
     return 1 - ratio if better == "higher" else ratio - 1
@@ -99,9 +99,9 @@ def _worse(ratio: float | None, better: Better) -> float:
 def histories(
     found: Iterable[IndexedFigure], figures: Sequence[str] = (), better: Mapping[str, Better] | None = None
 ) -> tuple[CellHistory, ...]:
-    """One a cell and figure; without `figures` those that cells are compared by; `better` as CompareRequest has it.
+    """Return a history per cell and figure. Default figures: the main ones of each cell; `better` as in CompareRequest.
 
-    Raises InputError when there is none.
+    Raises InputError if there is none.
     """
     asked = CompareRequest(figures, better=better or {})
     by_cell: dict[str, _Values] = {}
@@ -123,11 +123,11 @@ def histories(
 
 
 _Values = dict[str, dict[str, list[float]]]
-"""Figure → run → the value of each trial."""
+"""Figure → run → value of each trial."""
 
 
 def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
-    """Return the runs of a figure, each with the rig's rate from its headroom; the rig says nothing about figures other than rates."""
+    """Yield the runs of a figure; for frames a second, each with the rig's rate computed from headroom."""
     rates = next((names for names in _HELD_AGAINST_THE_RIG if any(n in of_cell for n in names)), ())
     is_rate = measure_unit(name) is MeasureUnit.PPS
     for run, values in of_cell[name].items():
@@ -138,12 +138,12 @@ def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
 
 
 def history_rows(found: Iterable[CellHistory]) -> list[tuple[str, ...]]:
-    """Below HEADS."""
+    """Return the rows of the table with the heads HEADS."""
     return [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), _level(h), _next(h)) for h in found]
 
 
 def history_plot(of: CellHistory, place: int) -> Plot | None:
-    """Medians run by run, the levels they fall into, and an upright line at each change. `place` makes its name unique."""
+    """Draw the median of each run, the levels, and a vertical line at each change. `place` makes the plot's name unique."""
     points = of.found.points
     runs = Line("median of a run", tuple((float(n), p.median) for n, p in enumerate(points, 1)))
     levels = [Line(f"level {n}", ((a.first + 1.0, a.value), (a.last + 1.0, a.value)), "asked") for n, a in enumerate(of.found.levels, 1)]
@@ -159,12 +159,12 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
 
 
 def _level(of: CellHistory) -> str:
-    """The newest level with its unit."""
+    """Return the newest level with its unit."""
     return _figure(of.figure, of.found.levels[-1].value) if of.found.levels else "none"
 
 
 def _next(of: CellHistory) -> str:
-    """Return a sentence on the range of the next run."""
+    """Return the predicted range of the next run, in words."""
     inside = of.found.next_run
     return "not known" if inside is None else f"{_figure(of.figure, inside.low)} to {_figure(of.figure, inside.high)}"
 

@@ -1,4 +1,4 @@
-"""From run folders to orders: which mode is before which, whether it is so in every run, and the sentences that say it."""
+"""Orders of modes by their figures in one or more runs, and sentences on them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from dutlab.report.questions.sides import ComparedRun
 from dutlab.store.cell_figures import cells_of
 
 _MOST_NAMED = 8
-"""Ties of one order that are named one by one."""
+"""Largest number of ties of an order that are named one by one."""
 
 
 def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) -> tuple[ContestResult, ...]:
-    """An order for everything that several modes, or levels of factors, were measured with in any of `runs`.
+    """Return an order for each place at which several modes, or levels of factors, were measured in any of `runs`.
 
-    Raises InputError where there is no such thing, and for a figure that no run has; DirectionUnknown; ValueError for a least change that
-    is none.
+    Raises InputError if there is no such place or no run has a figure, DirectionUnknown, and ValueError for an invalid least change.
     """
     asked = asked or CompareRequest()
     insist_on_figures(asked.figures, runs)
@@ -33,7 +32,7 @@ def ordered(runs: Sequence[ComparedRun], asked: CompareRequest | None = None) ->
 
 
 def order_rows(order: ContestResult) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of an order's table: place, cell, and the median in each run."""
+    """Return heads and rows of an order's table: place, cell, and the median in each run."""
     unit = unit_for(order.contest.figure, [v for p in order.places for v in p.medians if v is not None])
     heads = ["place", "cell", *(f"run {n}" for n in range(1, len(order.places[0].medians) + 1))]
     rows = [

@@ -1,4 +1,4 @@
-"""The outcome of a check or a gate, as data that every format for CI is written from."""
+"""Outcome of a check or a gate, as data for all CI formats."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class OutcomeCase:
     """One result."""
 
     name: str
-    """`nat · sweep 64 · link a · received_pps`."""
+    """Name, as `nat · sweep 64 · link a · received_pps`."""
     kind: CheckKind
     words: str = ""
-    """Why it does not pass; empty where it does."""
+    """Reason for not passing; empty if it passes."""
     first: float | None = None
     second: float | None = None
     worse: float | None = None
     """Share of the first by which it is worse."""
     functions: tuple[FunctionChange, ...] = ()
-    """Those that take more instructions."""
+    """Functions that take more instructions."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,24 @@ class CheckOutcome:
     """Everything that is reported to CI."""
 
     command: str
-    """`dutlab check`."""
+    """Command, as `dutlab check`."""
     kind: CheckKind
     sentence: str
     first: str
     second: str
     cases: tuple[OutcomeCase, ...]
     warnings: tuple[tuple[str, str], ...] = ()
-    """Warnings: place, and the oddity there."""
+    """Warnings: (place, problem)."""
     lines: tuple[str, ...] = ()
     """Lines for a terminal."""
     suite: str = "gate"
     testbed: str = ""
     ended: datetime = field(default_factory=lambda: datetime.now(UTC))
-    """When the last trial ended."""
+    """End of the last trial."""
 
 
 def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) -> CheckOutcome:
-    """The check of runs, of which `newest` is the last one."""
+    """Return the outcome of a check of runs; `newest` is the newest run."""
     flags = [(c.pair.label, flag) for c in found.pair.comparisons for flag in c.flags]
     return CheckOutcome(
         command="dutlab check",
@@ -72,7 +72,7 @@ def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) 
 
 
 def _cases(found: Checked) -> Iterator[OutcomeCase]:
-    """Each result with what fails it, if it fails."""
+    """Yield each result, with the reason if it fails."""
     if found.pair.together is not None:
         kind = CheckKind.FAIL if found.all_worse else CheckKind.PASS
         yield OutcomeCase(_OVERALL, kind, found.overall if found.all_worse else "")

@@ -1,4 +1,4 @@
-"""Figures of whole runs divided by what the boxes cost or have: per watt, per core, per price."""
+"""Figures of runs divided by an amount of each device: per watt, per core, per price."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Per:
     """Divisor of each run's figures."""
 
     word: str
-    """`watt`, `core`, `euro`."""
+    """Name of the amount: `watt`, `core`, `euro`."""
     amounts: tuple[float, ...]
-    """One a run, in their order."""
+    """Amount of each run, in the order of the runs."""
 
 
 def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
-    """`watt=90,25`: of each run in turn; `core` alone reads the DUT's facts, `watt` what `soak-power` measured. Raises InputError."""
+    """Parse `watt=90,25`, a value per run; `core` alone uses the DUT's facts, `watt` the figures of `soak-power`. Raises InputError."""
     word, separator, values = text.partition("=")
     if not separator:
         if word == WATT:
@@ -63,7 +63,7 @@ def _is_shared(figure: str, said: Mapping[str, Better]) -> bool:
 
 
 def _cores(run: ComparedRun) -> float:
-    """Threads of the DUT's processors, as its facts tell."""
+    """Return the number of the DUT's processor threads, from its facts."""
     hosts = run.facts.get("hosts")
     cpu = hosts.get(dut_of(run.facts), {}).get("cpu") if isinstance(hosts, Mapping) else None
     if not isinstance(cpu, Mapping) or not isinstance(cpu.get("cores"), int):
@@ -72,7 +72,7 @@ def _cores(run: ComparedRun) -> float:
 
 
 def _watts(run: ComparedRun) -> float:
-    """The median over modes and repeats."""
+    """Return the median watts over modes and repeats."""
     if watts := [of[HEAVIEST] for record in run.records for of in record.figures.values() if HEAVIEST in of]:
         return median(watts)
     raise InputError(f"{run.name}: it has no watts of workload soak-power", remedy=f"say them, as in --per {WATT}=90,25")

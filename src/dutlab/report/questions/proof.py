@@ -1,4 +1,4 @@
-"""Result of a run of two levels for the finding that it was made for."""
+"""Comparison of the levels of a run that was made to prove a finding."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _Side = tuple[str, Sequence[CellFigure]]
 
 
 def proof_pairs(run: ComparedRun, proof: FindingProof) -> tuple[ProofPair, ...]:
-    """Each level against the one before it, cell by cell; each direction of both at once against itself alone.
+    """Compare each level with the one before it, cell by cell; with both directions at once, compare each direction with it alone.
 
-    Empty where a level has no figure that it is judged by.
+    Returns nothing for a cell if a level has no main figure.
     """
     cells: dict[tuple[str, ...], dict[str, CellFigures]] = defaultdict(dict)
     for of in cells_of(run.records).values():
@@ -66,6 +66,6 @@ def _couples(levels: dict[str, CellFigures]) -> Iterator[tuple[str, tuple[_Side,
 
 
 def _judged(of: CellFigures) -> Iterator[tuple[str, str]]:
-    """Name and figure, the main one first, of those of which it is known which values are the better ones."""
+    """Yield (name, figure) of the main figures with a known better direction."""
     for name in of.names:
         yield from ((name, figure) for figure in main_figures(of.cell.workload, of.figures(name)) if direction_of(figure))

@@ -15,7 +15,7 @@ from dutlab.report.questions.compared import ComparedPair
 
 
 def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
-    """A row a cell of every pair. Raises InputError where no cell has a ratio."""
+    """Draw a row for each cell of every pair. Raises InputError if no cell has a ratio."""
     several = len(pairs) > 1
     rows = [_row(c, f"{pair.second} · " if several else "") for pair in pairs for c in pair.comparisons if c.ratio is not None]
     if not rows:
@@ -25,7 +25,7 @@ def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
 
 
 def effects_plot(found: Analysis, figure: str, better: Better) -> Plot:
-    """A row an effect, with its interval, coloured where it is known which side is `better`. Raises InputError without any."""
+    """Draw a row for each effect with its interval, in colour if `better` is known. Raises InputError without effects."""
     if not found.effects:
         raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences say what the cells lack")
     return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, better) for e in found.effects])
@@ -40,7 +40,7 @@ def _row(c: Comparison, prefix: str) -> RatioRow:
 
 
 def _effect(e: Effect, better: Better) -> RatioRow:
-    """An effect that is proven is coloured."""
+    """Return the row of an effect; only proven effects are coloured."""
     good = (e.ratio > 1) == (better == "higher")
     side: Side = ("better" if good else "worse") if e.sure.proven and better else "neither"
     low, high = (e.sure.interval.low, e.sure.interval.high) if e.sure.interval else (e.ratio, e.ratio)

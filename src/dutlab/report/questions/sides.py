@@ -1,4 +1,4 @@
-"""Sides of a comparison: runs, the names of their sides, and their modes by the names of the other side."""
+"""Sides of a comparison: their runs, their names, and modes renamed to match the other side."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from dutlab.store.record_reader import FIGURES_ONLY
 from dutlab.store.run_folder import RunFolder
 
 _NAMED = 2
-"""Runs of a side that are named one by one."""
+"""Largest number of runs of a side that are named one by one."""
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run as far as comparisons go."""
+    """One run, as data for comparisons."""
 
     name: str
     records: tuple[TrialRecord, ...]
     facts: Mapping[str, Any]
-    """Experiment, testbed, hosts and tools, for what differs."""
+    """Experiment, testbed, hosts and tools, to find differences."""
     faults: tuple[str, ...] = ()
     """Parts that could not be read."""
 
     def named(self, part: str) -> str:
-        """The name of its `experiment` or `testbed`; empty where the run does not say."""
+        """Return the name of its `experiment` or `testbed`; empty if the run does not have it."""
         entry = self.facts.get(part)
         return str(entry.get("name") or "") if isinstance(entry, Mapping) else ""
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Those that it measured, in the order of the experiment file."""
+        """Measured modes, in the order of the experiment file."""
         return tuple(sorted(dict.fromkeys(r.cell.mode for r in self.records), key=lambda mode: mode_order(self, mode)))
 
 
 def open_run(path: Path) -> ComparedRun:
-    """A run, finished or not. Raises InputError when it is none, NewerRun, StoreError."""
+    """Read a run, finished or not. Raises InputError if it is not a run, NewerRun, StoreError."""
     with reading(path):
         return _open_run(RunFolder.open(path))
 
@@ -62,7 +62,7 @@ def _open_run(run: RunFolder) -> ComparedRun:
 
 
 def insist_different(runs: Sequence[Path]) -> None:
-    """Raises InputError for a run that would be compared with itself."""
+    """Raise InputError for a run that would be compared with itself."""
     if again := next((path for path, n in Counter(path.resolve() for path in runs).items() if n > 1), None):
         raise InputError(f"{printable(again.name)} is named twice", remedy="name two runs; one run alone compares its modes")
 
@@ -78,7 +78,7 @@ def side_names(sides: Sequence[Sequence[ComparedRun]]) -> list[str]:
 
 
 def with_modes_renamed(runs: Sequence[ComparedRun], baselines: Sequence[ComparedRun], names: Mapping[str, str]) -> list[ComparedRun]:
-    """`runs` with their modes called as `baselines` call them; `names` is the baselines' name → theirs.
+    """Return `runs` with their modes renamed to those of `baselines`; `names` is baseline mode → mode of `runs`.
 
     Raises InputError for a mode that the side does not have, and for two modes of `runs` that would have one name.
     """
@@ -94,24 +94,24 @@ def with_modes_renamed(runs: Sequence[ComparedRun], baselines: Sequence[Compared
 
 
 def without_mode(record: TrialRecord) -> TrialRecord:
-    """The record as if there were no modes, so that those of one run have cells in common."""
+    """Return the record without its mode, so that modes of one run have cells in common."""
     return _without(record, "mode", mode="")
 
 
 def of_any_kernel(run: ComparedRun) -> ComparedRun:
-    """A run of one kernel in guests as if it did not say which, so that it has cells in common with one of another."""
+    """Return a run of guests with a single kernel without that kernel, so that it has cells in common with runs of other kernels."""
     without = tuple(map(as_of_any_kernel, run.records))
     of_several = len({key_of(r.cell) for r in without}) < len({key_of(r.cell) for r in run.records})
     return run if of_several else replace(run, records=without)
 
 
 def as_of_any_kernel(record: TrialRecord) -> TrialRecord:
-    """A record as if it did not say which kernel a guest had."""
+    """Return a record without the kernel of its guest."""
     return record.model_copy(update={"cell": record.cell.model_copy(update={"setting": record.cell.setting.of_any_kernel})})
 
 
 def without_version(record: TrialRecord) -> TrialRecord:
-    """The record as if there were no versions."""
+    """Return the record without its version."""
     return _without(record, VERSION)
 
 
@@ -121,7 +121,7 @@ def _without(record: TrialRecord, factor: str, **more: str) -> TrialRecord:
 
 
 def apart_by_version(sides: Sequence[Sequence[ComparedRun]]) -> tuple[list[list[ComparedRun]], list[str]] | None:
-    """Two sides as if there were no versions, and the version of each, where each side has measured one and they are not the same."""
+    """Return two sides without versions, and their versions, if each side measured one version and these differ; else None."""
     levels = [{record.cell.factors.get(VERSION, "") for run in side for record in run.records} for side in sides]
     versions = [level for of in levels if len(of) == 1 for level in of]
     if len(versions) != len(sides) or len(set(versions)) != len(sides) or not all(versions):
@@ -131,7 +131,7 @@ def apart_by_version(sides: Sequence[Sequence[ComparedRun]]) -> tuple[list[list[
 
 
 def mode_order(run: ComparedRun, mode: str) -> int:
-    """Modes in the order of the experiment file; one that it does not name comes last."""
+    """Return the position of a mode in the experiment file; a mode that it does not name comes last."""
     experiment = run.facts.get("experiment")
     factors = experiment.get("factors") if isinstance(experiment, Mapping) else None
     named = factors.get("mode") if isinstance(factors, Mapping) else None
@@ -140,7 +140,7 @@ def mode_order(run: ComparedRun, mode: str) -> int:
 
 
 def folders(side: Sequence[ComparedRun]) -> str:
-    """The side by the names of its run folders."""
+    """Return the name of a side, made of its run folders."""
     return " and ".join(run.name for run in side) if len(side) <= _NAMED else f"{len(side)} runs up to {side[-1].name}"
 
 

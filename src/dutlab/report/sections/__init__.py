@@ -1,1 +1,1 @@
-"""Sections of a report: a file for each workload that has one, and those of every run."""
+"""Sections of a report: a file for each workload with its own section, and files for the sections of every run."""

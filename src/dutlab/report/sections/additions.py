@@ -1,4 +1,4 @@
-"""Additions of people to a run: their notes, and pictures and files with the hash of each."""
+"""Notes, pictures and files that people added to a run, each file with its hash."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dutlab.store.manifest import ADDITIONS
 
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 _LARGEST_INSIDE = 4 * 2**20
-"""Bytes of a picture that the page holds, since it loads no other file; to larger ones it has a link."""
+"""Largest picture in bytes that the page contains; larger ones are linked."""
 
 
 def shown_additions(run: Path, folder: str, faults: list[str]) -> Iterator[ShownAddition]:
-    """In the order in which they were added; `folder` is the run's, seen from the report. A picture is known by its first bytes."""
+    """Yield additions, oldest first; `folder` is the run's path relative to the report. Pictures are recognised by their first bytes."""
     for of in additions_of(run, faults):
         added = of.added.strftime("%Y-%m-%d %H:%M UTC")
         if of.file is None:

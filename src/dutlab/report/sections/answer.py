@@ -1,4 +1,4 @@
-"""Makes the answer of a run from its cells, verdicts and doubts."""
+"""Answer of a run, from its cells, verdicts and doubts."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from dutlab.systems.modes import AS_FOUND
 from dutlab.workloads import main_figures, plug_of, settable
 
 MOST_ROWS = 8
-"""From more results on, and of several modes, a table has a column a place instead of a row a result."""
+"""Largest number of results with a row each; beyond it, and with several modes, a table has a column per place."""
 _BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
-"""Figures that say little alone → those shown with them."""
+"""Figure that says little alone → figures shown with it."""
 MOST_SENTENCES = 4
-"""More comparisons than this are counted, not listed; the table has them all."""
+"""Largest number of comparisons that are listed; more are counted, and the table has them all."""
 REPEATS = 5
-"""Repeats to ask for where there was one: the spread of fewer says little."""
+"""Repeats suggested after a single one; fewer say little about the spread."""
 _PLACE = (*SIZES, "mtu", "client", "server")
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
           "path_mtu_bytes": "path MTU", "knee/clat_mean_ns": "mean latency there", "peak/depth": "its depth", "knee/depth": "its depth",
           "knee/iops": "at the knee"}  # fmt: skip
 _BOUNDS = {"lower_pps": "", "upper_pps": " at most"}
-"""Bounds of a goal, which is called by its name alone."""
+"""Bounds of a goal → what follows the goal's name."""
 _PAIRS = " from the host of the row to the host of the column"
 _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
-"""Measures at a share of the load."""
+"""Measures at a share of the load → words."""
 _COUNTED = "Instructions are counted: the same guest gives the same figures, so one trial is enough."
 _GOODPUT = "goodput_bps"
 _OF_WHICH, _WAYS = "of which", {Way.FORWARD: "forward", Way.BACK: "backward"}
@@ -49,7 +49,7 @@ _TAKE_REPEATS = ("test", "measure", *settable())
 
 
 def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Answer:
-    """The answer of a report that is otherwise whole."""
+    """Return the answer of a report that is otherwise complete."""
     of = list(_tables(report, groups, book))
     tables = tuple(table for _, table in of)
     cells = [of for table in tables for row in table.rows for of in zip(table.columns, row.cells, strict=True)]
@@ -65,7 +65,7 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
 
 
 def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Iterator[tuple[str, Table]]:
-    """With their workload, in the order of the sections. A matrix of hosts is its own table already."""
+    """Yield (workload, table) in the order of the sections. A heat map of hosts is used as it is."""
     for section in report.sections:
         if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
             yield section.workload, found
@@ -81,7 +81,7 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
 
 
 def _judged_by(group: Group) -> list[str]:
-    """Return the main figures of a cell; without the usual ones the first three with a direction."""
+    """Return the main figures of a cell; without the usual ones, the first three with a better direction."""
     link = group.main[1]
     names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
     found = (
@@ -97,7 +97,7 @@ class _Place:
 
     links: tuple[str, ...]
     size: str
-    """The frame size or its mix, an MTU, or the two hosts of a pair."""
+    """Frame size or mix, MTU, or the two hosts of a pair."""
     asked: str
     """Settings that not all cells share."""
 
@@ -108,7 +108,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of one workload by label and place."""
+    """Cells of one workload by label and place."""
 
     by_place: Mapping[tuple[str, _Place], Group]
     asked: str
@@ -136,7 +136,7 @@ class _Cells:
 
     @cached_property
     def heads(self) -> dict[str, Callable[[_Place], str]]:
-        """Columns that distinguish the places: head → words of a place."""
+        """Columns that distinguish the places: head → text of a place."""
         places = self.places
         several = len({p.links for p in places}) > 1
         alone = all(len(p.links) == 1 for p in places)
@@ -151,7 +151,7 @@ class _Cells:
         return words_by_head
 
     def table(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> Table:
-        """A row a result; of many results of several modes, a row a mode and a column a place, unless most of that would be empty."""
+        """Return the table: a row per result, or, for many results of several modes, a row per mode and a column per place."""
         several = len(self.labels) > 1 and len(self.places) > 1
         full = 2 * len(self.by_place) > len(self.labels) * len(self.places)
         wide = several and full and len(figures) == 1 and len(self.by_place) > MOST_ROWS
@@ -161,7 +161,7 @@ class _Cells:
         of = figure_words(figures[0])
         title = f"{workload}: {of}" if len(figures) == 1 and of != workload else workload
         asked = "" if self.asked == workload else self.asked.removeprefix(f"{workload}, ")
-        first = "" if self.labels == [AS_FOUND.name] else "mode"  # the only one there is, and none that was applied
+        first = "" if self.labels == [AS_FOUND.name] else "mode"  # the only mode, and none that was applied
         return Table(f"answer-{workload}", title, tuple(columns), tuple(rows), marks, asked, first=first, shaded=wide, again=True)
 
     def _wide(self, figure: str, book: NoteBook) -> tuple[list[Column], list[Row]]:
@@ -185,27 +185,27 @@ class _Cells:
             each = (value_of(group, flow, figures[0], book) if (flow := _flow(group, way)) else "" for way in ways)
             limit = next((limits[label, r.trial].verdict for r in group.measured if (label, r.trial) in limits), "")
             rows.append(Row(label, (*words, *cells, *each, limit), links=joined(place.links), link=group.main[1], size=place.size))
-        verdicts = {row.verdict for row in report.limits}  # a single one is in the sentence below
+        verdicts = {row.verdict for row in report.limits}  # a single verdict is in the sentence below
         known = Column("limited by", shown=any(row.cells[-1] for row in rows) and len(verdicts | {row.cells[-1] for row in rows}) > 1)
         parts = [Column(_WAYS[way], figures[0], group=_OF_WHICH) for way in ways]
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), *parts, known], rows
 
     def _ways(self, figures: Sequence[str]) -> list[Way]:
-        """The directions that a column each is for, where a load went in both and each end counted what it got."""
+        """Return the directions that have a column each: both, if both carried load and each end counted what it received."""
         if figures[0] != _GOODPUT or not any(subject_of(g.main[1]).way is Way.BOTH for g in self.by_place.values() if g.measured):
             return []
         return [Way.FORWARD, Way.BACK]
 
 
 def _flow(group: Group, way: Way) -> str:
-    """The place of one direction of a load that went in both; empty where there is none."""
+    """Return the place of one direction of a load in both directions; empty without one."""
     whole = subject_of(group.main[1])
     place = replace(whole, way=way).place
     return place if whole.way is Way.BOTH and any(place in r.figures for r in group.measured) else ""
 
 
 def figure_words(name: str) -> str:
-    """`NDR` of `ndr/lower_pps`, `goodput` of `goodput_bps`."""
+    """Return the words of a figure: `NDR` for `ndr/lower_pps`, `goodput` for `goodput_bps`."""
     if name in _HEADS:
         return _HEADS[name]
     part, measure, _ = figure_name(name)
@@ -250,7 +250,7 @@ def _fast(report: RunReport, tables: Sequence[tuple[str, Table]], book: NoteBook
 
 
 def _without_rank(tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
-    """Name the results of 0 where more is better: nothing came through, so they have no place among the others."""
+    """Yield a sentence naming results of 0 where more is better: nothing was received, so they have no rank."""
     results = dict.fromkeys(
         " ".join(filter(None, ("" if table.same_figure else table.columns[i].head, _row_words(table, row, i))))
         for _, table in tables
@@ -268,19 +268,19 @@ def _is_nothing(table: Table, i: int, cell: Cell) -> bool:
 
 
 def _many(report: RunReport, tables: Sequence[tuple[str, Table]]) -> Iterator[str]:
-    """More comparisons than a reader keeps in mind: how often each mode was the fastest, and the range of each table."""
+    """Yield a summary of many comparisons: how often each mode was the fastest, and the range of each table."""
     yield f"Of {len(report.headlines)} comparisons: {', '.join(counted(report.headlines))}."
     yield from (sentence for _, table in tables for sentence in _ranges(table))
 
 
 def _is_of_load(figure: str) -> bool:
-    """Return whether it is a latency at some share of the rate, up to the whole."""
+    """Return whether a figure is a latency at a share of the rate, up to 100 %."""
     part, measure, _ = figure_name(figure)
     return measure == "tl_ns" and (share_of(part) or 0.0) <= 100  # noqa: PLR2004 -- percent
 
 
 def _ranges(table: Table) -> Iterator[str]:
-    """Yield ranges of the table's first figure; for latencies over the load, without load and at the full one."""
+    """Yield ranges of the table's first figure; for latencies over the load, those without load and at full load."""
     places = [i for i, c in enumerate(table.columns) if c.figure and (c.group != _OF_WHICH or len(table.rows) == 1)]
     loads = [i for i in places if _is_of_load(table.columns[i].figure)]
     if len(loads) > 1 and len(table.rows) > 1:
@@ -290,7 +290,7 @@ def _ranges(table: Table) -> Iterator[str]:
 
 
 def _range(table: Table, places: Sequence[int]) -> str:
-    """`NDR: 346.3 kpps (nat) to 603.7 kpps (router).`; of a single result all its figures."""
+    """Return a range, as `NDR: from 346.3 kpps (nat) to 603.7 kpps (router).`; for a single result, all its figures."""
     results = [
         (row, i, cell) for row in table.rows for i in places if isinstance(cell := row.cells[i], Figure) and not _is_nothing(table, i, cell)
     ]
@@ -315,7 +315,7 @@ def _range(table: Table, places: Sequence[int]) -> str:
 
 
 def _knees(table: Table) -> Iterator[str]:
-    """Yield the values of each set of drives and mix at the knee, and at most. Sums and single drives, or two mixes, share no range."""
+    """Yield the knee and the peak of each set of drives and mix. Sums, single drives and mixes are never merged into one range."""
     for row in table.rows:
         of = {c.figure: _with_unit(table, i, cell) for i, c in enumerate(table.columns) if isinstance(cell := row.cells[i], Figure)}
         if not {"peak/iops", "peak/depth", "knee/iops", "knee/depth"} <= of.keys():
@@ -372,7 +372,7 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
 
 
 def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
-    """Return the limits, as in `Limited by line rate (shown): 4 of 6 results; not known: 2`. Results without a verdict count too."""
+    """Return the limits, as `Limited by line rate (shown): 4 of 6 results; not known: 2`. Results without a verdict count too."""
     counted = Counter(row.verdict for row in limits)
     if not counted:
         return ""
@@ -417,7 +417,7 @@ def _waiting(command: str) -> str:
 
 
 def with_repeats(command: str) -> str:
-    """Return the command with repeats, where it takes them."""
+    """Return the command with repeats; empty if it takes none."""
     words = shlex.split(command)
     if len(words) < 3 or words[0] != "dutlab" or any(w.startswith(("--repeats", "repeats=")) for w in words):  # noqa: PLR2004 -- dutlab, what, of what
         return ""

@@ -1,4 +1,4 @@
-"""An array that loses a drive under load: figures of each phase, and one timeline of all that was read, with the phases marked."""
+"""Array that loses a drive under load: figures of each phase, and one timeline of all readings, with the phases marked."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _COLUMNS = (
 )
 _REBUILD = (Column("rebuild took", "rebuild_s"), Column("rebuilt", "rebuild_bytes_per_s"))
 _MOMENTS = {"degraded": "lost", "rebuilding": "back", "rebuilt": "rebuilt"}
-"""Phase → what begins it, in a word that has room above a plot."""
+"""Phase → the event that begins it, in a word that fits above a plot."""
 _SHARE = Unit("%", 1.0, 0)
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A row a mode, load and phase; a timeline of each load's first repeat."""
+    """Return the section: a row per mode, load and phase, and a timeline of each load's first repeat."""
     del read
     rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
     rebuilds = [
@@ -60,7 +60,7 @@ def _values(group: Group, phase: str, book: NoteBook) -> list[Value | str]:
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
-    """Modes against one another while they are rebuilt, under the first load that several have."""
+    """Return the comparison of modes while they are rebuilt, under the first load that several have."""
     for asked in dict.fromkeys(_asked(g, groups) for g in groups):
         cells = {g.label: g for g in groups if _asked(g, groups) == asked}
         named = [(label, value_of(g, g.cell.link_label, "rebuilding/iops", book)) for label in labels if (g := cells.get(label))]
@@ -70,7 +70,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 
 
 def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
-    """Each line is drawn as a share of its largest value, which its label gives: the lines have no common unit."""
+    """Yield the timeline of a cell. The lines have no common unit, so each is a share of its largest value, which its label gives."""
     record = next((r for r in group.measured if r.tables.get("film")), None)
     if record is None:
         return
@@ -105,7 +105,7 @@ def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _points(record: TrialRecord, name: str) -> tuple[tuple[float, float], ...]:
-    """Return the seconds that have the value; with the others a line of the rebuild would be at 0 before it."""
+    """Return only the seconds that have the value: otherwise the rebuild's line would be at 0 before the rebuild."""
     rows = record.tables["film"]
     return tuple((float(row["at_s"] or 0), float(value)) for row in rows if isinstance(value := row.get(name), int | float))
 

@@ -1,4 +1,4 @@
-"""Latency under load: a row a mode, link and load; load and latency over one time axis; a sentence that can be quoted."""
+"""Latency under load: a row per mode, link and load; load and latency over one time axis; and a sentence to quote."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _DEVIATES = (
     "connection (draft-ietf-ippm-responsiveness-09 section 5.3.1)"
 )
 _GREW_NS = 5_000_000
-"""The delay that CoDel aims at (RFC 8289 section 4.4): a queue that stays below it does not say what limits the load."""
+"""CoDel's target delay (RFC 8289 section 4.4): a queue that stays below it does not show what limits the load."""
 _GAP_S = 0.5
-"""Nothing was read between two readings that are further apart."""
+"""Longest time between two readings that are joined by a line, in seconds."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """What is there and back, what is one way, and a plot of each cell."""
+    """Return the section: a table of round trips, one of each direction, and a plot of each cell."""
     del read, labels
     whole = [_whole(g, book) for g in groups]
     ways = [_way(g, back, book) for g in groups for back in (False, True)]
@@ -78,7 +78,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def sentences(read: ReadRun) -> Iterator[str]:
-    """The result in one sentence that can be quoted, then what was noted, for a terminal."""
+    """Yield the result in a sentence to quote, then limits and notes, for a terminal."""
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
     if sentence := _quoted(records):
         yield sentence
@@ -87,7 +87,7 @@ def sentences(read: ReadRun) -> Iterator[str]:
 
 
 def _quoted(records: Sequence[TrialRecord]) -> str:
-    """`up 9.6 Mb/s with +98.1 ms latency, down …; 0.4 ms without load`, as one sentence; empty without figures."""
+    """Return a sentence, as `Under TCP load up 9.6 Mb/s with 98.10 ms more latency (…, 400.0 µs without load).`; empty without figures."""
     clauses, idle = [], list[float]()
     for record in records:
         link, way = record.cell.links[0], record.cell.setting_as(BloatSetting).load
@@ -107,7 +107,7 @@ def _quoted(records: Sequence[TrialRecord]) -> str:
 
 
 def _limits(record: TrialRecord) -> Iterator[str]:
-    """What limited each direction that TCP filled, as far as latency tells."""
+    """Yield the limit of each direction with TCP load, as far as latency shows it."""
     link, load = record.cell.links[0], _WAYS[record.cell.setting_as(BloatSetting).load]
     for way, place in (("up", link), ("down", back_of(link))):
         figures = record.figures.get(place, {})
@@ -141,7 +141,7 @@ def _load_of(group: Group) -> str:
 
 
 def _shown(group: Group, place: str, figure: str, book: NoteBook) -> Value | str:
-    """A dash where a trial with a result has none: goodput against the load, a round trip of no load."""
+    """Return the value, or a dash if a measured cell cannot have it, such as goodput against the load's direction."""
     value = value_of(group, place, figure, book)
     return value if isinstance(value, Figure) or not group.measured else "–"
 
@@ -161,7 +161,7 @@ def _way(group: Group, back: bool, book: NoteBook) -> Row:  # noqa: FBT001 -- as
 
 
 def _curve(group: Group) -> Curve | None:
-    """Goodput above, latency below, of the first repeat."""
+    """Return the curve of the first repeat: goodput above, latency below."""
     record = next((r for r in group.measured if r.tables.get("course")), None)
     if record is None:
         return None

@@ -1,4 +1,4 @@
-"""Tests in both directions at once that are slower in a direction than that direction alone: a finding of the finished run."""
+"""Finding of the finished run: a direction is slower while the other direction is driven too."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dutlab.units import si
 KIND = "both-ways"
 _FIGURE = "goodput_bps"
 _OPEN = frozenset({"direction", "directions", "duration_s", "omit_s"})
-"""Settings in which a test of both directions and one of a single direction may differ."""
+"""Settings that may differ between a test of both directions and one of a single direction."""
 _MUCH = 0.9
-"""The share that is worth a sentence where there are too few repeats for a test."""
+"""Ratio to the single direction below which a result is reported, if there are too few repeats for a test."""
 
 
 def both_directions_slower(groups: Sequence[Group]) -> tuple[Finding, ...]:
-    """A finding for each direction that is slower while the other is driven too."""
+    """Return a finding for each direction that is slower while the other is driven too."""
     alike: dict[object, list[CellFigures]] = defaultdict(list)
     for group in groups:
         if any(_FIGURE in of for record in group.measured for of in record.figures.values()):
@@ -41,7 +41,7 @@ def both_directions_slower(groups: Sequence[Group]) -> tuple[Finding, ...]:
 
 
 def _pairs(same: Sequence[CellFigures]) -> Iterator[tuple[CellFigures, str, Pair]]:
-    """Yield each direction of each cell of both directions, with the same direction alone."""
+    """Yield each direction of each two-way cell, paired with the same direction alone."""
     for both in same:
         for place in both.names if subject_of(both.names[0]).way is Way.BOTH else ():
             if subject_of(place).way is Way.BOTH:

@@ -1,4 +1,4 @@
-"""TCP connections: a row a mode with rates, times and the most at once; how connections failed in every trial, and who reset them."""
+"""TCP connections: rates, times and the most at once by mode; failures in every trial, and which host reset connections."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ between the ends, or from the proxy. What a proxy asked of the server is counted
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table of results, and one of each test's trials."""
+    """Return the section: a table of results, and one of each test's trials."""
     del read
     groups = by_size(groups, labels)
     with_tls = any(g.cell.setting_as(ConnectionsSetting).tls for g in groups)
@@ -98,7 +98,7 @@ def _row(group: Group, asked: str, results: Sequence[tuple[str, str]], book: Not
 
 
 def _agreed(groups: Sequence[Group]) -> Iterator[Table]:
-    """Versions and cipher suites at either end, where there is TLS."""
+    """Yield a table of TLS versions and cipher suites at each end, if TLS was used."""
     counts = Counter[tuple[str, str, str, str]]()
     for group in groups:
         for _, row in rows_of("tls_agreed", group):
@@ -110,7 +110,7 @@ def _agreed(groups: Sequence[Group]) -> Iterator[Table]:
 
 
 def _heads(risen: Mapping[str, None]) -> Sequence[Head]:
-    """Failures and counters that rose in no trial are left out."""
+    """Return the column heads of trials, without failures and counters that stayed 0 in all of them."""
     counters = [(counter, name) for name in risen if (counter := counter_of(name)) and name not in _OF_RISEN]
     return *_ALWAYS, *((head, name) for name, head in _OF_RISEN.items() if name in risen), *counters
 

@@ -1,4 +1,4 @@
-"""Failures of a path under load: what each flow lost, and when the first and the last of them was back."""
+"""Failures of a path under load: loss of each flow, and the recovery times of the first and the last flow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WORDS = {FAILURE: "fails", REVERSION: "comes back"}
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table of losses and one of instants, a row a mode, event and part; the rate over time around the first event of each."""
+    """Return the section: tables of losses and of times with a row per mode, event and part; the rate around the first event of each."""
     del read, labels
     resolution = _resolution(groups, book)
     return Section(
@@ -81,7 +81,7 @@ def _row(group: Group, part: str, shown: Sequence[tuple[str, str]], book: NoteBo
 
 
 def _curves(group: Group) -> Iterator[Curve]:
-    """Of the first repeat that was measured."""
+    """Yield the curve of the first measured repeat."""
     record = next((r for r in group.measured if r.tables.get("course")), None)
     if record is None:
         return

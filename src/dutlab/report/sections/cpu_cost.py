@@ -1,8 +1,8 @@
-"""Modes by processor time per frame: what is left to say where other work disturbed rates, or slowed the processor.
+"""Modes by processor time per frame: a result that remains when other work disturbs rates or slows the processor.
 
-A rate falls with every slice of time that other work takes; the processor time that the forwarding threads use for a frame hardly does.
-Where the processor itself was slower in some trials, that is taken out (dutlab.sensors.processor_speed). So all attempts count here,
-disturbed ones too. The rule for answers (dutlab.analysis.answers) decides, of the figures by processor time.
+A rate falls with every slice of time that other work takes; the forwarding threads' processor time per frame hardly changes.
+If the processor itself was slower in some trials, this is corrected (dutlab.sensors.processor_speed). So all attempts count here,
+even disturbed ones. The rule for answers (dutlab.analysis.answers) decides by processor time.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FORWARDING = ("forwarded_frames_per_cpu_s", "forwarded_bits_per_cpu_s")
 ALL_THREADS = ("received_frames_per_cpu_s", "goodput_bits_per_cpu_s")
 _NS = 1e9
 MOST_SLOWER = 0.10
-"""From this share on it is said that the processor was slower in some trials than in others."""
+"""Difference in processor speed between trials from which it is reported."""
 
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:
-    """The modes, of those of the run, by what a frame costs; None where fewer than two modes can be compared."""
+    """Return the modes of a run by cost of a frame; None if fewer than two modes can be compared."""
     void = [r for r in set_aside if r.status == DISTURBED]
     attempts = [r for r in (*void, *records) if r.status in {"measured", DISTURBED} and not lost_link(r)]
     for figures in (AT_EQUAL_SPEED, FORWARDING, ALL_THREADS):
@@ -53,7 +53,7 @@ def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], o
 
 
 def speed_sentence(records: Sequence[TrialRecord]) -> str:
-    """Return a sentence on the speed of the forwarding processor in measured trials; empty where it hardly differed, or is not known."""
+    """Return a sentence on the forwarding processor's speed in measured trials; empty if it hardly differed or is unknown."""
     took_s = _fixed_work_s([r for r in records if r.status == "measured"])
     if not took_s or (more := max(took_s) / min(took_s) - 1) <= MOST_SLOWER:
         return ""
@@ -69,7 +69,7 @@ def _fixed_work_s(records: Iterable[TrialRecord]) -> list[float]:
 
 
 def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[ModeCost, ...]:
-    """Return the costs of modes that can be compared; `time_s` is the processor time in which the figures count frames."""
+    """Return the costs of modes that can be compared; `time_s` is the processor time to which the frame counts refer."""
     asked = CompareRequest(figures)
     answer = decided(contests_of([cells], asked), asked)
     modes = list(dict.fromkeys(of.cell.mode for of in cells.values()))
@@ -83,7 +83,7 @@ def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[Mo
                 ratios = [1 / c.ratio.ratio for c in alone if c.ratio is not None]
                 dear[first, second] = exp(fmean(map(log, ratios))), all(c.verdict is Verdict.WORSE for c in alone)
     known = [m for m in modes if all((m, other) in dear or (other, m) in dear for other in modes if other != m)]
-    if len(known) < max(2, len(modes)):  # one is compared with nothing
+    if len(known) < max(2, len(modes)):  # a mode has no comparison
         return ()
 
     def times(first: str, second: str) -> float:
@@ -101,7 +101,7 @@ def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[Mo
 
 
 def _per_frame(cells: CellsOfRun, mode: str, figure: str) -> float | None:
-    """The geometric mean over the mode's cells of the figure's median."""
+    """Return the geometric mean over the mode's cells of the figure's median."""
     of_mode = [of.readings(of.cell.link_label, figure) for of in cells.values() if of.cell.mode == mode]
     values = [median([r.value for r in readings]) for readings in of_mode if readings]
     return exp(fmean(map(log, values))) if values and min(values) > 0 else None
@@ -113,7 +113,7 @@ def _has(record: TrialRecord, figures: Iterable[str]) -> bool:
 
 
 def _shared(records: Sequence[TrialRecord]) -> set[Place]:
-    """Settings that every mode was measured with."""
+    """Return the settings that every mode was measured with."""
     of: dict[str, set[Place]] = defaultdict(set)
     for record in records:
         of[record.cell.mode].add(place_of(record.cell))

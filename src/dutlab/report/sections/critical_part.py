@@ -1,4 +1,4 @@
-"""The part of a soak's section that is about its critical rate."""
+"""Part of a soak's section on its critical rate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def seeks_rate(group: Group) -> bool:
 
 
 def table(groups: Sequence[Group], book: NoteBook) -> Table:
-    """One row a mode, frame size and set of links."""
+    """Return the table: a row per mode, frame size and set of links."""
     rows = []
     for g in groups:
         size, links = g.cell.setting.size, g.cell.link_label
@@ -45,7 +45,7 @@ def table(groups: Sequence[Group], book: NoteBook) -> Table:
 
 
 def curves(group: Group) -> Iterator[Curve]:
-    """Yield curves of how the estimate closed in, for the first repeat."""
+    """Yield the curve of the estimate over the trials, for the first repeat."""
     record = next((r for r in group.measured if r.tables.get("critical")), None)
     if record is None:
         return

@@ -1,4 +1,4 @@
-"""Datagrams of many lengths: what came through of each, and where one packet no longer carries one."""
+"""Datagrams of many lengths: received rates of each, and the length above which a datagram needs several packets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIGURES = (
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, link and length; a curve a link of what was received over the length."""
+    """Return the section: a row per mode, link and length, and for each link a curve of the received rate over length."""
     del read, book
     columns = (Column("link"), Column("payload, bytes"), *(Column(head, figure) for head, figure in _FIGURES))
     notes = dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)
@@ -60,7 +60,7 @@ def _value(group: Group, link: str, length: int, figure: str) -> Value:
 
 
 def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterator[Curve]:
-    """Curve of the first repeat of each mode."""
+    """Yield the curve of the first repeat of each mode."""
     lines, limits = [], set()
     for group in (g for label in labels for g in groups if g.label == label and link in g.cell.links and g.measured):
         rows = [row for row in group.measured[0].tables.get("lengths", ()) if row["link"] == link]
@@ -81,5 +81,5 @@ def _curve(groups: Sequence[Group], link: str, labels: Sequence[str]) -> Iterato
 
 
 def _points(rows: Sequence[Mapping[str, int | float | str | None]], figure: str) -> tuple[tuple[float, float], ...]:
-    """Points by rising length."""
+    """Return points by ascending length."""
     return tuple(sorted((float(row["length_bytes"] or 0.0), float(row[figure] or 0.0)) for row in rows))

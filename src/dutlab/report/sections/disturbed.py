@@ -11,18 +11,18 @@ from dutlab.store.record import TrialRecord
 
 
 def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """Why nearly no attempt counts, in words; empty if enough do. No answer by rates is given of such a run."""
+    """Return why nearly no attempt counts, in words; empty if enough do. Such a run gets no answer by rates."""
     return void_attempts((*records, *set_aside)).words
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """Return a sentence if other work left nearly nothing. Cells that alone were disturbed hide no other figure: repeated() counts them."""
+    """Return a sentence if other work left nearly nothing. If it disturbed only some cells, repeated() counts them."""
     busy = nearly_nothing_left(records, set_aside)
     return f"{busy}. Rates are not known." if busy else ""
 
 
 def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """Return a sentence on the trials that do not count, why, and which were done again; empty where all count."""
+    """Return sentences on trials that do not count, with reasons and those done again; empty if all count."""
     void = [r for r in (*set_aside, *records) if r.status == DISTURBED]
     if not void:
         return ""

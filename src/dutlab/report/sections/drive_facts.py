@@ -1,4 +1,4 @@
-"""The drives of a testbed's hosts, one row each, as they were before the run."""
+"""Drives of a testbed's hosts, one row each, as they were before the run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _COLUMNS = (
 
 
 def drives_of(facts: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Name of the kernel → facts, of one host."""
+    """Return the kernel's drive name → facts, for one host."""
     drives = facts.get("drives")
     return {name: of for name, of in drives.items() if isinstance(of, Mapping)} if isinstance(drives, Mapping) else {}
 
 
 def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...]:
-    """Return one section where any host reports drives, else none. Empty columns are left out."""
+    """Return one section if any host reports drives, else none. Empty columns are left out."""
     rows = [
         (host, dict(zip(_COLUMNS, _words(name, of), strict=True))) for host, facts in hosts.items() for name, of in drives_of(facts).items()
     ]
@@ -52,7 +52,7 @@ def _words(name: str, of: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _link(of: Mapping[str, Any]) -> str:
-    """`8 GT/s x4 (16 GT/s x4)`."""
+    """Return the narrowest link, as `8 GT/s x4 (16 GT/s x4)`: as trained (as possible)."""
     known = [step for step in of.get("pcie") or () if step.get("link_gts") and step.get("link_width")]
     if not known:
         return ""
@@ -62,7 +62,7 @@ def _link(of: Mapping[str, Any]) -> str:
 
 
 def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
-    """Every link between drives and processor; drives whose own links are alike have one row."""
+    """Yield a table of every link between drives and processor; drives with equal links share a row."""
     rows = []
     for host, facts in hosts.items():
         tree = topology({name: of.get("pcie") or () for name, of in drives_of(facts).items()})

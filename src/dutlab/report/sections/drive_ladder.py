@@ -1,4 +1,4 @@
-"""Drives against what they, their array, their links and memory allow, by the testbed's ratings and the hosts' facts."""
+"""Ladder of drives: ratings, array, links and memory against the measured rate, from the testbed file and the hosts' facts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dutlab.systems.modes import SETS
 from dutlab.units import si
 
 _BLOCK = "4k"
-"""fio's own, where a job does not say it."""
+"""fio's default block size."""
 _WAYS = {"read": 0.0, "randread": 0.0, "write": 1.0, "randwrite": 1.0}
-"""`rw` → share of writes; nothing is rated for mixes."""
+"""`rw` → share of writes; mixes have no rating."""
 _RATED = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 _CHANNEL = re.compile(r"(?i)\bchannel[ _-]?\w+")
 
@@ -41,13 +41,13 @@ class DriveLadders:
         self._hosts = hosts
 
     def load(self, group: Group) -> Load | None:
-        """Return the load on the drives; None where no rating is of such requests."""
+        """Return the load on the drives; None if no rating applies to such requests."""
         way, size = (options_of(group.cell.setting).get(name, "") for name in ("rw", "bs"))
         block = parse_size(size or _BLOCK) if is_size(size or _BLOCK) else 0
         return Load(block, _WAYS[way]) if way in _WAYS and block else None
 
     def rating(self, group: Group) -> float | None:
-        """Return the sum of the ratings of all its drives; None where one has none for such requests."""
+        """Return the sum of the ratings of all its drives; None if a drive has no rating for such requests."""
         load, drives = self.load(group), group.cell.links
         if load is None or measure_unit(group.main[0]) is not MeasureUnit.IOPS or not all(name in self._rated for name in drives):
             return None
@@ -55,7 +55,7 @@ class DriveLadders:
         return sum(one for one in ratings if one) if all(ratings) else None
 
     def of(self, group: Group) -> Ladder | None:
-        """The ladder of a cell whose drives are all rated alike."""
+        """Return the ladder of a cell; None unless all its drives have the same rating."""
         load, drives = self.load(group), group.cell.links
         if load is None or self.rating(group) is None or len({self._rated[name] for name in drives}) != 1:
             return None
@@ -74,7 +74,7 @@ class DriveLadders:
 
 
 def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Section, ...]:
-    """One row a cell whose drives are rated; none where no drive is."""
+    """Return the section with a row per cell of rated drives; none without any."""
     rated = [(g, drive_ladder) for g in groups if g.measured and (drive_ladder := ladders.of(g)) is not None]
     if not rated:
         return ()
@@ -111,7 +111,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
 
 
 def memory_of(facts: Mapping[str, Any]) -> tuple[float, int] | None:
-    """Megatransfers a second and channels, where every DIMM says its speed and its channel."""
+    """Return megatransfers a second and the number of channels; None unless every DIMM reports both."""
     dimms = facts.get("dimms") or ()
     speeds = [dimm.get("mts_now") or dimm.get("mts") for dimm in dimms]
     places = [f"{dimm.get('bank', '')} {dimm.get('place', '')}" for dimm in dimms]
@@ -122,7 +122,7 @@ def memory_of(facts: Mapping[str, Any]) -> tuple[float, int] | None:
 
 
 def value_of_main(group: Group) -> float:
-    """The median of the figure that the cell is judged by."""
+    """Return the median of the cell's main figure."""
     figure, link = group.main
     return median([r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {})])
 
@@ -137,13 +137,13 @@ def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[st
 
 
 def _before(place: str) -> str:
-    """Up to and with the channel: several DIMMs may be on one."""
+    """Return a DIMM's place up to its channel, which several DIMMs may share."""
     m = _CHANNEL.search(place)
     return place[: m.end()] if m else place
 
 
 def _drives(testbed: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """`host:drive` → what the testbed says."""
+    """Return `host:drive` → drive in the testbed file."""
     hosts = testbed.get("hosts")
     return {
         f"{host}:{name}": drive
@@ -155,7 +155,7 @@ def _drives(testbed: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _facts_of(name: str, drive: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Those of the one drive whose serial number the testbed names, or has in the drive's name."""
+    """Return the facts of the drive with the serial number in the testbed file, or in the drive's name; None if not exactly one has it."""
     by_id, serial = str(drive.get("by_id") or drive.get("by-id") or ""), drive.get("serial")
     matches = [
         facts

@@ -1,4 +1,4 @@
-"""Limits of drives: a measured rate against the rated one of the testbed file, and against other sets of drives and arrays."""
+"""Limits of drives: the measured rate against the testbed file's rating, and against other sets of drives and arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dutlab.spec.workloads.setting import identity_of
 
 
 def drive_limits(groups: Sequence[Group], ladders: DriveLadders, means: CoreMeans) -> tuple[LimitRow, ...]:
-    """One row a cell of drives that have a rating for what was asked of them."""
+    """Return a row for each cell whose drives have a rating for its requests."""
     known = {id(g): found for g in groups if g.measured and (found := ladders.rating(g)) is not None}
     rated = [g for g in groups if id(g) in known]
     return tuple(_row(g, rated, known, ladders, means) for g in rated)
@@ -46,7 +46,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
 
 
 def _cpu(group: Group, means: CoreMeans) -> float | None:
-    """Mean of all cores of the hosts whose drives these are, in percent; None where they were not watched."""
+    """Return the mean load of all cores of the drives' hosts, in percent; None if they were not watched."""
     hosts = {host_of_drive(name) for name in group.cell.links}
     busy = list(_busy(group, means, hosts))
     return fmean(busy) if busy else None

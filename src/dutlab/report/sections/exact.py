@@ -1,4 +1,4 @@
-"""Cost of a frame in instructions: the router's share by mode and size, and the rig's share, which was subtracted."""
+"""Cost of a frame in instructions: the router's share by mode and frame size; the rig's share is subtracted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ time: what waits for memory or another core costs one all the same."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, size and whatever else was varied."""
+    """Return the section: a row per mode, size and other varied setting."""
     del run
     settings = {id(g): g.cell.setting_as(ExactSetting) for g in groups}
     varied = [key for key in _HEADS if len({getattr(of, key) for of in settings.values()}) > 1]
@@ -75,7 +75,7 @@ def _headlines(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -
 
 
 def _made_of(groups: Sequence[Group]) -> Iterator[str]:
-    """Yield what was simulated."""
+    """Yield sentences on the simulated machine."""
     for facts in (r.tool_facts for g in groups for r in g.measured if "kernel" in r.tool_facts):
         yield (
             f"Linux {facts.get('kernel')} (sha256 {str(facts.get('kernel_sha256'))[:12]}) on processor {facts.get('processor')} of QEMU "
@@ -84,5 +84,5 @@ def _made_of(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def _no_profile(group: Group) -> Iterator[str]:
-    """Why one that was asked for is not there."""
+    """Yield reasons for a requested profile that is missing."""
     return (r.tool_facts["no_profile"] for r in group.measured if "no_profile" in r.tool_facts)

@@ -1,4 +1,4 @@
-"""Facts of the hosts, as rows that are side by side; those that a reader looks for first come first."""
+"""Facts of the hosts as rows with a column per host; the facts that readers look for first come first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_ROWS = 1000
 
 
 def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
-    """Every scalar of the facts by its dotted path; lists are written in one line, long texts are cut and say so."""
+    """Return every scalar of the facts by its dotted path. Lists are one line each; long texts are cut, with a note."""
     values_by_name: dict[str, dict[str, str]] = {}
     for host, facts in hosts.items():
         for name, value in _flat(facts, ""):
@@ -43,11 +43,11 @@ def fact_rows(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[FactRow, ...]:
 
 
 _MOST_OF_A_KIND = 12
-"""Ports, or drives, that a summary lists."""
+"""Largest number of ports, or of drives, in a summary."""
 
 
 def fact_summary(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the main facts of one host as (name, words): system, processor, memory, a line for each port and drive."""
+    """Return the main facts of one host as (name, text): system, processor, memory, a line for each port and drive."""
     cpu, machine = _part(facts, "cpu"), _part(facts, "machine")
     in_force = [name for name, state in _part(facts, "mitigations").items() if state != "Not affected"]
     versions = [str(version) for version in _part(facts, "versions").values() if version]
@@ -97,7 +97,7 @@ def _count(value: object, noun: str) -> str:
 
 
 def _of(value: object, words: str, scale: float = 0) -> str:
-    """Return the words with a number divided by `scale`, or with any value where that is 0; empty without a value."""
+    """Return `words` with the number divided by `scale`, or with any value if `scale` is 0; empty without a value."""
     if value is None or (scale and (isinstance(value, bool) or not isinstance(value, int | float))):
         return ""
     return words.format(value / scale if scale and isinstance(value, int | float) else value)
@@ -108,7 +108,7 @@ def _joined(*words: object) -> str:
 
 
 def tools(records: list[TrialRecord]) -> tuple[tuple[str, str], ...]:
-    """Return the versions that tools printed; different answers are side by side."""
+    """Return the versions that tools printed; different outputs of a tool are joined."""
     outputs: dict[str, dict[str, None]] = {}
     for record in records:
         for name, output in record.tool_facts.items():
@@ -116,7 +116,7 @@ def tools(records: list[TrialRecord]) -> tuple[tuple[str, str], ...]:
     return tuple((name, _cut(" | ".join(output))) for name, output in sorted(outputs.items()))
 
 
-def _flat(value: Any, path: str) -> list[tuple[str, str]]:  # noqa: ANN401 - facts are whatever JSON holds
+def _flat(value: Any, path: str) -> list[tuple[str, str]]:  # noqa: ANN401 - facts may be any JSON
     if isinstance(value, Mapping):
         return [pair for key, inner in value.items() for pair in _flat(inner, f"{path}.{key}" if path else str(key))]
     if isinstance(value, (list, tuple)):
@@ -133,12 +133,12 @@ def _cut(text: str) -> str:
 
 
 def _is_absent(name: str) -> bool:
-    """Why a fact is not known; read last."""
+    """Return whether a row is the reason for a missing fact; these come last."""
     return name.startswith("absent.")
 
 
 def _place(name: str) -> int:
-    """The place of a fact among those that come first; why a fact is absent is none of them."""
+    """Return the position of a fact among those that come first; reasons for missing facts come after all of them."""
     if _is_absent(name):
         return len(_FIRST)
     return next((n for n, p in enumerate(_FIRST) if p.fullmatch(name)), len(_FIRST))

@@ -1,4 +1,4 @@
-"""Jobs of fio: every figure, the distribution of latencies from its bins, both over depth, and bytes a second over time."""
+"""Jobs of fio: all figures, the distribution of latencies from its bins, both over depth, and bytes a second over time."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from dutlab.store.run_folder import RunFolder
 from dutlab.subject import Way, way_figure
 
 SHARES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
-"""Percent of all I/Os that took no longer."""
+"""Percentiles of latency that are printed, in percent of all I/Os."""
 LEAST_BEYOND = 10
-"""I/Os that must lie beyond a percentile for it to be printed."""
+"""Least number of I/Os above a percentile for it to be printed."""
 _DEPTH = "iodepth"
 _TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
 _OVER_DEPTH = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))
-"""Slug, measure, words, title of the axis and its name."""
+"""Slug, measure, words, axis title, and name of the axis's figure."""
 _DRAWN = {Way.READ: "read", Way.WRITE: "written"}
 MOST_LINES = 8
-"""Lines in a plot; the eye cannot tell more apart."""
+"""Largest number of lines in a plot; more are hard to tell apart."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """The tool's figures, then what of them is drawn."""
+    """Return the section: the tool's figures, percentiles and plots."""
     base = tool_figures.section(read, groups, labels, book)
     table = _percentiles(groups)
     curves = (*_over_depth(groups), *_distributions(groups), *_over_time(read.run, groups))
@@ -42,7 +42,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def bins_of(group: Group) -> dict[str, Counter[int]]:
-    """Direction → midpoint of a bin in ns → I/Os, all repeats added."""
+    """Return direction → midpoint of a bin in ns → I/Os, added over all repeats."""
     bins: dict[str, Counter[int]] = defaultdict(Counter)
     for row in (row for r in group.measured for row in r.tables.get("latency_bins", ())):
         value, count = row.get("clat_ns"), row.get("ios")
@@ -52,7 +52,7 @@ def bins_of(group: Group) -> dict[str, Counter[int]]:
 
 
 def percentile_of(bins: Mapping[int, int], percent: float) -> int | None:
-    """The bin at which so many are reached; None where fewer than ten lie beyond it."""
+    """Return the bin of a percentile, in ns; None if fewer than ten I/Os are above it."""
     count = sum(bins.values())
     if round(count * (1 - percent / 100), 6) < LEAST_BEYOND:
         return None
@@ -91,7 +91,7 @@ def _told(value: int | None) -> str:
 
 
 def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
-    """The latency that a share of I/Os stays below, up to the last that ten lie beyond; the upright axis and the shares are logarithmic."""
+    """Yield the latency that a share of I/Os stays below, up to the last bin with ten above it; both axes are logarithmic."""
     distributions = [(g, way, bins) for g in groups for way, bins in bins_of(g).items()]
     for (links, way), same in groupby(
         sorted(distributions, key=lambda of: (of[0].cell.link_label, of[1])), key=lambda of: (of[0].cell.link_label, of[1])
@@ -114,14 +114,14 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
-    """(1 in so many takes longer, ns): of each bin beyond which at least ten lie."""
+    """Return (one I/O in how many takes longer, ns) for each bin with at least ten I/Os above it."""
     count, reached, points = sum(bins.values()), 0, []
     for value in sorted(bins):
         reached += bins[value]
         if count - reached < LEAST_BEYOND:
             break
         points.append((count / (count - reached), float(value)))
-    return tuple(p for p in points if p[0] >= 2)  # noqa: PLR2004 - the median: below it nothing is to be seen on such an axis
+    return tuple(p for p in points if p[0] >= 2)  # noqa: PLR2004 - the median: below it such an axis shows nothing
 
 
 def _depth(group: Group) -> float | None:
@@ -130,7 +130,7 @@ def _depth(group: Group) -> float | None:
 
 
 def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
-    """A line a mode and what else was asked, where depths differ."""
+    """Yield curves over depth with a line per mode and other settings, if depths differ."""
     usable = [g for g in groups if g.measured and _depth(g) is not None]
     for links in dict.fromkeys(g.cell.link_label for g in usable):
         same = [g for g in usable if g.cell.link_label == links]
@@ -158,7 +158,7 @@ def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
-    """Bytes a second of the first repeat of each cell."""
+    """Yield curves of bytes a second over time, from the first repeat of each cell."""
     first = {g.measured[0].trial: g for g in groups if g.measured}
     for way, moved in _DRAWN.items():
         name = way_figure(way, "bytes_per_s")
@@ -177,17 +177,17 @@ def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _ways(group: Group) -> set[Way]:
-    """Directions with a rate."""
+    """Return the directions with a rate."""
     return {way for r in group.measured for of in r.figures.values() for way in _DRAWN if way_figure(way, "iops") in of}
 
 
 def drives_words(group: Group) -> str:
-    """`d1`, `4 drives`."""
+    """Return the drives in words: `d1`, `4 drives`."""
     return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
 
 
 def _line(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
-    """The mode where there are several, and what was asked of this group alone."""
+    """Return the mode, if there are several, and the settings of this group that not all share."""
     mode = group.label if len({g.label for g in groups}) > 1 else ""
     return ", ".join(word for word in (mode, _asked(group, groups, without=without)) if word) or group.label
 

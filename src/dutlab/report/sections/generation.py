@@ -18,7 +18,7 @@ _WORK = {"frames": "frames", "copies": "frames and copies", "checksums": "frames
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, link, kind of work and frame size; a column a number of streams."""
+    """Return the section: a row per mode, link, kind of work and frame size, a column per number of streams."""
     del read
     counts = sorted({_asked(g)[1] for g in groups})
     rows = [row for label in labels for row in _rows([g for g in groups if g.label == label], counts, book)]
@@ -53,14 +53,14 @@ def _rows(groups: Sequence[Group], counts: Sequence[int], book: NoteBook) -> Ite
 
 
 def _gain(by_streams: Mapping[int, Group], link: str, ends: tuple[int, int]) -> str:
-    """Return the ratio of the most streams to the fewest, by medians over repeats; empty where either has no figure."""
+    """Return the ratio of the most streams to the fewest, by medians over repeats; empty if either has no figure."""
     values = [[r.figures[link][_FIGURE] for r in by_streams[n].measured] if n in by_streams else [] for n in ends]
     fewest, most = values
     return f"{median(most) / median(fewest):.2f}" if fewest and most and median(fewest) else ""
 
 
 def _asked(group: Group) -> tuple[str, int]:
-    """Kind of work and number of streams."""
+    """Return the kind of work and the number of streams."""
     setting = group.cell.setting
     work = setting.work.value if isinstance(setting, GenerationSetting) else getattr(setting, "work", "")
     return work or "", getattr(setting, "streams", None) or 1

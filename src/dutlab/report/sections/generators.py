@@ -1,4 +1,4 @@
-"""Generators compared: what each makes and gets through, without the DUT and with it."""
+"""Comparison of generators: what each makes and what is received, without the DUT and with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HEADS = ("generator", "frames", "link")
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a generator, number of streams, sending host, frame size and link; a curve over frame sizes a mode and link."""
+    """Return the section: a row per generator, streams, sending host, frame size and link, and curves over frame size by mode and link."""
     del read
     groups = sorted(groups, key=_place)
     rows = [_row(g, link, book) for g in groups for link in _flows(g)]
@@ -57,14 +57,14 @@ def _setting(group: Group) -> GeneratorsSetting:
 
 
 def _place(group: Group) -> tuple[int, str, str, int, bool, tuple[int, float, str]]:
-    """The engine first, then generators by name; sizes rise within what else is the same."""
+    """Return the sort key: the engine first, then generators by name, with ascending sizes."""
     cell = group.cell
     streams, size = _setting(group).streams, cell.setting.size
     return int(cell.tool != "engine"), _generator(group), cell.link_label, streams, _is_back(group), size_order(size)
 
 
 def _flows(group: Group) -> list[str]:
-    """The flows of a cell as its figures name them; sums of several links are left out."""
+    """Return the flows of a cell as its figures name them, without sums of several links."""
     return [back_of(link) if _is_back(group) else link for link in group.cell.links]
 
 
@@ -84,7 +84,7 @@ def _generator(group: Group) -> str:
 
 
 def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
-    """Yield what arrived against the frame size, a line for each generator; broken lines: without the DUT."""
+    """Yield curves of the received rate over frame size, a line per generator; dashed lines are without the DUT."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
         of_link = [g for g in groups if link in _flows(g)]
         lines = []
@@ -107,7 +107,7 @@ def _curves(groups: Sequence[Group], label: str) -> Iterator[Curve]:
 
 
 def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[Headline]:
-    """Yield which generator gets most through at the first frame size that two have, by link and sending host."""
+    """Yield the comparison of generators at the first frame size that two have, by link and sending host."""
     for link in dict.fromkeys(link for g in groups for link in _flows(g)):
         headlines = []
         for size in dict.fromkeys(g.cell.setting.size for g in groups):
@@ -119,13 +119,13 @@ def _headlines(groups: Sequence[Group], label: str, book: NoteBook) -> Iterator[
 
 
 def _line_name(group: Group) -> str:
-    """`trafgen`, `iperf3-udp ×2, from sink`: streams and host where they are not one and the link's source."""
+    """Return the name of a line, as `trafgen` or `iperf3-udp ×2, from sink`: with streams unless 1, and host unless the link's source."""
     streams, sender = _setting(group).streams, _setting(group).sender
     return f"{_generator(group)}{'' if streams == 1 else f' ×{streams}'}{f', from {sender}' if _is_back(group) else ''}"
 
 
 def _points(groups: Sequence[Group], link: str, figure: str) -> tuple[tuple[float, float], ...]:
-    """(bytes of the mean frame, median over repeats), by rising size."""
+    """Return (bytes of the mean frame, median over repeats), by ascending size."""
     points = []
     for group in groups:
         values = sorted(r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {}))

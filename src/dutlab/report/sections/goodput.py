@@ -1,6 +1,6 @@
-"""One figure of each link: a row a mode, a column a link or the sum of several.
+"""One figure of each link: a row per mode, a column per link or sum of links.
 
-The section of iperf3, and of every workload without its own section, such as imported tables.
+Used for iperf3, and for every workload without its own section, such as imported tables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CEILING = "ceiling of the link"
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table a set of parameters."""
+    """Return the section: one table per set of parameters."""
     del read
     workload, tables, curves = groups[0].cell.workload, list[Table](), list[Curve]()
     for same in alike(groups, with_links=False):
@@ -50,7 +50,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def headline(workload: str, table: Table, book: NoteBook) -> Headline | None:
-    """Return the headline of the sum over all links where there is one, else of the first column with two figures."""
+    """Return the headline of the sum over all links, if there is one, else of the first column with two figures."""
     for i in sorted(range(len(table.columns)), key=lambda i: (not table.columns[i].sum, i)):
         column = table.columns[i]
         if column.better != "higher":  # nothing is fastest in watts
@@ -75,7 +75,7 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
         )
         for label in present(labels, groups)
     ]
-    # A tunnel has a lower one than the link.
+    # A tunnel has a lower ceiling than the link.
     ceilings = [max((limit for row in rows if (limit := row.ceilings[i]) is not None), default=None) for i in range(len(columns))]
     marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
     if any(limit is not None for limit in ceilings):
@@ -91,19 +91,19 @@ def _table(groups: Sequence[Group], labels: Sequence[str], book: NoteBook, taken
 
 
 def protocol_of(cell: Cell) -> str:
-    """`tcp` or `udp`."""
+    """Return the protocol: `tcp` or `udp`."""
     return getattr(cell.setting, "protocol", None) or "tcp"
 
 
 def departs(cell: Cell) -> str:
-    """TCP, from all that sends frames; datagrams name their protocol."""
+    """Return how TCP deviates from RFC 2544; empty for other protocols."""
     if protocol_of(cell) != "tcp":
         return ""
     return "iperf3 measures TCP goodput, which RFC 2544 does not know: retransmissions and both end hosts are part of it"
 
 
 def _places(links: tuple[str, ...], groups: Sequence[Group]) -> list[str]:
-    """Each link, then their sum; of tests in both directions each of these too."""
+    """Return each link, then their sum; for tests in both directions, each direction of these too."""
     places = {place for g in groups if g.cell.links == links for r in g.measured for place in r.figures}
     usual = [*links, joined(links)] if len(links) > 1 else [*links]
     return usual if places <= {*usual} else sums_first(places)[::-1]
@@ -117,6 +117,6 @@ def _column(figure: str, links: tuple[str, ...], link: str) -> Column:
 
 
 def _figure_of(groups: Sequence[Group]) -> str:
-    """goodput_bps where there is one, else whatever a record has first."""
+    """Return goodput_bps if there is one, else the first figure of a record."""
     names = [name for g in groups for r in g.measured for of_link in r.figures.values() for name in of_link]
     return GOODPUT if not names or GOODPUT in names else names[0]

@@ -1,4 +1,4 @@
-"""The answer, before anything else: which cell is the fastest, and whether it is proven. All sentences of the rule are made here."""
+"""Headlines of the answer: the fastest cell, and whether it is proven. All sentences of the rule for answers are made here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_PLANNED = "not part of the plan"
 
 
 def with_limits(headline: Headline, of_trial: Mapping[tuple[str, int], LimitRow]) -> Headline:
-    """`router: limited by line rate (shown)`; both in one where they are the same. `of_trial` has the verdicts by label and trial."""
+    """Return the headline with limits, as `router: limited by line rate (shown)`. `of_trial` is (label, trial) → verdict."""
     out = {}
     for label in (of.label for of in headline.figures):
         row = next((of_trial[label, t] for t in headline.trials if (label, t) in of_trial), None)
@@ -51,7 +51,7 @@ def spread_sentence(values: Sequence[Value]) -> str:
 
 
 def link_words(links: tuple[str, ...], link: str) -> str:
-    """Return the driven links, for a sentence."""
+    """Return the driven links in words, for a sentence."""
     subject, driven = subject_of(link), " and ".join(links)
     way = WAY_WORDS[subject.way]
     if len(links) == 1:
@@ -60,9 +60,9 @@ def link_words(links: tuple[str, ...], link: str) -> str:
 
 
 def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: NoteBook) -> Headline | None:
-    """Return what may be said of these cells by the one rule for answers. None with fewer than two figures.
+    """Return the headline on these cells by the rule for answers. None with fewer than two figures.
 
-    A result of 0 has no rank. Values are printed as in a table: in the unit that suits them, with the digits that their spread leaves.
+    A result of 0 has no rank. Values are printed as in a table, with the same unit and digits.
     """
     have = {label: v for label, v in named if isinstance(v, Figure) and v.median}
     if len(have) < 2:  # noqa: PLR2004 - one figure compares with nothing
@@ -96,7 +96,7 @@ def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: 
 
 
 class _Values:
-    """The values of named cells, and the sentences that a standing of them makes."""
+    """Values of named cells, and the sentences on their contest result."""
 
     def __init__(self, have: Mapping[str, Figure], unit: Unit, standing: ContestResult, names: Mapping[str, str]) -> None:
         self._have, self._unit, self._standing, self._names = have, unit, standing, names
@@ -108,15 +108,15 @@ class _Values:
         return self._names[label]
 
     def text(self, name: str) -> str:
-        """Its value with its unit."""
+        """Return a cell's value with its unit."""
         return figure_text(self._have[name], self._unit)
 
     def between(self, first: str, second: str) -> Comparison | None:
-        """The comparison of two cells, whichever is the first in it."""
+        """Return the comparison of two cells, in either order."""
         return self._standing.between(self._labels[first], self._labels[second])
 
     def ratio(self, first: str, second: str) -> tuple[float | None, float | None, float | None]:
-        """The second over the first, with its interval."""
+        """Return the ratio of the second to the first, with the low and high end of its interval."""
         comparison = self._standing.against(self._labels[first], self._labels[second])
         if comparison is None or comparison.ratio is None:
             return None, None, None
@@ -124,7 +124,7 @@ class _Values:
         return comparison.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high
 
     def sentence(self, fastest: str, slowest: str, top: str, low: str) -> str:
-        """Return the sentence of the standing, without a full stop."""
+        """Return the sentence on the result, without a full stop."""
         kind = self._standing.kind
         if kind is AnswerKind.EQUIVALENT:
             return f"{_and(list(self._have))} are equivalent"
@@ -132,7 +132,7 @@ class _Values:
             return self._fastest(fastest, slowest)
         if kind is AnswerKind.SHARED:
             return self._shared(slowest)
-        among = ", the furthest apart" if len(self._have) > 2 else ""  # noqa: PLR2004 -- two are always the furthest apart
+        among = ", the furthest apart" if len(self._have) > 2 else ""  # noqa: PLR2004 -- with two there are no others
         both = f"{top} ({self.text(top)}) and {low} ({self.text(low)}){among}"
         return f"no difference is proven between {both}: {self._why(top, low)}"
 
@@ -156,7 +156,7 @@ class _Values:
         return f"{sentence}, and {slowest} is the {worst} at {self.text(slowest)}" if slowest else sentence
 
     def _how(self, first: str, second: str) -> str:
-        """`medians of 6, ratio 0.58, 95 % interval 0.57 to 0.59`."""
+        """Return the basis of a comparison, as `medians of 6, ratio 0.580, 95 % interval 0.570 to 0.590`."""
         ratio, low, high = self.ratio(first, second)
         words = self._counts([first, second])
         if ratio is not None and self._have[first].at_least:
@@ -192,7 +192,7 @@ NO_UPPER = "no upper bound was found"
 
 
 def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why: Callable[[Group], str]) -> Iterator[str]:
-    """Say of each result that is only a bound that it is one, and `why`: it is so much or more. Many are counted."""
+    """Yield a sentence on each result that is only a lower bound, with the reason from `why`. Many are counted in one sentence."""
     sentences = []
     for of in groups:
         link = of.main[1]
@@ -211,8 +211,8 @@ def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why:
 
 
 def first_of(found: Sequence[Headline], cells: str = "cells") -> tuple[Headline, ...]:
-    """The first of several cells' headlines, saying what the others come to; nothing of none."""
-    if len(found) < 2:  # noqa: PLR2004 -- one cell speaks for itself
+    """Return the first of several cells' headlines with a summary of the others; empty without any."""
+    if len(found) < 2:  # noqa: PLR2004 -- one cell needs no summary
         return tuple(found)
     rest = f" In {len(found) - 1} more {cells}: {', '.join(counted(found[1:]))}." if len(found) > 2 else f" {_second(found[1])}"  # noqa: PLR2004 -- the others are several
     return (replace(found[0], sentence=f"{found[0].sentence}{rest}"),)
@@ -223,7 +223,7 @@ def _second(headline: Headline) -> str:
 
 
 def counted(found: Sequence[Headline]) -> Iterator[str]:
-    """`router is the fastest in 5`, `no single fastest in 1`, `no difference is proven in 2 (one repeat)`."""
+    """Yield counts, as `router is the fastest in 5`, `no single fastest in 1`, `no difference is proven in 2 (one repeat)`."""
     for label, n in Counter(h.fastest for h in found if h.fastest).most_common():
         yield f"{label} is the fastest in {n}"
     if shared := sum(h.kind == AnswerKind.SHARED.value for h in found):
@@ -234,7 +234,7 @@ def counted(found: Sequence[Headline]) -> Iterator[str]:
 
 
 def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
-    """Yield sentences of all cells on the modes: the one that is proven before most others first; none where nothing is proven."""
+    """Yield sentences on modes over all cells: the mode that is proven faster than most others; none if nothing is proven."""
     modes = list(dict.fromkeys(first for first, _ in overall))
     wins = {
         mode: [(other, of) for (first, other), of in overall.items() if first == mode and of.verdict is Verdict.WORSE] for mode in modes
@@ -250,7 +250,7 @@ def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
 
 
 def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:
-    """Yield what is disturbed, missing or severely doubted, cell by cell; once where it holds for all."""
+    """Yield what is disturbed, missing or severely doubted, by cell; once if it applies to all."""
     of: dict[str, list[str]] = {}
     for label, value in named:
         for what in _doubts_of(value):

@@ -1,4 +1,4 @@
-"""Contents of other tools' files: what was read, what is in no figure, and the units that they do not name: counts for each mode."""
+"""Contents of other tools' files by mode: what was read, what was left out, and the units that were assumed."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _COLUMNS = (
     Column("detail"),
 )
 _OWN = frozenset({LEFT_OUT, ASSUMED, PUBLISHED})
-"""Tables that are no part of a file."""
+"""Tables that do not come from a file."""
 
 
 @dataclass
 class _Count:
     count: int = 0
     details: dict[str, None] = field(default_factory=dict)
-    """In their order, each once."""
+    """Details in their order, each once."""
 
 
 def imported_section(groups: Sequence[Group]) -> tuple[Section, ...]:
-    """One section where any trial was imported, else none."""
+    """Return one section if any trial was imported, else none."""
     of_label: dict[str, list[TrialRecord]] = {}
     for group in groups:
         if isinstance(group.cell.setting, ImportedSetting):
@@ -58,7 +58,7 @@ def _counts(records: Sequence[TrialRecord]) -> Mapping[tuple[str, str], _Count]:
 
 
 def _parts(record: TrialRecord) -> Iterator[tuple[str, str, int, str]]:
-    """Yield kind, part, number and names."""
+    """Yield (kind, part, number, names)."""
     yield ("read", "trials", 1, "") if record.status == "measured" else ("left out", "trials", 1, record.why)
     for of in record.figures.values():
         yield "read", "figures", len(of), ", ".join(sorted({figure_name(name).measure for name in of}))

@@ -1,4 +1,4 @@
-"""Functions that take the instructions of a frame: a table for each frame size, a flame graph a mode, the difference of two modes."""
+"""Functions that take the instructions of a frame: a table per frame size, a flame graph per mode, and differences of two modes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def instructions_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Section, ...]:
-    """Nothing where no trial has a profile."""
+    """Return the section; none without profiles."""
     records_by_place: dict[str, dict[str, TrialRecord]] = {}
     for group in groups:
         if record := next((r for r in group.measured if r.tables.get(FUNCTIONS)), None):
@@ -50,7 +50,7 @@ def instructions_section(run: RunFolder, groups: Sequence[Group], labels: Sequen
 
 
 def _rows(label: str, record: TrialRecord) -> list[Row]:
-    """The functions with the largest shares, the others together, the rest, and the sum."""
+    """Return rows of the functions with the largest shares, the others together, the rest, and the sum."""
     costs = of_rows(record.tables[FUNCTIONS])
     functions, rest = [of for of in costs if of.name != REST], [of for of in costs if of.name == REST]
     largest = sorted(functions, key=lambda of: -of.own)[:TOP]

@@ -1,4 +1,4 @@
-"""Latency over the load axis: a row a share of the rate, the curve of median and 99.9th percentile, and where it bends."""
+"""Latency over load: a row per share of the rate, curves of the median and the 99.9th percentile, and the knee."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FULL_S = 120.0
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, frame size, link and share; one curve a mode, frame size and link."""
+    """Return the section: a row per mode, frame size, link and share, and a curve per mode, frame size and link."""
     del read
     groups = by_size(groups, labels)
     rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
@@ -97,7 +97,7 @@ def _words(group: Group, link: str, book: NoteBook) -> Iterator[str]:
         else ["no knee: the median does not double, or rises evenly"]
     )
     if isinstance(rate, Figure):
-        has_rate = any(r.notes for r in group.measured)  # the method's first note has the rate; other people's tables have none
+        has_rate = any(r.notes for r in group.measured)  # the method's first note has the rate; imported tables have none
         yield f"{about}{'' if has_rate else f', shares of {figure_text(rate, frame_rate_unit([rate.median]))}'}: {', '.join(clauses)}."
     yield from dict.fromkeys(f"{about}: {note}." for r in group.measured for note in r.notes)
 

@@ -1,4 +1,4 @@
-"""Whose times latencies are of: a card's, a kernel's or the engine's, and how well the clocks are known."""
+"""Source of latency timestamps: a card, a kernel or the engine, and the error of the clocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.report.model.words import latency_text
 
 
 def words(groups: Sequence[Group]) -> Iterator[str]:
-    """One sentence for each way in which frames were timed; none where no record says."""
+    """Yield a sentence for each source of timestamps; none if no record names one."""
     flows: dict[str, tuple[dict[str, None], int]] = {}
     for record in (r for g in groups for r in g.measured):
         for flow in record.flows:

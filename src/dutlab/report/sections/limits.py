@@ -1,4 +1,4 @@
-"""Limit of each cell: from the records' figures, ledgers, counters and watched cores to one verdict (analysis.limited)."""
+"""Limit of each cell: one verdict from the records' figures, ledgers, counters and watched cores (analysis.limited)."""
 
 from __future__ import annotations
 
@@ -29,45 +29,45 @@ from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
 
 _ONE_LOAD = ("goodput_bps", "received_pps")
-"""Figures of trials with one steady load. Only for these do the cores' mean load and the ledger show what happened at that rate: a
+"""Figures of trials with one steady load. Only for these do the cores' mean load and the ledger refer to that rate: a
 search or a ramp goes through many rates in one trial."""
 _LIMITED = frozenset({MeasureUnit.PPS, MeasureUnit.BPS})
-"""The units of such figures; drives are not part of these rules."""
+"""Units of figures with a verdict; these rules do not cover drives."""
 _LIKE_RECEIVED = "received_pps"
-"""The name of the ceiling of whatever else is frames a second."""
+"""Name of the ceiling of all other figures in frames a second."""
 _SHARED = "in an embedded lab the generator and the sink work on these cores too"
 _OF_DUT = ("THROTTLED", "POWER_LIMITED")
-"""Doubts that name what limited the DUT, where it is the DUT's processor that they are about."""
+"""Doubts that name the limit of the DUT, if they are about the DUT's processor."""
 _VOID = ("DISTURBED", "CPU_STOLEN")
-"""Doubts below the highest grade that forbid a verdict, as the highest do."""
+"""Doubts below the highest grade that forbid a verdict, as all of the highest grade do."""
 _RIG = ("RIG_LIMITED", "LIMIT_OF_GENERATOR")
 _UNTESTED = "NO_UPPER_BOUND"
 _HEADERS = Ip.V4.value + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
 _TABLE_SIZE = "net.netfilter.nf_conntrack_max"
 _Place = tuple[str, tuple[str, ...], Identity]
-"""Workload, links, and all parameters but the frame size."""
+"""Workload, links, and all parameters except the frame size."""
 
 
 @dataclass(frozen=True)
 class LimitContext:
-    """Facts about the testbed and the whole run that verdicts need."""
+    """Facts about the testbed and the run that verdicts need."""
 
     means: CoreMeans
     hosts: Mapping[str, Mapping[str, Any]]
     book: NoteBook
     dut: str = "dut"
-    """The host that is measured."""
+    """Host that is measured."""
     mtus: Mapping[str, int] = field(default_factory=dict)
-    """Link → its MTU, as the testbed file has it."""
+    """Link → its MTU in the testbed file."""
     lab: bool = False
     one: bool = True
-    """The modes are known to be of this testbed; otherwise no mode says anything about another."""
+    """True if all modes were measured on this testbed; otherwise modes are not compared with one another."""
     busy: str = ""
-    """Sentence that other work left nearly nothing to be measured."""
+    """Sentence that other work left nearly nothing to measure; empty otherwise."""
 
 
 def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
-    """One row a cell that has a figure which can be limited by anything: goodput, or frames received, found or sustained."""
+    """Return a row for each cell whose main figure can have a limit: goodput, or frames received, found or sustained."""
     measured = [g for g in groups if g.measured and measure_unit(g.main[0]) in _LIMITED]
     labels = {label: n for n, label in enumerate(dict.fromkeys(g.label for g in groups))}
     near = _CellIndex.of(measured, bed)
@@ -77,18 +77,18 @@ def limits(groups: Sequence[Group], bed: LimitContext) -> tuple[LimitRow, ...]:
 
 @dataclass(frozen=True)
 class _CellIndex:
-    """The cells that tell something of one another, found once: a run has as many cells as files were imported."""
+    """Index of cells that give evidence for one another, built once, since a run may have as many cells as imported files."""
 
     of_label: Mapping[tuple[_Place, str], Sequence[Group]]
-    """Place and label → their cells of all frame sizes."""
+    """Place and label → cells of all frame sizes."""
     fastest: Mapping[tuple[_Place, str, str], Sequence[tuple[float, str]]]
-    """Place, frame size and figure → the two labels with the highest values, the highest first."""
+    """Place, frame size and figure → the two labels with the highest values, highest first."""
     sums: Mapping[tuple[str, Identity, str, str], Sequence[tuple[tuple[str, ...], float]]]
-    """Workload, parameters, label and frame size → the links of several that were driven at once, and what came through them together."""
+    """Workload, parameters, label and frame size → links that were driven at once, and their sum."""
     others: Mapping[_Place, Sequence[Group]]
-    """Place → the cells of all modes and sizes, where they stood in one testbed."""
+    """Place → cells of all modes and sizes, if they were measured on one testbed."""
     most: Mapping[tuple[str, int | None, float, str], float]
-    """Link, MTU, ceiling and figure → the most that was measured."""
+    """Link, MTU, ceiling and figure → highest measured value."""
 
     @classmethod
     def of(cls, groups: Sequence[Group], bed: LimitContext) -> Self:
@@ -169,7 +169,7 @@ def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
 
 
 def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
-    """The DUT's, each kind of work as the mean over repeats."""
+    """Return the DUT's cores with the mean load of each kind of work over repeats."""
     trials = [bed.means[r.trial] for r in group.measured if r.trial in bed.means]
     numbers = sorted({core for of in trials for host, core in of if host == bed.dut})
     out = []
@@ -180,7 +180,7 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
 
 
 def _call_share(group: Group, dut: str) -> float | None:
-    """Return the frames per call of the input with most, as a share of the most at once; the median over repeats."""
+    """Return frames per call of the input with most, as a share of the largest possible number; the median over repeats."""
     shares = []
     for of in (r.counters.get(dut, {}) for r in group.measured):
         inputs = frames_and_calls(of)
@@ -196,7 +196,7 @@ def _cycle_share(group: Group, dut: str) -> float | None:
 
 
 def _neighbours(group: Group, near: _CellIndex, bed: LimitContext) -> Iterable[Neighbour]:
-    """Yield results with other frames: in this mode, or where it has none, in any mode of the same testbed."""
+    """Yield results with other frame sizes: of this mode, or, if it has none, of any mode on the same testbed."""
     figure, link = group.main
     own = [g for g in near.of_label[_place(group), group.label] if g.size != group.size]
     for other in own or [g for g in near.others.get(_place(group), ()) if g.size != group.size]:
@@ -210,13 +210,13 @@ def _neighbours(group: Group, near: _CellIndex, bed: LimitContext) -> Iterable[N
 
 
 def _together(group: Group, near: _CellIndex) -> float | None:
-    """The sum over several links of which this one was a part, in the same mode."""
+    """Return the largest sum over several links that includes this link, in the same mode."""
     workload, (link,), params = _place(group)
     return max((value for links, value in near.sums.get((workload, params, group.label, group.size), ()) if link in links), default=None)
 
 
 def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
-    """Return the places where frames got lost, as shares of all whose place is known."""
+    """Return place → share of the frames that were lost there, among those with a known place."""
     lost: dict[str, int] = defaultdict(int)
     for flow in flows:
         for place, count in flow.places.items():
@@ -226,7 +226,7 @@ def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
 
 
 def _at_cards(group: Group, flows: Sequence[FlowRecord], bed: LimitContext) -> dict[str, float]:
-    """Place at the DUT's cards → frames that their drivers counted there, as a share of all that were lost."""
+    """Return place at the DUT's cards → frames that drivers counted there, as a share of all lost frames."""
     lost = sum(flow.lost_frames for flow in flows)
     ports = bed.hosts.get(bed.dut, {}).get("interfaces") or {}
     counted: dict[str, float] = defaultdict(float)
@@ -237,7 +237,7 @@ def _at_cards(group: Group, flows: Sequence[FlowRecord], bed: LimitContext) -> d
 
 
 def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:
-    """Share of what the generator made that a full DUT did not take. Frames that it made too late are its own fault."""
+    """Return the share of made frames that a full DUT did not take. Frames that the generator made too late are its own fault."""
     refused_frames = held_back(flows, at_full_speed=at_full_speed)
     offered_frames = sum(f.sent_frames for f in flows) + refused_frames
     return refused_frames / offered_frames if offered_frames else None
@@ -248,7 +248,7 @@ def _is_frames(figure: str) -> bool:
 
 
 def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
-    """Segments per second of goodput through a path whose MTU is known."""
+    """Return frames a second; for goodput, its segments a second, if the MTU of the path is known."""
     figure, link = group.main
     if _is_frames(figure):
         return _figure(group, link, figure)
@@ -259,7 +259,7 @@ def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
-    """Return its level, the imported table's MTU, or the testbed file's; None where none is given, or its links differ."""
+    """Return the MTU from the factor, the imported table or the testbed file; None if there is none, or if the links differ."""
     setting = group.cell.setting
     told = group.cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
     if told > _HEADERS:
@@ -269,37 +269,37 @@ def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
 
 
 def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, str] | None:
-    """Cells with the same one went through the same link, as far as is known."""
+    """Return a key that cells over the same link share; None if the link is not known."""
     figure, link = group.main
     line = _ceiling(group, link, figure)
     return None if line is None or not bed.one else (link, _mtu(group, bed.mtus), line, figure)
 
 
 def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
-    """Those that touch the figure of the verdict."""
+    """Return the doubts about the figure of the verdict."""
     figure, link = group.main
     marks = book.touching(group.measured, link, figure)
     return [note for note in book.notes if note.number in marks]
 
 
 def _said(note: DoubtNote, group: Group) -> str:
-    """A doubt with the numbers that the cell's trials gave."""
+    """Return a doubt's text with the details from the cell's trials."""
     details = folded(d.detail for r in group.measured for d in r.doubts if d.kind == note.kind and d.detail)
     return f"{note.text} ({'; '.join(details)})" if details else note.text
 
 
 def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
-    """Return whether it forbids a verdict; not where it names what limited the DUT."""
+    """Return whether a doubt forbids a verdict; not if it names the limit of the DUT."""
     return (note.grade == "severe" and note.kind not in told) or note.kind in _VOID
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:
-    """Return whether it is about the DUT alone."""
+    """Return whether a doubt is about the DUT alone."""
     return {d.about for r in group.measured for d in r.doubts if d.kind == note.kind} == {dut}
 
 
 def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
-    """Return the mean size of the frames, with FCS; where a method keeps no ledger of its whole trial, by the request or the rates."""
+    """Return the mean frame size with FCS, from the ledger; without one, from the settings or the rates."""
     if flows := [f for r in group.measured for f in r.flows]:
         return median([f.mean_frame_bytes for f in flows])
     if group.size.isdigit():
@@ -312,7 +312,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
 
 
 def _generator_best(group: Group, near: _CellIndex) -> float | None:
-    """Return the most such frames that it sent in any mode; for a search, the rate of the rig without the DUT."""
+    """Return the highest rate of such frames that the generator sent in any mode; for a search, the rig's rate without the DUT."""
     figure, link = group.main
     if figure in _ONE_LOAD:
         return max((v for v, _ in near.fastest.get((_place(group), group.size, "offered_pps"), ())), default=None)
@@ -325,7 +325,7 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
-    """Return the ceiling of a figure that has none under its own name: frames a second of each direction."""
+    """Return the ceiling of a figure; without its own, that of frames a second in each direction."""
     for r in group.measured:
         if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
             return limit
@@ -342,7 +342,7 @@ def _table_size(facts: Mapping[str, Any]) -> float | None:
 
 
 def _pair(group: Group) -> str:
-    """The two hosts, in a matrix."""
+    """Return the two hosts of a pair, in a matrix."""
     return " to ".join(group.cell.setting.ends)
 
 

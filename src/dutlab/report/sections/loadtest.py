@@ -1,4 +1,4 @@
-"""The ramp: what was asked, sent and received second by second, where it was saturated, and the best second as a table."""
+"""Ramp: intended, offered and received rate by second, the saturation, and a table of the best second."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _COLUMNS = (
 _SATURATED = {"saturation_pps", "saturation_bps_l1", "saturation_line_ratio", "saturation_s"}
 _CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
 FEW = 6
-"""With more cells than this there is only the table, and no sentence for each."""
+"""Largest number of cells with a sentence each; more are only in the table."""
 _WAYS = {Way.FORWARD: "there", Way.BACK: "back", Way.BOTH: "both directions"}
 _NO_BREAK = "\u00a0"
 _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received", "received_pps"))
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, frame size and direction, the sum of both directions first; one curve a mode and frame size."""
+    """Return the section: a row per mode, frame size and direction, sums first, and a curve per mode and frame size."""
     del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
@@ -69,7 +69,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
-    """The sentence that the page begins with."""
+    """Return the sentence that the section begins with."""
     name = _names(group)[0]
     most, bits, share, point, at = (
         value_of(group, name, figure, book)
@@ -87,12 +87,12 @@ def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
 
 
 def ramp_of(cell: Place) -> LoadtestSetting | ImportedSetting:
-    """The ramp that was asked for, or what a file of another tool says of it."""
+    """Return the settings of the ramp, or those that an imported file gives."""
     return cell.setting if isinstance(cell.setting, ImportedSetting) else cell.setting_as(LoadtestSetting)
 
 
 def _ended(group: Group) -> str:
-    """`the ramp ended at its target, 1 Gb/s, without saturation`; the target is each way."""
+    """Return `the ramp ended at its target, 1 Gb/s, without saturation`; the target is per direction."""
     percent = ramp_of(group.cell).target_percent
     lines = [
         of["max_received_bps_l1"] / of["max_line_ratio"]
@@ -106,7 +106,7 @@ def _ended(group: Group) -> str:
 
 
 def _names(group: Group) -> list[str]:
-    """All directions together first, then each."""
+    """Return all directions together, then each."""
     return sums_first(name for r in group.measured for name in r.figures) or [group.cell.link_label]
 
 
@@ -138,7 +138,7 @@ def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:
 def _direction(name: str) -> str:
     try:
         of = subject_of(name)
-    except ValueError:  # a table that somebody changed
+    except ValueError:  # a table that was edited by hand
         return name
     if len(of.places) > 1:
         return f"{plural(len(of.flows), 'direction')} together"
@@ -146,7 +146,7 @@ def _direction(name: str) -> str:
 
 
 def _curve(group: Group) -> Curve | None:
-    """The first repeat's, all directions together."""
+    """Return the curve of the first repeat, all directions together."""
     record = next((r for r in group.measured if r.tables.get("seconds")), None)
     if record is None:
         return None
@@ -154,7 +154,7 @@ def _curve(group: Group) -> Curve | None:
     for row in record.tables["seconds"]:
         by_direction.setdefault(str(row["direction"]), []).append(row)
     seconds = list(zip(*by_direction.values(), strict=False))
-    ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is reported at its end, and drawn where it begins
+    ramp_at = (ramp_of(record.cell).warmup_s or 0.0) + 1.0  # a second is reported at its end, and drawn at its beginning
     series = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in series if points]
     saturated = _saturated(record, joined(by_direction))

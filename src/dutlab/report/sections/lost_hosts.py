@@ -9,7 +9,7 @@ from dutlab.store.record import TrialRecord
 
 
 def hosts_lost(lost: Sequence[TrialRecord]) -> str:
-    """Return sentences on the trials that lost a host, and why; empty where none did. `lost` are their records, which were set aside."""
+    """Return sentences on trials that lost a host, with the reasons; empty without any. `lost` are their records, which were set aside."""
     if not lost:
         return ""
     trials = sorted({record.trial for record in lost})

@@ -1,4 +1,4 @@
-"""iperf3 between every two hosts: a row a client, a column a server."""
+"""iperf3 between every two hosts: a row per client, a column per server."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SHOWN = {
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table a figure, mode and link."""
+    """Return the section: one table per figure, mode and link."""
     way = hosts_along(read.resolved)
     family = str(read.testbed.get("hosts", {}).get(dut_of(read.resolved), {}).get("family", ""))
-    variants = sorted({variant_of(g) for g in groups})  # the trials may have been shuffled
+    variants = sorted({variant_of(g) for g in groups})  # trials may be shuffled
     of = {
         (label, link, variant): cells
         for label in labels
@@ -56,18 +56,18 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def hosts_of(pairs: Iterable[tuple[str, str]], way: Sequence[str]) -> list[str]:
-    """The hosts of some pairs in the order of the packets' way, whatever the order of the trials."""
+    """Return the hosts of some pairs in the order of the packets' path, not of the trials."""
     return sorted({host for pair in pairs for host in pair}, key=lambda host: (way.index(host) if host in way else len(way), host))
 
 
 def pair_of(group: Group) -> tuple[str, str]:
-    """The host that sends and the one that receives; of a table that names none, empty."""
+    """Return (sending host, receiving host); empty for a table without hosts."""
     client, server = group.cell.setting.ends or ("", "")
     return client, server
 
 
 def variant_of(group: Group) -> str:
-    """Return the options of iperf3, in words: two workloads of one experiment may differ in them."""
+    """Return the options of iperf3, in words; two workloads of one experiment may have different ones."""
     asked = asked_words(group.cell.setting, group.cell.tool, without=("client", "server", "protocol"))
     return f"{protocol_of(group.cell).upper()}, {asked}"
 
@@ -107,12 +107,12 @@ def _table(
 
 
 def _value(group: Group | None, figure: str, book: NoteBook) -> Value:
-    """Return the value of both directions together, where both were measured at once."""
+    """Return the value of both directions together, if both were measured at once."""
     return value_of(group, group.main[1] if group else "", figure, book)
 
 
 def _extremes(label: str, link: str, groups: Sequence[Group], book: NoteBook) -> str:
-    """Return a sentence on the pairs of hosts through which anything came; empty where fewer than two have a figure."""
+    """Return a sentence on the pairs of hosts with a result above 0; empty if fewer than two have a figure."""
     pairs = [(" to ".join(pair_of(g)), _value(g, "goodput_bps", book)) for g in groups]
     headline = compared(f"{label}, link {link}", pairs, "goodput_bps", book)
     return "" if headline is None else f"{headline.about}: {headline.sentence}"

@@ -1,4 +1,4 @@
-"""Several streams at once: a table for each stream, and for the answer the modes that let nothing of one through."""
+"""Several streams at once: a table per stream, and for the answer the modes that let no frame of a stream through."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class _StreamOfGroup:
     spec: StreamSpec
 
     def figure(self, measure: str) -> str:
-        """The figure of a measure in the records."""
+        """Return the name of a measure's figure in the records."""
         return part_figure(self.spec.name, measure)
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table a stream, with a row a mode and link."""
+    """Return the section: one table per stream, with a row per mode and link."""
     del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
     by_stream: dict[str, list[_StreamOfGroup]] = {}
@@ -62,7 +62,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[str]) -> Table:
-    """Latency has no column where no frame of the stream arrived."""
+    """Return the table of a stream, without latency columns if none of its frames arrived."""
     name, asked = streams[0].spec.name, list(dict.fromkeys(s.spec.words() for s in streams))
     have = {figure for s in streams for r in s.group.measured for of in r.figures.values() for figure in of}
     columns = [Column(head, figure) for head, of in _COLUMNS if (figure := streams[0].figure(of)) in have or not have]
@@ -92,12 +92,12 @@ def _have_several_links(groups: Sequence[Group]) -> bool:
 
 
 def _link_of(group: Group, link: str) -> str:
-    """`a`, or `a of a+b` where several were driven at once."""
+    """Return the link: `a`, or `a of a+b` if several were driven at once."""
     return link if len(group.cell.links) == 1 else f"{link} of {group.cell.link_label}"
 
 
 def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
-    """One a stream and link: the modes, by what came through of the stream."""
+    """Yield a headline per stream and link: modes by the received frames of the stream."""
     for spec in cells[0].cell.setting_as(MultiStreamSetting).streams:
         for link in cells[0].cell.links:
             figure = _StreamOfGroup(cells[0], spec).figure("received_pps")
@@ -107,7 +107,7 @@ def _headlines(cells: Sequence[Group], book: NoteBook) -> Iterator[Headline]:
 
 
 def _blocked(groups: Sequence[Group], book: NoteBook) -> Iterator[str]:
-    """The modes through which no frame of a stream came in any repeat, and the streams."""
+    """Yield the modes and streams of which no frame was received in any repeat."""
     several = _have_several_links(groups)
     for group in groups:
         streams = [_StreamOfGroup(group, spec) for spec in group.cell.setting_as(MultiStreamSetting).streams]

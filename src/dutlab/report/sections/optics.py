@@ -1,4 +1,4 @@
-"""The transceivers of a testbed, or of a whole box: one row a module, from the facts of hosts."""
+"""Transceivers of a testbed, or of one machine: a row per module, from the facts of hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_DIAGNOSTICS, NO_LIMITS, GOOD = "no readings", "no thresholds", "within its li
 
 @dataclass(frozen=True)
 class OpticRow:
-    """A module in a port. What it did not tell is empty, or None; of several lanes each is kept."""
+    """A module in a port. Unknown values are empty or None; values of several lanes are all kept."""
 
     host: str
     port: str
@@ -28,16 +28,16 @@ class OpticRow:
     made: str
     wavelength_nm: float | None
     link: str
-    """`up`, `down`, or what the system says."""
+    """State of the link: `up`, `down`, or as the system reports it."""
     speed_mbps: int | None
     temperature_c: float | None
     tx_power_dbm: tuple[float | None, ...]
-    """None where it is dark."""
+    """Power of each lane; None if the lane is dark."""
     rx_power_dbm: tuple[float | None, ...]
     verdict: str
 
     def words(self) -> dict[str, str]:
-        """Column → text, as every form of the table has it."""
+        """Return column → text, for every form of the table."""
         return {f.name: _text(getattr(self, f.name)) for f in fields(self)}
 
 
@@ -45,7 +45,7 @@ COLUMNS = tuple(f.name for f in fields(OpticRow))
 
 
 def optic_rows(hosts: Mapping[str, Mapping[str, Any]]) -> list[OpticRow]:
-    """Every port of the facts that has a module."""
+    """Return a row for every port with a module."""
     rows = []
     for host, facts in hosts.items():
         interfaces = facts.get("interfaces")
@@ -56,7 +56,7 @@ def optic_rows(hosts: Mapping[str, Mapping[str, Any]]) -> list[OpticRow]:
 
 
 def optics_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...]:
-    """One section where any port has a module, else none."""
+    """Return one section if any port has a module, else none."""
     rows = optic_rows(hosts)
     if not rows:
         return ()
@@ -70,7 +70,7 @@ def optics_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
 
 
 def head(column: str) -> str:
-    """A column's name for readers: `rx_power_dbm` → `rx power, dBm`."""
+    """Return a column's head: `rx_power_dbm` → `rx power, dBm`."""
     units = {"nm": "nm", "mbps": "Mb/s", "c": "°C", "dbm": "dBm"}
     name, _, unit = column.rpartition("_")
     return f"{name.replace('_', ' ')}, {units[unit]}" if unit in units else column

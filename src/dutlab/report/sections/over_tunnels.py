@@ -1,4 +1,4 @@
-"""Goodput, and what a kilobyte of it costs in processor time, over the number of tunnels (factor `tunnels`)."""
+"""Goodput, and its cost in processor time per kilobyte, over the number of tunnels (factor `tunnels`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dutlab.spec.factors import TUNNELS
 
 _GOODPUT = "goodput_bps"
 _NS_OF_KILOBYTE = 8e3 * 1e9
-"""Divided by bits a second of processor time."""
+"""Dividend: this ÷ bits a second of processor time is ns per kilobyte."""
 _COST = Unit("ns/kB", 1.0, 0)
 _WIDE = 20
-"""Values that differ by more are on a logarithmic axis."""
+"""Ratio of the largest to the smallest value above which the axis is logarithmic."""
 
 
 def tunnel_curves(groups: Sequence[Group], slug: str) -> Iterator[Curve]:
-    """A line a mode, and a level one for a mode whose tunnels have no number; nothing where fewer than two numbers were measured."""
+    """Yield curves with a line per mode, horizontal for modes without a number of tunnels; none for fewer than two numbers."""
     if len({count for g in groups if (count := _count(g))}) < 2:  # noqa: PLR2004 -- two points make a line
         return
     for link in dict.fromkeys(g.cell.link_label for g in groups):
@@ -38,7 +38,7 @@ def tunnel_curves(groups: Sequence[Group], slug: str) -> Iterator[Curve]:
 
 def _count(group: Group) -> int:
     level = group.cell.factors.get(TUNNELS, "")
-    return int(level) if level.isdecimal() else 0  # other people's runs have factors of their own
+    return int(level) if level.isdecimal() else 0  # imported runs have other factors
 
 
 def _lines(groups: Sequence[Group], link: str, figure: str) -> tuple[Line, ...]:

@@ -1,4 +1,4 @@
-"""The path MTU of each link, hop by hop."""
+"""Path MTU of each link, hop by hop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIGURES = ("path_mtu_bytes", "payload_bytes")
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, link, sender and hop; where repeats differ, the least that was found."""
+    """Return the section: a row per mode, link, sender and hop; if repeats differ, the smallest MTU."""
     del read, book
     groups = sorted(groups, key=lambda g: (labels.index(g.label) if g.label in labels else len(labels), g.cell.link_label))
     columns = (
@@ -59,7 +59,7 @@ def _rows(group: Group) -> list[Row]:
 
 
 def _narrow(hop: tuple[str, str, str], mtus: Mapping[tuple[str, str, str], float]) -> str:
-    """Return words about the first hop that carries the least of its link, where others carry more."""
+    """Return `the narrow hop` for the first hop with the smallest MTU of its link, if others carry more."""
     own = {key: mtu for key, mtu in mtus.items() if key[0] == hop[0]}
     least = min(own.values())
     return "the narrow hop" if max(own.values()) > least and hop == next(key for key, mtu in own.items() if mtu == least) else ""
@@ -72,7 +72,7 @@ def _least(rows: Sequence[tuple[TrialRecord, dict[str, int | float | str | None]
 
 
 def _least_words(group: Group) -> list[str]:
-    """Return sentences on what each link carries whole."""
+    """Return sentences on the largest packet of each link."""
     links = group.cell.links if group.measured else ()
     least = {link: [min(r.figures[link][figure] for r in group.measured) for figure in _FIGURES] for link in links}
     return [

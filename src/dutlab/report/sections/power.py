@@ -1,4 +1,4 @@
-"""Watts of each cell, and the energy of a packet, an I/O or a gigabyte."""
+"""Power of each cell, and the energy of a packet, an I/O or a gigabyte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAD = (
 
 
 class _Work(NamedTuple):
-    """Unit of work of a rate, and the amount of it for which joules are given."""
+    """Unit of work of a rate, and the amount of work for which joules are given."""
 
     units: frozenset[MeasureUnit]
     words: str
@@ -40,7 +40,7 @@ _WORKS = (
 
 
 def power_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
-    """A table a meter; nothing where no sample is in watts. A workload whose own section has them, state by state, is left out."""
+    """Return the section with a table per meter; none without watts. Workloads that show watts in their own section are left out."""
     groups = [g for g in groups if not plug_of(g.cell.workload).readings]
     trials = {r.trial for g in groups for r in g.measured}
     meters = sorted({w for trial, of in means.items() if trial in trials for w in of if w.unit == WATTS.name})
@@ -80,7 +80,7 @@ def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testb
 
 
 def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
-    """Return the resolution and accuracy of the meter, where the testbed gives them."""
+    """Return the resolution and accuracy of the meter, if the testbed gives them."""
     sensors = testbed.get("sensors")
     spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
     step, share = (spec.get("resolution"), spec.get("accuracy")) if isinstance(spec, Mapping) else (None, None)

@@ -1,4 +1,4 @@
-"""Profile of cycles: the top functions of each mode as a table, a flame graph a mode, the difference of two modes, the profiler's cost."""
+"""Profile of cycles: the top functions of each mode, a flame graph per mode, differences of two modes, and the profiler's cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ what it called did. In a lab of namespaces the machine is that of source and sin
 
 
 def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Section, ...]:
-    """Nothing where no trial was profiled. Trials of a mode are added up."""
+    """Return the section, with the trials of a mode added up; none without profiles."""
     profiles = _profiles(run, groups)
     if not profiles:
         return ()
@@ -50,7 +50,7 @@ def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[st
 
 
 def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str, str], dict[str, Stacks]]:
-    """(workload, host, which of its trials) → mode → its stacks."""
+    """Return (workload, host, kind of its trials) → mode → stacks."""
     stacks_by_place: dict[tuple[str, str, str], dict[str, Counter[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(Counter))
     for group in groups:
         for record in group.measured:
@@ -63,7 +63,7 @@ def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str, s
 
 
 def _table(slug: str, about: str, by_label: Mapping[str, Stacks], trials: Mapping[str, int]) -> Table:
-    """The functions that took most in any mode."""
+    """Return a table of the functions with the largest share in any mode."""
     shares = {label: alone_and_whole(stacks) for label, stacks in by_label.items()}
     most: dict[str, float] = {}
     for alone, _ in shares.values():

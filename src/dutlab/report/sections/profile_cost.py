@@ -1,4 +1,4 @@
-"""Cost of profiling: the load at each limit with a profiler and without, pair by pair."""
+"""Cost of profiling: pairs of the load at a limit, with a profiler and without."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ one side of zero. {FEWEST_PAIRS} pairs, one a repeat, give an interval. The limi
 
 
 def cost_tables(groups: Sequence[Group], *, count_disturbed: bool, taken: list[str]) -> list[Table]:
-    """A table a workload: of each cell and figure both medians, the median change of its pairs, and whether it is proven.
+    """Return a table per workload: for each cell and figure both medians, the median change of its pairs, and the verdict.
 
-    A pair of which other work disturbed a trial is left out, unless such trials count.
+    A pair with a disturbed trial is left out, unless disturbed trials count.
     """
     rows: dict[str, list[Row]] = {}
     for group in groups:
@@ -45,7 +45,7 @@ def cost_tables(groups: Sequence[Group], *, count_disturbed: bool, taken: list[s
 
 
 def _pair(record: TrialRecord, *, count_disturbed: bool) -> tuple[RecordRow, RecordRow] | None:
-    """The control trial and the profiled one."""
+    """Return the control trial and the profiled one; None if one is missing or must not count."""
     rows = {str(row.get("trial")): row for row in record.tables.get(AT_LIMIT, ())}
     if CONTROL not in rows or PROFILED not in rows:
         return None
@@ -76,7 +76,7 @@ def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[R
 
 
 def _change(change: PairedChange) -> str:
-    """`+3.1 % (+1.0 to +5.2)`; of ratios in percentage points."""
+    """Return the change, as `+3.10 % (+1.00 to +5.20)`; for ratios in percentage points."""
     of, unit = change.of, "%" if change.relative else "points"
     reach = of.interval
     around = "" if reach is None else f" ({_signed(reach.low)} to {_signed(reach.high)})"

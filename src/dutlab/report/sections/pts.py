@@ -1,4 +1,4 @@
-"""Drives in a known state: each test's verdict, matrix by mix and block size, and rounds. Two states are never in one table or chart."""
+"""Drives in a known state: each test's verdict, matrix by mix and block size, and rounds. Tables and charts never mix two states."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from dutlab.store.run_folder import RunFolder
 from dutlab.subject import Way, way_figure
 
 _FIGURE_OF = {"throughput": "bytes_per_s", "latency": "clat_mean_ns"}
-"""Test → what its matrix shows; IOPS of the others."""
+"""Test → figure of its matrix; IOPS for all others."""
 _VERDICT = (
     Column("rounds", "rounds"), Column("first of the window", "first_round"), Column("mean", "mean_iops"), Column("range", "range_ratio"),
     Column("slope over it", "slope_ratio"),
 )  # fmt: skip
 _WRITTEN = way_figure(Way.WRITE, "bytes_per_s")
 _FEWEST = 3
-"""Seconds of which a curve can be drawn."""
+"""Least number of seconds for a curve."""
 _STATES = ("steady", "fresh", "not reached")
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table of verdicts, one a test and state with its matrix, and the curves of the first trial of each."""
+    """Return the section: a table of verdicts, a matrix per test and state, and the curves of each first trial."""
     groups = sorted(groups, key=lambda g: (_setting(g).test, labels.index(g.label), len(g.cell.links), g.cell.link_label))
     matrices = [
         _matrix(test, state, of, book)
@@ -83,7 +83,7 @@ def _told(group: Group, name: str, book: NoteBook) -> Value | str:
 
 
 def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> Table:
-    """A row a set of drives and block size, a column a mix."""
+    """Return a table with a row per set of drives and block size, and a column per mix."""
     end = _FIGURE_OF.get(test, "iops")
     mixes = list(dict.fromkeys(mix for g in groups for mix in _setting(g).reads_percent))
     unit = unit_of(end)
@@ -103,7 +103,7 @@ def _matrix(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> T
 
 
 def _curves(group: Group) -> Iterator[Curve]:
-    """The tracked IOPS over rounds."""
+    """Yield the curve of tracked IOPS over rounds."""
     for record in group.measured[:1]:
         by_size = defaultdict(list)
         rows = record.tables.get("rounds", ())
@@ -127,7 +127,7 @@ def _curves(group: Group) -> Iterator[Curve]:
 
 
 def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
-    """Bytes written each second, with preconditioning and rounds marked; of write saturation over all that was written before."""
+    """Yield bytes written each second, with preconditioning and rounds marked; for write saturation, over all bytes written before."""
     for record in group.measured[:1]:
         points = sums_over_time(run, [record.trial], _WRITTEN).get(record.trial, ())
         if len(points) < _FEWEST:
@@ -155,7 +155,7 @@ def _over_time(run: RunFolder, group: Group) -> Iterator[Curve]:
 
 
 def _moments(record: TrialRecord) -> tuple[Moment, ...]:
-    """Return where stages begin; preconditioning, the first round and the steady window are named."""
+    """Return the beginnings of stages; preconditioning, the first round and the steady window are named."""
     first = next((row.get("first_round") for row in record.tables.get("verdict", ())), None)
     named = {"preconditioning": "preconditioning", "round 01": "rounds"} | (
         {f"round {first:02.0f}": "window"} if isinstance(first, float) else {}
@@ -169,7 +169,7 @@ def _moments(record: TrialRecord) -> tuple[Moment, ...]:
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
-    """Modes, or drives where there is one mode, of one test that all brought to steady state."""
+    """Return the comparison of modes, or of drives if there is one mode, in the first test that all brought to steady state."""
     for test in dict.fromkeys(_setting(g).test for g in groups):
         same = [g for g in groups if _setting(g).test == test and _state(g) == "steady"]
         one_mode = len({g.label for g in same}) == 1
@@ -188,6 +188,6 @@ def _setting(group: Group) -> PtsSetting:
 
 
 def _state(group: Group) -> str:
-    """State of all its repeats; where they differ none is called steady."""
+    """Return the common state of all repeats; if they differ, `not reached`."""
     states = {str(row.get("state")) for r in group.measured for row in r.tables.get("verdict", ())}
     return states.pop() if len(states) == 1 else "not reached"

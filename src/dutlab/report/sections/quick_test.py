@@ -1,4 +1,4 @@
-"""A quick test: a row a frame size, what could not be known, and how to go on."""
+"""Quick test: a row per frame size, open questions, and the next command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ frames lost. Both are found to 2 %. Latency is one-way, of all frames sent at ha
 take counts as lost."""
 TERMS = "NDR: the highest rate without loss. PDR: the highest rate at which at most 0.5 % of the frames were lost. Latency: one-way."
 _TRIAL_S = 60
-"""RFC 2544 section 24."""
+"""Least duration of a trial (RFC 2544 section 24), in seconds."""
 _FIGURES = (
     ("NDR", "ndr/lower_pps"),
     ("PDR", "pdr/lower_pps"),
@@ -37,7 +37,7 @@ _LINE, _RIG = Column("of line rate", "ndr/line_ratio"), Column("headroom", "head
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table; a row a mode, link and frame size."""
+    """Return the section: one table with a row per mode, link and frame size."""
     del labels
     known = {name for g in groups for r in g.measured for name in r.figures.get(g.cell.link_label, ())}
     lines = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
@@ -71,7 +71,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def sentences(read: ReadRun) -> Iterator[str]:
-    """Yield the answer in plain lines, for a terminal."""
+    """Yield the answer in sentences, for a terminal."""
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
     yield from (*_path(read), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(read)), *_how_to_go_on(read))
 
@@ -92,7 +92,7 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
 
 
 def _path(read: ReadRun) -> Iterator[str]:
-    """Between which ports, and over which addresses of the box; a bridge has none."""
+    """Yield the path of the frames: ports, and the addresses of the box; a bridge has none."""
     for link in read.testbed.get("links", {}).values():
         source, _, _, sink = (port.partition(":")[2] for port in link["path"])
         here, *box, there = (address.partition("/")[0] for address in link["addresses"])
@@ -136,7 +136,7 @@ def _not_known(read: ReadRun) -> Iterator[str]:
 
 
 def _of_rig(read: ReadRun) -> Iterator[str]:
-    """Whose headroom it is, if not the whole rig's."""
+    """Yield what is not known of the headroom: it may be the generator's alone, or missing."""
     rig = read.run.calibration.get("facts", {}).get("rig")
     if rig == "generator-alone":
         yield "what the sink takes: the headroom is that of the generator alone"
@@ -150,7 +150,7 @@ def _how_to_go_on(read: ReadRun) -> Iterator[str]:
 
 
 def _sizes_of_suite(read: ReadRun) -> str:
-    """Return the sizes of RFC 5180, as an option, where the shortest frame of the suite holds no probe."""
+    """Return the sizes of RFC 5180 as an option, if the shortest frame of the suite cannot hold a probe."""
     links = read.testbed.get("links", {}).values()
     return " --size rfc5180" if any(isinstance(ip_interface(link["addresses"][0]), IPv6Interface) for link in links) else ""
 

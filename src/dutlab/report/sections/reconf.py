@@ -1,4 +1,4 @@
-"""Changes of the DUT's mode under load: how long each took it out of service, and how long the command took."""
+"""Changes of the DUT's mode under load: time out of service of each, and duration of the command."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _COLUMNS = (
     ("the command, median", "command_ns"),
 )
 _SILENCE = ("longest silence", "silence_s")
-"""Shown where any change had one that was long enough to be seen."""
+"""Column that is shown if the receiver saw a silence."""
 _OPEN = ("frames pass afterwards", "open_ratio")
-"""Shown where changes are failures."""
+"""Column that is shown for failures."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, change, frame size and link; a curve of every change in its order."""
+    """Return the section: a row per mode, change, frame size and link, and a curve of all changes in their order."""
     del read, labels
     fails = any(g.cell.setting_as(ReconfSetting).failure for g in groups)
     silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
@@ -78,13 +78,13 @@ def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str
 
 
 def _shorter(group: Group, link: str, book: NoteBook) -> str:
-    """In place of a time that is below what this load can tell."""
+    """Return the text in place of a time below the resolution of this load."""
     gap = value_of(group, link, "resolution_ns", book)
     return f"shorter than the gap between two frames, {latency_text(gap.median)}" if isinstance(gap, Figure) else ""
 
 
 def _curves(group: Group) -> Iterator[Curve]:
-    """Every change of the first repeat that lost frames."""
+    """Yield the curve of the changes with loss in the first repeat."""
     record = next((r for r in group.measured if r.tables.get("changes")), None)
     if record is None:
         return

@@ -1,7 +1,7 @@
 """Scores of a run's trials under every definition of a limit, from its records alone.
 
-A search is rescored by itself. Trials of a sweep and their repeats are points of one curve, so they answer together. A ramp answers with
-its saturation.
+A search is rescored alone. Trials of a sweep and their repeats are points of one curve, so they are rescored together. A ramp
+has only a saturation point.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from dutlab.store.record import TrialRecord
 from dutlab.workloads import Rescoring, plug_of
 
 WHOLE_S = 1.0
-"""A row of a ramp's table ends with its second; one that began in the warm-up is none of the ramp."""
+"""Length of a row of a ramp's table, which ends with its second. A second that began in the warm-up does not count."""
 
 
 @dataclass(frozen=True)
 class Rescored:
-    """The answers of some trials of one cell, or of one frame size at every rate of a sweep. Rates are of each link."""
+    """Scores of trials of one cell, or of one frame size at every rate of a sweep. Rates are of each link."""
 
     label: str
     workload: str
     links: str
     size: str
     trials: tuple[int, ...]
-    """The run's trials that they come from."""
+    """Trials of the run that the scores come from."""
     points: int
-    """Number of trials of such a load."""
+    """Number of scored trials."""
     answers: tuple[RescoredBounds, ...]
 
 
 def rescored(groups: Sequence[Group]) -> list[Rescored]:
-    """Scores of every search and every sweep among them."""
+    """Return the scores of every search and every sweep in `groups`."""
     scores = [_of([r], g, points_of(r.tables["trials"])) for g in groups if _kind(g) is Rescoring.ALONE for r in g.measured if r.tables]
     curves: dict[tuple[str, str, str], list[Group]] = {}
     for g in groups:
@@ -67,7 +67,7 @@ def _of(records: Sequence[TrialRecord], of: Group, points: Sequence[TrialPoint])
 
 
 def _point(record: TrialRecord) -> TrialPoint | None:
-    """A sweep's trial: the asked rate or, at full speed, the one that was reached. None for a record without flows."""
+    """Return a sweep's trial at the intended rate, or at full speed at the reached one. None for a record without flows."""
     setting = record.cell.setting if isinstance(record.cell.setting, ImportedSetting) else record.cell.setting_as(LoadSetting)
     duration, asked = setting.duration_s or 0.0, setting.rate_pps
     if not record.flows or duration <= 0 or not all(f.sent_seconds > 0 for f in record.flows):

@@ -1,4 +1,4 @@
-"""The benchmarks of RFC 2544 in the formats that its section 26 prescribes: rows and curves over frame size, deviations by themselves."""
+"""Benchmarks of RFC 2544 in the formats of its section 26: rows and curves over frame size, and separate deviations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _K = TypeVar("_K")
 
 @dataclass(frozen=True)
 class _Shown:
-    """A test's table: its name in the experiment file, its table in records, what it says, and its columns with their figures."""
+    """Table of a test: its name in the experiment file, its table in records, caption, and columns with their figures."""
 
     test: str
     table: str
@@ -92,7 +92,7 @@ _SHOWN = (
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table a test that was asked for, with one row a mode, set of links and frame size; the curves of throughput and of frame loss."""
+    """Return the section: a table per test with a row per mode, set of links and frame size; curves of throughput and frame loss."""
     del read, labels
     scaled = _scale_words(groups)
     unit = rate_unit(groups, "throughput_pps")
@@ -121,7 +121,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
-    """The throughput as section 26.1 wants a single value stated, and what the tests noted."""
+    """Yield the throughput as section 26.1 states a single value, and the notes of the tests."""
     about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
     value = value_of(group, group.cell.link_label, "throughput_pps", book)
     most = value_of(group, group.cell.link_label, "max_pps", book)
@@ -133,7 +133,7 @@ def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
 
 
 def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
-    """Yield what section 10 reports in addition to lost frames, over all trials."""
+    """Yield a sentence on reordered, duplicated and corrupted frames over all trials, which section 10 asks for."""
     counts = Counter[str]()
     for row in (row for g in groups for r in g.measured for row in r.tables.get("arrivals", ())):
         counts.update({name: int(value) for name, value in row.items() if isinstance(value, int | float)})
@@ -154,7 +154,7 @@ def _asked(groups: Sequence[Group], test: str) -> bool:
 
 
 def _scale_words(groups: Sequence[Group]) -> str:
-    """Return the note of every table of a suite that took less time than the text has."""
+    """Return the note for tables of a suite with scaled durations; empty without scaling."""
     scales = sorted({g.cell.setting_as(Rfc2544Setting).scale for g in groups} - {1.0})
     return f" — durations × {', '.join(f'{scale:g}' for scale in scales)}" if scales else ""
 
@@ -174,7 +174,7 @@ def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) 
 
 
 def _how(group: Group, table: str) -> str:
-    """Return the duration or number of repeats, in the words of the test's table."""
+    """Return the duration or the number of repeats, as the test's table has it."""
     rows = [row for r in group.measured for row in r.tables.get(table, ())]
     if not rows:
         return ""
@@ -190,7 +190,7 @@ def _how(group: Group, table: str) -> str:
 
 
 def _losses(groups: Sequence[Group], test: str, caption: str) -> Table:
-    """One row a rate; a rate that only some repeats came to has as many."""
+    """Return a table with a row per rate; a rate that only some repeats reached has only their values."""
     rows = []
     for g in groups:
         for share, results in _by_share(g, test.replace("-", "_")).items():
@@ -213,7 +213,7 @@ def _losses(groups: Sequence[Group], test: str, caption: str) -> Table:
 
 
 def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, float]]]:
-    """Share of the highest rate → trial → rate that was made and ratio that was lost, from the highest share down."""
+    """Return share of the highest rate → trial → (rate made, loss ratio), from the highest share down."""
     out: dict[float, dict[int, tuple[float, float]]] = {}
     for record in group.measured:
         for row in record.tables.get(table, ()):
@@ -224,7 +224,7 @@ def _by_share(group: Group, table: str) -> dict[float, dict[int, tuple[float, fl
 
 
 def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
-    """Throughput over frame size with the theoretical limit, which section 26.1 wants in one graph; one a set of links."""
+    """Return throughput over frame size with the theoretical limit in one graph, as section 26.1 asks; one per set of links."""
     if not _asked(groups, "throughput"):
         return []
     curves = []
@@ -263,7 +263,7 @@ def _over_size(groups: Sequence[Group], figure: str) -> tuple[tuple[float, float
 
 
 def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
-    """Frame loss over the offered rate, both in percent; one plot a mode and set of links, one line a frame size (section 26.3)."""
+    """Return frame loss over offered rate, both in percent: a plot per mode and set of links, a line per frame size (section 26.3)."""
     curves = []
     for (label, place), cells in _by(groups, lambda g: (g.label, place_of(g))).items():
         lines = tuple(Line(f"{size_of(g)} bytes", points) for g in cells if (points := _loss_points(g)))

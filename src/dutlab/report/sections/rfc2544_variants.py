@@ -17,12 +17,12 @@ def _setting(group: Group) -> Rfc2544Setting:
 
 
 def of_test(group: Group, test: str) -> bool:
-    """Return whether it has a test of that name."""
+    """Return whether the cell has a test of that name."""
     return test in {of.value for of in _setting(group).tests}
 
 
 def size_of(group: Group) -> str:
-    """The frame size or mix."""
+    """Return the frame size or mix."""
     return group.cell.setting.size
 
 

@@ -1,4 +1,4 @@
-"""Forwarding against the size of the routing table: a row a count, a curve a mode and frame size."""
+"""Forwarding over the size of the routing table: a row per count, a curve per mode and frame size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ the easy case for a trie: a real table has gaps and several lengths."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table; one curve a link and frame size, with a line a mode."""
+    """Return the section: one table, and a curve per link and frame size with a line per mode."""
     del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, g.cell.setting.size, _count(g)))
     rates = _rates(groups)
@@ -47,7 +47,7 @@ def _count(group: Group) -> int:
 
 
 def _rates(groups: Sequence[Group]) -> tuple[tuple[str, str], ...]:
-    """Columns of what was found: bounds of each goal of a search, or the rate at full speed."""
+    """Return the columns of results: bounds of each goal of a search, or the rate at full speed."""
     goals = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
     if not goals:
         return _FULL_SPEED
@@ -84,7 +84,7 @@ def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: N
 
 
 def _words(groups: Sequence[Group], figure: str, book: NoteBook) -> Iterator[str]:
-    """The largest table against the smallest, for each mode, link and size; and what the trials had to say."""
+    """Yield comparisons of the largest table with the smallest, for each mode, link and size, and notes of the trials."""
     unit = rate_unit(groups, figure)
     for label, link, size in dict.fromkeys((g.label, g.cell.link_label, g.cell.setting.size) for g in groups):
         of = [g for g in groups if (g.label, g.cell.link_label, g.cell.setting.size) == (label, link, size)]

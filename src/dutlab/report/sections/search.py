@@ -1,4 +1,4 @@
-"""Limits found by search: a table a goal, what the same trials say under other definitions, and the course of each search."""
+"""Limits found by search: a table per goal, the same trials under other definitions, and the course of each search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", 
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table a goal, one of other definitions, one curve a set of links and frame size."""
+    """Return the section: a table per goal, one of other definitions, and a curve per set of links and frame size."""
     del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
     names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
@@ -115,7 +115,7 @@ def _share(rate: float | None, of: float | None) -> float | None:
 
 
 def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
-    """Modes against one another, at the first size and links that more than one has, and how often so at the others."""
+    """Return the comparison of modes at the first size and links that several have, with a summary of the others."""
     headlines = []
     for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         cells = {g.label: g for g in same}
@@ -161,7 +161,7 @@ def _answer(answer: RescoredBounds, trials: tuple[int, ...]) -> Value:
 
 
 def _courses(groups: Sequence[Group]) -> Iterator[Curve]:
-    """The rates that were tried, one after the other; of each mode the first search."""
+    """Yield the rates in the order in which they were tried, for the first search of each mode."""
     for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         first = {g.label: g.measured[0] for g in same if g.measured and g.measured[0].tables.get("trials")}
         yield Curve(

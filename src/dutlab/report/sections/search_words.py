@@ -1,4 +1,4 @@
-"""Results of searches in sentences: limits, their repeatability and its cause, and departures from RFC 2544."""
+"""Results of searches in sentences: limits, agreement of repeats and its causes, and deviations from RFC 2544."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dutlab.stats.summary import median, summarise
 from dutlab.subject import part_figure
 
 REPEATS_WITHIN = 0.03
-"""Searches of one cell that differ by more are explained, as far as their trials can."""
+"""Spread of a cell's searches above which their trials are searched for a reason."""
 FEW = 6
-"""More limits than this are left to the table."""
+"""Largest number of limits with a sentence each."""
 
 
 def findings(groups: Sequence[Group], names: Sequence[str], book: NoteBook) -> Iterator[str]:
-    """Limits if they are few, and the spread of any cell's repeats if it is too large."""
+    """Yield the limits if they are few, and the spread of any cell's repeats if it is too large."""
     measured = [g for g in groups if g.measured]
     for group in measured:
         for name in names:
@@ -45,13 +45,13 @@ def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
 
 
 def no_upper(group: Group) -> str:
-    """`no upper bound was found in 15 s`: the time for which searches of the cell sent."""
+    """Return `no upper bound was found in 15 s`, with the time for which the cell's searches sent."""
     sent = [of["search_sent_s"] for r in group.measured for of in r.figures.values() if "search_sent_s" in of]
     return f"{NO_UPPER} in {duration_words(median(sent))}" if sent else NO_UPPER
 
 
 def _repeats(name: str, group: Group) -> Iterator[str]:
-    """The spread of repeats, if it is too large, and why."""
+    """Yield the spread of repeats if it is too large, with the reasons."""
     link, figure = group.cell.link_label, part_figure(name, "lower_pps")
     have = [r for r in group.measured if figure in r.figures.get(link, {})]
     if len(have) < 2:  # noqa: PLR2004 -- one search repeats nothing
@@ -94,7 +94,7 @@ def _trials_below(name: str, tables: dict[str, list[dict[str, Any]]]) -> list[di
 
 
 def deviations(groups: Sequence[Group]) -> Iterator[str]:
-    """Yield the departures of the searches from a throughput test of RFC 2544."""
+    """Yield the deviations of the searches from a throughput test of RFC 2544."""
     drains = sorted({g.cell.setting_as(SearchSetting).drain_s for g in groups})
     if drains[0] < 2 + 5:
         waited = " or ".join(f"{d:g} s" for d in drains)

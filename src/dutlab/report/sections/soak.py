@@ -1,4 +1,4 @@
-"""A soak: how much was lost and when, and how latency went over the hours."""
+"""Soak: amount and times of loss, and latency over the hours."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _held(groups: Sequence[Group], book: NoteBook) -> list[Table]:
-    """One row a mode, frame size and link; the events of every trial."""
+    """Return tables with a row per mode, frame size and link, and of the loss events of every trial."""
     known = [c for c in _COLUMNS if any(c[1] in of for g in groups for r in g.measured for of in r.figures.values())] or _COLUMNS
     rows = [row for g in groups for row in _rows(g, [figure for _, figure in known], book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
@@ -98,7 +98,7 @@ def _events(group: Group) -> list[Row]:
 
 
 def _curves(group: Group) -> Iterator[Curve]:
-    """Curves of the first repeat, one line per link."""
+    """Yield curves of the first repeat, one line per link."""
     record = next((r for r in group.measured if r.tables.get("course")), None)
     for slug, words, figure in _CURVES if record else ():
         rows = [row for row in record.tables["course"] if row.get(figure) is not None] if record else []

@@ -1,4 +1,4 @@
-"""Watts, heat and loss, phase by phase: the states of a device, its temperatures against their limits, and one timeline of all."""
+"""Power, heat and loss by phase: the states of a device, its temperatures against their limits, and a timeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.subject import part_figure, share_part
 
 STATES, POWER, ERROR = "soak-power", "power", "error of the meter, W"
-"""The table of states, and the heads of its columns of watts and their error."""
+"""Slug of the table of states, and the heads of its columns of watts and their error."""
 _COLUMNS = (
     Column("received", "received_pps"),
     Column("lost or not taken", "loss_ratio"),
@@ -48,7 +48,7 @@ _Rows = Sequence[Mapping[str, float | str | None]]
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A row a mode and phase, a row a temperature, and the timeline of each cell's first repeat."""
+    """Return the section: a row per mode and phase, a row per temperature, and the timeline of each cell's first repeat."""
     del read
     suffix = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
@@ -76,13 +76,13 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _simulated(groups: Sequence[Group]) -> str:
-    """` (simulated)` where a sensor measured nothing."""
+    """Return ` (simulated)` if a sensor's readings are made up, else an empty string."""
     is_simulated = any(r.doubted(DoubtKind.SIMULATED_READINGS) for g in groups for r in g.measured)
     return " (simulated)" if is_simulated else ""
 
 
 def _meter(groups: Sequence[Group]) -> str:
-    """`, watts by wall, in steps of 1 W`."""
+    """Return the meters, as `, watts by wall, in steps of 1 W`."""
     facts = [r.tool_facts for g in groups for r in g.measured if r.tool_facts.get("meter")]
     names = dict.fromkeys(", ".join(filter(None, (of["meter"], of.get("meter_error")))) for of in facts)
     return f", watts by {' and '.join(names)}" if names else ""
@@ -125,7 +125,7 @@ def _load(row: Mapping[str, float | str | None]) -> str:
 
 
 def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
-    """One a share that was sent on all links."""
+    """Yield a row per share of the rate that was sent on all links."""
     first = next(iter(group.measured), None)
     known = set[str]()
     for row in _phases(first) if first is not None else ():
@@ -139,7 +139,7 @@ def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
 
 
 def _warmth(group: Group) -> Iterator[Row]:
-    """Medians over repeats; a dash where none is known."""
+    """Yield a row per temperature with medians over repeats; a dash if unknown."""
     names = dict.fromkeys((str(row["where"]), str(row["what"])) for r in group.measured for row in r.tables.get("temperatures", ()))
     for where, what in names:
         of = {
@@ -156,7 +156,7 @@ def _warmth(group: Group) -> Iterator[Row]:
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
-    """Modes against one another at full load."""
+    """Return the comparison of modes at full load."""
     figure = part_figure(share_part(100), "pps_per_w")
     cells = {g.label: g for g in groups}
     named = [(label, value_of(g, g.cell.link_label, figure, book)) for label in labels if (g := cells.get(label))]
@@ -164,7 +164,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
 
 
 def _extremes(group: Group, book: NoteBook) -> Iterator[str]:
-    """The phases that took the most and the least."""
+    """Yield a sentence on the phases with the highest and the lowest power."""
     phases = [
         (v.median, name)
         for name in _names(group)
@@ -181,7 +181,7 @@ def _names(group: Group) -> list[str]:
 
 
 def _timeline(group: Group, text: str) -> Iterator[Curve]:
-    """Curves over one axis of time: rate, loss, watts, temperatures; upright lines where phases begin."""
+    """Yield curves over one time axis: rate, loss, watts, temperatures; vertical lines at the beginnings of phases."""
     record = next((r for r in group.measured if r.tables.get("course")), None)
     if record is None:
         return
@@ -218,7 +218,7 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
 
 
 def _gap(points: Sequence[tuple[float, float]]) -> float | None:
-    """More than a few usual pauses between two readings is a hole."""
+    """Return the time between two readings that counts as a gap: a few usual pauses."""
     pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
     return _HOLE * pauses[len(pauses) // 2] if pauses else None
 

@@ -1,4 +1,4 @@
-"""New flows a second and concurrent flows: a row for each mode, the DUT's counters around every trial, the curve of flows that it keeps."""
+"""New flows a second and concurrent flows: a row per mode, the DUT's counters in every trial, and a curve of the flows it keeps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ those count whose answer comes through too. Next to them is what the DUT itself 
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table of results, one of each test's trials, and a curve."""
+    """Return the section: a table of results, one of each test's trials, and a curve."""
     del read
     groups = sorted(groups, key=lambda g: labels.index(g.label))
     rows = [_row(g, book) for g in groups]
@@ -73,7 +73,7 @@ def _row(group: Group, book: NoteBook) -> Row:
 
 
 def _trials(name: str, groups: Sequence[Group]) -> Table | None:
-    """Every trial of a test with the DUT's counters; those that rose in none are left out."""
+    """Return a table of a test's trials with the DUT's counters, without those that stayed 0 in all trials."""
     title, own = _TRIALS[name]
 
     def heads(risen: Mapping[str, None]) -> Sequence[Head]:
@@ -84,7 +84,7 @@ def _trials(name: str, groups: Sequence[Group]) -> Table | None:
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
-    """Flows that are known against flows that were begun, from every trial of the concurrent test."""
+    """Yield curves of known flows over begun flows, from every trial of the concurrent test."""
     for link in dict.fromkeys(g.cell.link_label for g in groups):
         lines = []
         for group in (g for g in groups if g.cell.link_label == link):

@@ -1,4 +1,4 @@
-"""Every trial of a test of a DUT's state (flows, connections): what was asked and seen, and the counters that rose."""
+"""Trials of a test of the DUT's state (flows, connections): what was asked and seen, and the counters that increased."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.table import Column, Row, Table, Value
 
 Head = tuple[str, str]
-"""The head of a column, and the name in the record's table."""
+"""Head of a column, and the name in the record's table."""
 
 
 def rows_of(table: str, group: Group) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Trial number and row."""
+    """Yield (trial number, row)."""
     for record in group.measured:
         for row in record.tables.get(table, ()):
             yield record.trial, row
 
 
 def trials_table(table: str, title: str, groups: Sequence[Group], heads: Callable[[Mapping[str, None]], Sequence[Head]]) -> Table | None:
-    """A row a trial, None without any; `heads` gets the names that are other than zero somewhere, in the order of the record."""
+    """Return a table with a row per trial; None without trials. `heads` gets the names with a non-zero value, in the record's order."""
     trials = [(g, trial, row) for g in groups for trial, row in rows_of(table, g)]
     if not trials:
         return None
@@ -44,7 +44,7 @@ def _value(trial: int, value: Any) -> Value | str:  # noqa: ANN401 a record's ta
 
 
 def notes_of(groups: Sequence[Group]) -> Iterator[str]:
-    """Notes of trials, each once a cell."""
+    """Yield the notes of trials, each once per cell."""
     for group in groups:
         for note in dict.fromkeys(note for r in group.measured for note in r.notes):
             yield f"{group.label}, link {group.cell.link_label}: {note}."

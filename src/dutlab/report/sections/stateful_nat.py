@@ -1,4 +1,4 @@
-"""Stateful NAT (RFC 9693): the tables of its section 6, a row a mode and number of connections; every trial; the curve over connections."""
+"""Stateful NAT (RFC 9693): tables of its section 6 with a row per mode and number of connections, every trial, and curves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ connections the DUT knows (section 4.6). The DUT's own counters decide nothing."
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """A table for each test that was asked for, and those of every trial."""
+    """Return the section: a table for each requested test, and tables of every trial."""
     del read
     groups = by_size(groups, labels)
     tables = (_establishment(groups, book), _loaded(groups, book), _tear_down(groups, book), _capacity(groups, book))
@@ -91,7 +91,7 @@ def _spread(figure: str) -> tuple[Column, ...]:
 
 
 def _percentiles(group: Group, figure: str) -> tuple[Value | str, ...]:
-    """Of all repeats, as RFC 9693 section 6 wants them beside the median."""
+    """Return the percentiles over all repeats that RFC 9693 section 6 asks for in addition to the median."""
     values = {r.trial: of for r in group.measured if (of := r.figures.get(group.cell.link_label, {}).get(figure)) is not None}
     if not values:
         return "–", "–"
@@ -174,7 +174,7 @@ def _of_search(group: Group, name: str) -> Value | str:
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
-    """The establishment rate against the number of connections (section 5.1), where there are several."""
+    """Yield the establishment rate over the number of connections (section 5.1), if there are several numbers."""
     for link in dict.fromkeys(g.cell.link_label for g in groups):
         lines = []
         of_link = [g for g in _asked(groups, NatTest.ESTABLISHMENT) if g.cell.link_label == link]
@@ -198,7 +198,7 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _deviations(groups: Sequence[Group]) -> Iterator[str]:
-    """What RFC 9693 has otherwise."""
+    """Yield the deviations from RFC 9693."""
     if repeats := {len(g.planned) for g in groups if len(g.planned) < 2}:  # noqa: PLR2004 -- section 6: multiple times
         yield f"stateful-nat: each trial was made {max(repeats)} time; RFC 9693 section 6 has measurements executed several times"
     scales = {_setting(g).scale for g in _asked(groups, *LOADED)} - {1.0}

@@ -34,12 +34,12 @@ _STEP = (
     Column("output, by trial"),
 )
 _MOST_TRIALS = 12
-"""With more than these a table has no column for each trial; the records have them all."""
+"""Largest number of trials with a column each; the records have them all."""
 _FIRST = ("goodput_bps", "received_pps", "transactions_per_s", "sent_bps", "offered_pps")
 STEPS = "steps"
-"""The workload."""
+"""Name of the workload."""
 _FOUND = "figures-"
-"""Begins the names of tables of figures that were found in outputs."""
+"""Prefix of the slugs of tables of figures found in outputs."""
 _COUNT = "count"
 _SLUG = str.maketrans("_/.", "---")
 _WORDS = {
@@ -76,7 +76,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def found_in_outputs(section: Section) -> Table | None:
-    """The first figure that steps printed, a row a step: what people keep of such a test. None where no output has a figure."""
+    """Return a table of the first figure in outputs, a row per step; None if no output has a figure."""
     table = next((t for t in section.tables if t.slug.startswith(_FOUND)), None)
     if table is None:
         return None
@@ -88,7 +88,7 @@ def found_in_outputs(section: Section) -> Table | None:
 
 
 def _figures(groups: Sequence[Group]) -> Iterator[Table]:
-    """A table a figure: a row a step, its median with its interval, and the value of each trial."""
+    """Yield a table per figure with a row per step: its median with its interval, and the value of each trial."""
     entries = [
         (g, key, rows) for g in groups for key, rows in _table(g, "step_figures", ("figure", "host", "phase", "step", "command")).items()
     ]
@@ -104,7 +104,7 @@ def _figures(groups: Sequence[Group]) -> Iterator[Table]:
 
 
 def _words(name: str) -> str:
-    """Return the words of a figure; that of a program's second run in a step has a number."""
+    """Return the words of a figure; the second and later runs of a program in a step have a number."""
     part, measure, way = figure_name(name)
     if way is not None:
         return f"{_words(part_figure(part, measure))}, the other direction"
@@ -115,7 +115,7 @@ def _words(name: str) -> str:
 
 
 def _each(group: Group, rows: _Found, many: int) -> list[Value]:
-    """The value of each of the group's trials."""
+    """Return the value of each of the group's trials."""
     by_trial = {record.trial: row["value"] for record, row in rows}
     out: list[Value] = []
     for record in sorted(group.records, key=lambda r: r.trial)[:many]:
@@ -126,7 +126,7 @@ def _each(group: Group, rows: _Found, many: int) -> list[Value]:
 
 
 def _hosts(groups: Sequence[Group]) -> Iterator[Table]:
-    """A table a host."""
+    """Yield a table per host."""
     entries = [(g, key, rows) for g in groups for key, rows in _table(g, "steps", ("host", "phase", "step", "command")).items()]
     for number, host in enumerate(dict.fromkeys(key[0] for _, key, _ in entries)):
         cells = [
@@ -136,7 +136,7 @@ def _hosts(groups: Sequence[Group]) -> Iterator[Table]:
 
 
 def _outputs(rows: _Found) -> str:
-    """A link to what each trial's step printed, and to its errors."""
+    """Return links to each trial's output of the step, and to its errors."""
     links = []
     for record, row in rows:
         for ending, words in (("out", f"{record.trial}"), ("err", f"{record.trial} errors")):
@@ -152,7 +152,7 @@ def _starts(group: Group) -> list[Row]:
 
 
 def _table(group: Group, name: str, keys: Sequence[str]) -> dict[_Key, _Found]:
-    """Rows of all trials that name the same thing."""
+    """Return the rows of all trials by their values of `keys`."""
     rows_by_key: dict[_Key, _Found] = {}
     for record in group.records:
         for row in record.tables.get(name, ()):

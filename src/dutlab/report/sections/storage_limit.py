@@ -1,4 +1,4 @@
-"""Limits of drives: the depth above which nothing is gained, the least depth that is near the peak, and the curves over depth."""
+"""Limits of drives: the knee, the least depth near the peak, and the curves over depth."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One row a mode, set of drives, mix and block size; of each set and mix a curve of IOPS and one of latency."""
+    """Return the section: a row per mode, set of drives, mix and block size, and curves of IOPS and latency per set and mix."""
     del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_block(g)), labels.index(g.label)))
     rows = [
@@ -84,7 +84,7 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _points(group: Group, figure: str) -> tuple[tuple[float, float], ...]:
-    """The median of the repeats at each depth."""
+    """Return the median of the repeats at each depth."""
     values_by_depth = defaultdict(list)
     for row in (row for r in group.measured for row in r.tables.get("depths", ())):
         if isinstance(value := row.get(figure), int | float) and isinstance(depth := row.get("depth"), int | float):
@@ -93,7 +93,7 @@ def _points(group: Group, figure: str) -> tuple[tuple[float, float], ...]:
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
-    """Modes against one another, at the first place and block size that several have, and how often so at the others."""
+    """Return the comparison of modes at the first place and block size that several have, with a summary of the others."""
     headlines = []
     for (place, block), same in groupby(groups, key=lambda g: (_place(g), _block(g))):
         cells = {g.label: g for g in same}
@@ -107,7 +107,7 @@ def _place(group: Group) -> tuple[int, str, str]:
 
 
 def _mix(group: Group) -> str:
-    """`random reads`, `70 % random reads`."""
+    """Return the mix in words: `random reads`, `random, 70 % reads`."""
     setting = group.cell.setting_as(StorageLimitSetting)
     access, reads = setting.access, setting.reads_percent
     return f"{access} {'reads' if reads == 100 else 'writes'}" if reads in (0, 100) else f"{access}, {reads} % reads"  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""Frames forwarded over frame size: a row a mode, then every figure of each size, and of each link of several driven at once."""
+"""Forwarded frames over frame size: a row per mode, then all figures of each size, and of each link of several driven at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ generator if there was little backpressure, and held the generator back if there
 them. Loads are called as in RFC 2285: intended is what was asked for, offered what left the generator. Backpressure and delivered are
 shares of what the generator made, lost is the share of what was offered.""".replace("\n", " ")
 MEAN_FRAME, OF_CEILING = "mean_frame_bytes", "ceiling_ratio"
-"""Columns that follow from others."""
+"""Columns that are computed from others."""
 _PERCENT = Unit("%", 0.01, 1)
 _COLUMNS = (
     Column("mean frame", MEAN_FRAME, shown=False),
@@ -51,7 +51,7 @@ _COLUMNS = (
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """Two tables a set of parameters and links, and one more for each link of several driven at once."""
+    """Return the section: two tables per set of parameters and links, and one more for each link of several driven at once."""
     del read
     tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
@@ -67,7 +67,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def departs(cell: Cell) -> str:
-    """At full speed, from a search for a throughput."""
+    """Return how a sweep at full speed deviates from a throughput search; empty for a sweep at a given rate."""
     setting = cell.setting
     if isinstance(setting, LoadSetting | ImportedSetting) and (setting.rate_pps, setting.rate_percent) != (None, None):
         return ""
@@ -78,7 +78,7 @@ def departs(cell: Cell) -> str:
 
 
 def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str], book: NoteBook) -> Table:
-    """Every figure of a link, or of all together."""
+    """Return a table of all figures of a link, or of all links together."""
     links, sizes = groups[0].cell.links, _sizes(groups)
     by_place = {(g.label, g.cell.setting.size): g for g in groups}
     rows = [
@@ -104,7 +104,7 @@ def _every(slug: str, groups: Sequence[Group], link: str, labels: Sequence[str],
 
 
 def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
-    """Return the received frames of every size, from the table that has every figure."""
+    """Return a table of received frames a second by size, from the table of all figures."""
     at, sizes = _place(every, RATE), _sizes(groups)
     of = {(row.label, row.size): row.cells[at] for row in every.rows}
     limits = {row.size: limit for row in every.rows if (limit := row.ceilings[at]) is not None}
@@ -128,7 +128,7 @@ def _rates(slug: str, groups: Sequence[Group], every: Table) -> Table:
 
 
 def rate_words(every: Table) -> str:
-    """Return the field's name for received frames a second here."""
+    """Return the RFC's name for received frames a second in this table."""
     if any(c.figure == "intended_pps" for c in every.columns):
         return "Forwarding rate (RFC 2285 section 3.6.1)"
     return "Forwarding rate at maximum offered load (FRMOL, RFC 2285 section 3.6.2)"
@@ -146,7 +146,7 @@ def _row(group: Group | None, size: str, link: str, book: NoteBook) -> Row:
 
 
 def _mean_frame(group: Group | None, link: str, size: str) -> float | str:
-    """Bytes with FCS; nothing where nothing was received that would tell a mix's."""
+    """Return the mean frame in bytes with FCS; empty for a mix of which nothing was received."""
     if size.isdigit():
         return float(size)
     means = [f.mean_frame_bytes for r in (group.measured if group else ()) for f in r.flows if f.link in apart(link)]
@@ -172,7 +172,7 @@ def _sizes(groups: Sequence[Group]) -> list[str]:
 
 
 def _headline(links: tuple[str, ...], every: Table, book: NoteBook) -> tuple[Headline, ...]:
-    """Headline on received frames per second, at the first size that two modes have, and how often so at the others."""
+    """Return the headline on received frames a second at the first size that two modes have, with a summary of the others."""
     at = _place(every, RATE)
     headlines = []
     for size in dict.fromkeys(row.size for row in every.rows):

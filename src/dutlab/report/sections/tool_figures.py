@@ -1,4 +1,4 @@
-"""Every figure of a tool that no method of ours drives: storage by fio, latency under load by flent."""
+"""All figures of a tool without a method in dutlab: storage by fio, latency under load by flent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dutlab.report.sections.headline import compared, first_of
 from dutlab.subject import WAYS_OF_DRIVES, figure_name, sums_first
 
 _ORDER = (*WAYS_OF_DRIVES.values(), None)
-"""Reads, writes and trims, then what has no way."""
+"""Reads, writes and trims, then figures without a way."""
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The figures of one direction. `asked` is what was asked of each group (by identity) in addition to what was asked of all."""
+    """Figures of one direction. `asked` is group (by identity) → its settings that not all groups share."""
 
     workload: str
     direction: str
@@ -55,7 +55,7 @@ class _Table:
         ]
 
     def headlines(self, book: NoteBook) -> tuple[Headline, ...]:
-        """Return headlines of the first figure of which more is better: modes with one request on the same drives; of a mode its drives."""
+        """Return headlines of the first figure of which more is better: modes on the same drives, or the drives of a single mode."""
         name = next((name for name in self.figures if better_of(name) == "higher"), "")
         if not name:  # nothing is fastest in times or losses
             return ()
@@ -71,7 +71,7 @@ class _Table:
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
-    """One table a direction, with a row a mode and what was asked, and a column a figure, by drives and by what was asked."""
+    """Return the section: one table per direction, with a row per mode, drives and settings, and a column per figure."""
     del read
     workload = groups[0].cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
@@ -96,19 +96,19 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 
 def _settings(group: Group) -> list[tuple[str, int, float | str]]:
-    """To sort by: numbers as numbers, so that a depth of 8 comes before one of 16."""
+    """Return a sort key with numbers as numbers, so that a depth of 8 comes before one of 16."""
     values = group.cell.params.items()
     return [(name, 1, value) if isinstance(value, str) else (name, 0, value or 0) for name, value in values]
 
 
 def _places(group: Group) -> list[str]:
-    """Return the places with figures: all that were driven together, then each."""
+    """Return the places with figures: all driven places together, then each."""
     places = sums_first(place for r in group.measured for place in r.figures)
     return list(dict.fromkeys((group.main[1], *group.cell.links, *places)))
 
 
 def _is_shown(place: str, group: Group) -> bool:
-    """Return whether a place has a row: single drives of an array have no figures, so no row; one drive without figure keeps its row."""
+    """Return whether a place has a row: single drives of an array have none; a single drive keeps its row even without a figure."""
     places = {place for r in group.measured for place in r.figures}
     if place in group.cell.links:
         return not group.measured or not places.isdisjoint(group.cell.links)
@@ -116,10 +116,10 @@ def _is_shown(place: str, group: Group) -> bool:
 
 
 def _has(group: Group, figures: Sequence[str]) -> bool:
-    """A cell without any result is in every table, and says why."""
+    """Return whether a group is in a table; a cell without any result is in all of them, with the reason."""
     return not group.measured or any(name in of for r in group.measured for of in r.figures.values() for name in figures)
 
 
 def _head(figure: str) -> str:
-    """`clat p99` of `clat_p99_ns.read`, in the table of reads."""
+    """Return a column head: `clat p99` for `clat_p99_ns.read`, in the table of reads."""
     return bare_name(str(figure_name(figure)._replace(way=None))).replace("_", " ") or "rate"

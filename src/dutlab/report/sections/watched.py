@@ -1,4 +1,4 @@
-"""Sensor readings: the DUT's cores during the load, counters that grew, and what the verification of each mode showed."""
+"""Sensor readings: load of the DUT's cores, counters that increased, and the verification of each mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dutlab.store.samples import query_samples
 from dutlab.systems.sample_names import core_of
 
 KINDS = ("softirq", "irq", "system", "user", "steal")
-"""Kinds of work, in the order in which they are drawn; `nice` counts as user, and what is none of these is idle."""
+"""Kinds of work, in the order in which they are drawn; `nice` counts as user, all other time is idle."""
 _OfCore = dict[tuple[str, int], list[Mapping[str, float]]]
 """(label, core) → kind of work → mean percentage, of each trial."""
 _AS = {**{kind: kind for kind in KINDS}, "nice": "user", "guest": "user"}
@@ -47,12 +47,12 @@ _SHARE = Unit("%", 1.0, 2)
 
 
 def sample_means(read: ReadRun) -> SampleMeans:
-    """The mean of every sample in each trial that counts."""
+    """Return the mean of every sample in each trial that counts."""
     return {r.trial: read.means[r.trial] for g in read.groups for r in g.measured if read.means.get(r.trial)}
 
 
 def core_means(means: SampleMeans) -> CoreMeans:
-    """Load of each core in each trial."""
+    """Return the load of each core in each trial."""
     loads: dict[int, dict[tuple[str, int], dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     cores = {w: ((w.where, of_core[0]), _AS.get(of_core[1])) for w in _names(means) if (of_core := core_of(w.name)) is not None}
     for trial, of in means.items():
@@ -66,12 +66,12 @@ def core_means(means: SampleMeans) -> CoreMeans:
 
 
 def _names(means: SampleMeans) -> dict[WatchedKey, None]:
-    """Everything that was watched in any trial."""
+    """Return the keys of all sensor readings in any trial."""
     return dict.fromkeys(chain.from_iterable(means.values()))
 
 
 def samples_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
-    """Everything that was watched, whatever read it: a table a sensor and place, a column a name. Cores are drawn, apart from this."""
+    """Return the section of all sensor readings: a table per sensor and place, a column per name, without cores, which are drawn."""
     names = [w for w in _names(means) if core_of(w.name) is None]
     tables = []
     for sensor, where in sorted({(w.sensor, w.where) for w in names}):
@@ -88,14 +88,14 @@ def samples_section(means: SampleMeans, groups: Sequence[Group], testbed: Mappin
 
 
 def made_up(sensor: str, testbed: Mapping[str, Any]) -> str:
-    """` (simulated)` of a sensor whose readings are made up, as the testbed says."""
+    """Return ` (simulated)` for a sensor that the testbed marks as simulated, else an empty string."""
     of = testbed.get("sensors")
     spec = of.get(sensor) if isinstance(of, Mapping) else None
     return " (simulated)" if isinstance(spec, Mapping) and spec.get("simulated") else ""
 
 
 def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Curve]:
-    """A sample over the time of its trials, a line a mode: a curve a workload, sensor and place."""
+    """Return curves of a sample over the time of its trials: a curve per workload, sensor and place, a line per mode."""
     of_file = _files(run, groups)
     group_of = {r.trial: g for g in groups for r in g.measured}
     samples: dict[tuple[str, ...], dict[str, _Seconds]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -118,7 +118,7 @@ def sample_curves(run: RunFolder, groups: Sequence[Group], name: str) -> list[Cu
 
 
 def sums_over_time(run: RunFolder, trials: Sequence[int], name: str) -> dict[int, tuple[tuple[float, float], ...]]:
-    """Trial → (second, a sample of that name added up over all places), in order; without seconds that some place did not tell."""
+    """Return trial → (second, sum of a sample over all places); seconds that lack a place are left out."""
     of_file = [(trial, path) for trial in trials if (path := run.samples_path(trial))]
     points_by_trial: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
     for file, *point in query_samples([path for _, path in of_file], _SUMS, wanted=name):
@@ -128,7 +128,7 @@ def sums_over_time(run: RunFolder, trials: Sequence[int], name: str) -> dict[int
 
 
 def _unit(watched: WatchedKey) -> Unit | None:
-    """Return the unit of the sample; None where pages print it in a special way."""
+    """Return the unit of the sample; None if pages print it in a special way."""
     return Unit(watched.unit, 1.0, 1) if unit_of(watched.name) is COUNT else None
 
 
@@ -142,7 +142,7 @@ def _files(run: RunFolder, groups: Sequence[Group]) -> list[tuple[int, Path]]:
 
 
 def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str], dut: str) -> tuple[Cpu, ...]:
-    """Load of each core by workload and mode: those of the host `dut`, or of every host where nothing was watched there."""
+    """Return the load of each core by workload and mode: of the host `dut`, or of every host if nothing was watched there."""
     loads: dict[tuple[str, str], _OfCore] = defaultdict(lambda: defaultdict(list))
     for group in groups:
         for record in group.measured:
@@ -166,7 +166,7 @@ def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
 
 
 def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...]:
-    """Counters that grew in any trial, by mode: the median over trials of their growth."""
+    """Return a table of counters that increased in any trial, by mode: the median increase over trials."""
     growths: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     trials = Counter[tuple[str, str]]()
     for group in groups:
@@ -186,12 +186,12 @@ def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...
 
 
 def _growth(grown: Sequence[float], trials: int) -> float:
-    """The median over so many trials; in the others the counter did not change."""
+    """Return the median increase over all trials, with 0 for trials in which the counter did not change."""
     return median([*grown, *[0.0] * (trials - len(grown))])
 
 
 def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
-    """Return the losses that counters can place: their share of the frames sent, by cell and link, the median over trials."""
+    """Return a table of losses with a known place, as shares of the sent frames, by cell and link; medians over trials."""
     entries: list[tuple[Group, str, dict[str, float]]] = []
     for group in groups:
         for link in group.cell.links:
@@ -210,13 +210,13 @@ def losses(groups: Sequence[Group]) -> tuple[Table, ...]:
 
 
 def _frames_words(group: Group) -> str:
-    """`64 bytes, `, the name of a mix, or nothing of what has no frames."""
+    """Return the frames in words, as `64 bytes, ` or the name of a mix; empty without frames."""
     size = group.cell.setting.size
     return f"{size}{' bytes' if size.isdigit() else ''}, " if size else ""
 
 
 def checks(groups: Sequence[Group]) -> tuple[CheckLine, ...]:
-    """Each thing that verify looks at, with how often it held; the words are those of the last time, or of a failure."""
+    """Return each check of a mode with how often it held; the text is that of the first failure, or of the last check."""
     outcomes_by_check: dict[tuple[str, str, bool], list[tuple[bool, str]]] = defaultdict(list)
     for group in groups:
         for record in group.records:

@@ -1,5 +1,5 @@
-// Figures that readers explore: values under the pointer, zoom, axes, units, modes, a slider along the level axis, a table.
-// The numbers are those of the drawing, in the JSON element beside it. Without this script the drawing is all there is, as in print.
+// Interactive figures: values under the pointer, zoom, axes, units, modes, a slider along the horizontal axis, a table.
+// The numbers are in the JSON element next to the drawing. Without this script, as in print, only the drawing is shown.
 "use strict";
 (() => {
 const NS = "http://www.w3.org/2000/svg", INK = "#1a2029", QUIET = "#59636f", GRID = "#e1e5ea", FAINT = "#98a1ab";
@@ -18,9 +18,9 @@ const drawn = (into, tag, attributes, text) => {
   into.append(made);
   return made;
 };
-// Thousands are set apart from five digits on, at axes from four.
+// Adds thousands separators from five digits on, at axes from four.
 const grouped = (text, most) => text.replace(/^(-?)(\d+)/, (_, sign, whole) => whole.length < most ? sign + whole : sign + whole.replace(/\B(?=(\d{3})+$)/g, "\u202f"));
-// As tables print it: the digits that the spread of repeats leaves, two of its own where its half begins with 1, else one.
+// Digits as in tables: as many as half the spread allows, two of its digits if it begins with 1, else one.
 const digitsOf = (p, most) => {
   const half = p.length > 2 ? (p[3] - p[2]) / 2 : 0, place = Math.floor(Math.log10(half));
   return half > 0 ? Math.min(most, -place + (half < 2 * 10 ** place ? 1 : 0)) : most;
@@ -91,7 +91,7 @@ class Figure {
     return tick ? tick[1] : short(x);
   }
 
-  // The controls, made when they are first asked for.
+  // Shows or hides the controls, which are made on first use.
   open() {
     const open = this.opener.getAttribute("aria-expanded") === "true";
     this.opener.setAttribute("aria-expanded", String(!open));
@@ -150,7 +150,7 @@ class Figure {
     this.range(low, high);
   }
 
-  // At most the whole, at least two places.
+  // Sets the visible range: at most all of the axis, at least two places.
   range(low, high) {
     const { data } = this, before = [this.x.low, this.x.high];
     [this.x.low, this.x.high] = [Math.max(low, data.x.low), Math.min(high, data.x.high)];
@@ -257,7 +257,7 @@ class Figure {
     return this.places().reduce((best, at) => best === null || Math.abs(place(at) - place(x)) < Math.abs(place(best) - place(x)) ? at : best, null);
   }
 
-  // What each line has nearest to x, and where that is when it is elsewhere.
+  // Returns each line's value nearest to x, and its place if that differs from x.
   values(x) {
     const place = along(this.x, this.data.width);
     return this.shown().map((points, n) => {
@@ -269,7 +269,7 @@ class Figure {
     }).filter(Boolean);
   }
 
-  // Shows the values at x, or none.
+  // Shows the values at x; none without x.
   point(x, tipped = false) {
     this.at = x ?? null;
     this.svg.querySelector(".cursor")?.remove();
@@ -296,7 +296,7 @@ class Figure {
     }
   }
 
-  // Figures of a run over the same axis move together, where they have something at about the same place.
+  // Moves all figures of a run with the same axis together, if they have values near the same place.
   everywhere(x, tipped) {
     this.point(x, tipped);
     for (const other of figures)
