@@ -274,7 +274,7 @@ def _standing(
 
 
 def _kind(places: Sequence[RankedCell], pairs: Sequence[RankedPair]) -> AnswerKind:
-    if len(places) < 2 or not pairs:  # noqa: PLR2004 -- one cell is compared with nothing
+    if len(places) < 2 or not pairs:  # noqa: PLR2004 -- one cell has no pair
         return AnswerKind.ALONE
     if all(pair.comparison.verdict is Verdict.EQUIVALENT for pair in pairs):
         return AnswerKind.EQUIVALENT

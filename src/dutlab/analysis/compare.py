@@ -137,7 +137,7 @@ def _widened(m: TestedPair, margins: int) -> Ratio:
 
     Equivalence is two one-sided tests at 5 %, divided by the number of cells (Bonferroni). An interval of 95 % suffices for two cells.
     """
-    assert m.ratio is not None  # noqa: S101 -- the caller looked
+    assert m.ratio is not None  # noqa: S101 -- the caller has checked
     interval = m.ratio.interval
     if interval is None:
         return m.ratio

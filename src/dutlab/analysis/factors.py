@@ -234,7 +234,7 @@ class _Data:
         both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
         for model, words in both:
             freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
-            if freedom >= 2:  # noqa: PLR2004 - one degree of freedom says next to nothing
+            if freedom >= 2:  # noqa: PLR2004 - one degree of freedom is too few
                 left = np.array(self.logs) - model @ (np.linalg.pinv(model) @ np.array(self.logs))
                 return float(left @ left) / freedom, freedom, words
         return 0.0, 0, ""

@@ -48,7 +48,7 @@ def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:
 class CheckKind(enum.Enum):
     """Outcome of a check. The value is the first word of the check's sentence."""
 
-    PASS = "PASS"  # noqa: S105 -- no password
+    PASS = "PASS"  # noqa: S105 -- not a password
     FAIL = "FAIL"
     CANNOT_TELL = "CANNOT TELL"
 

@@ -65,7 +65,8 @@ class NetnsHost(LocalHost):
 class NetnsMachine(NetnsHost):
     """Network namespace with its own process namespace, so that a user's `killall` ends only processes of this host.
 
-    Create it with `open()`. The first process of its process namespace (pid_namespaces(7)) is ours. When it ends, the kernel ends the others.
+    Create it with `open()`. The first process of its process namespace is ours. When it ends, the kernel ends all others
+    (pid_namespaces(7)).
     """
 
     _keeper_pid: int | None = None

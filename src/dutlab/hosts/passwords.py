@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 _PREFIX = "DUTLAB_PASSWORD_"
 _taken: dict[str, str] = {}
-PASS_VARIABLES = "DUTLAB_PASS_VARIABLES"  # noqa: S105 no password, but which variables are passed
+PASS_VARIABLES = "DUTLAB_PASS_VARIABLES"  # noqa: S105 not a password, but the list of passed variables
 _PASSED = frozenset((
     "DUTLAB_DISTURBED", "DUTLAB_ENGINE", PASS_VARIABLES, "HOME", "LANG", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOGNAME", "PATH", "PYTHONHOME",
     "PYTHONPATH", "RUST_BACKTRACE", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV", "XDG_CACHE_HOME",

@@ -17,7 +17,7 @@ from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host, Process
 
-PLACE = "/var/tmp"  # noqa: S108 what this module is about
+PLACE = "/var/tmp"  # noqa: S108 private folders are made there
 _NAME = re.compile(re.escape(PLACE) + r"/dutlab-[0-9a-f]{32}")
 _REMEDY = f"see that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
 # The sticky bit, or write permission for the owner only, keeps others from renaming our folders (POSIX, XBD 4.3). `$2/` follows a link.

@@ -253,6 +253,6 @@ def _unread(result: Document, seen: set[tuple[str, ...]]) -> Iterator[LeftOut]:
         yield LeftOut("numbers", Omission.NO_MEASURE, counts.total(), ", ".join(f"{key} ({n})" for key, n in counts.most_common(12)))
 
 
-def _moment(value: object) -> Any:  # noqa: ANN401 -- a moment or None
+def _moment(value: object) -> Any:  # noqa: ANN401 -- a datetime or None
     seconds = as_number(value)
     return moment(seconds) if seconds is not None else moment_in(value)

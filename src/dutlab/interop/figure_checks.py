@@ -28,7 +28,7 @@ _SHARES = frozenset({"loss_ratio", "loss_at_max_ratio", "refused_ratio", "queue_
 """Measures between 0 and 1."""
 _NEVER_BELOW_ZERO = frozenset({MeasureKind.RATE, MeasureKind.COUNT, MeasureKind.SIZE, MeasureKind.TIME})
 _RANKS = {"min": 0, "mean": 1, "avg": 1, "max": 2}
-_LEAST_MTU, _LONGEST_FRAME = 68, 1 << 20  # RFC 791; more than pkt-gen puts into its ring
+_LEAST_MTU, _LONGEST_FRAME = 68, 1 << 20  # RFC 791; larger than any frame of pkt-gen
 _ROUNDED = 1.02
 """Largest ratio of equal figures that were printed in three digits, or whose counters were read one after the other."""
 _WHOLE_TEST = ("goodput_bps", "sent_bps")
@@ -123,7 +123,7 @@ def _impossible(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
 
 
 def _of_many(figures: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield the names of the least, mean and greatest value of the same measure, in this order, as far as figures has them."""
+    """Yield the names of the least, mean and greatest value of each measure, in this order, as far as they exist."""
     names_by_figure: dict[FigureName, dict[int, str]] = {}
     for name in figures:
         if (measure := measure_of(name)) is not None and (rank := _RANKS.get(value_of_many(name))) is not None:
@@ -179,5 +179,5 @@ def _stalls(rows: object) -> Iterator[str]:
 
 
 def _is_asked(row: Row, name: str) -> bool:
-    """Return True unless nothing was offered in that second. A ramp begins at a rate of 0."""
+    """Return False for a rate of arrivals in a second without offered frames. A ramp begins at a rate of 0."""
     return name != "received_pps" or row.get("offered_pps") != 0

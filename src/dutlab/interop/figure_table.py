@@ -72,7 +72,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: not a CSV file: {error}") from error
-    if len(rows) < 2:  # noqa: PLR2004 -- a head and something below it
+    if len(rows) < 2:  # noqa: PLR2004 -- a header and a row
         raise InputError(f"{name}: has no rows", remedy="the first line names the columns, each further one is a measurement")
     head = [column.strip() for column in rows[0]]
     columns = {column: name_and_factor for column in head if column not in (*_PLACE, *_ASKED) and (name_and_factor := _figure(column))}

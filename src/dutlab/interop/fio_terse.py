@@ -80,7 +80,7 @@ def _job(fields: list[str], number: int) -> tuple[str, dict[str, Any], list[dict
     }
     job |= {way: _direction(fields[head + width * n : head + width * (n + 1)]) for n, way in enumerate(names)}
     disks = list(_disks(fields[after + _TO_DISKS :]))
-    return fields[1] if version > 2 else "unknown", job, disks  # noqa: PLR2004 -- 2 does not say
+    return fields[1] if version > 2 else "unknown", job, disks  # noqa: PLR2004 -- version 2 does not state it
 
 
 def _direction(block: Sequence[str]) -> dict[str, Any]:
@@ -123,4 +123,4 @@ def _number(text: str) -> float:
         number = float(text.removesuffix("%"))
     except ValueError:
         return 0.0
-    return number if 0 <= number < 1e18 else 0.0  # noqa: PLR2004 -- no counter of fio
+    return number if 0 <= number < 1e18 else 0.0  # noqa: PLR2004 -- larger than any counter of fio

@@ -146,7 +146,7 @@ def _binary(size: str) -> str:
     if match is None or (float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())) % 1:
         return size
     count, power = int(float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())), 0
-    while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the last
+    while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the largest prefix
         count, power = count // 1024, power + 1
     return f"{count}{' kMGT'[power].strip()}"
 

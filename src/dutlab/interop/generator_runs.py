@@ -34,7 +34,7 @@ def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
     doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if run.total is None else []
     doubts += [] if run.direction else ["nothing says whether it sent or received; it is taken for a sender"]
     sizes, mixed = pkt_gen_log.by_size(run.reports)
-    if len(sizes) < 2:  # noqa: PLR2004 -- one, or none is given
+    if len(sizes) < 2:  # noqa: PLR2004 -- one size, or none stated
         size = (sizes[0].frame_bytes if sizes else None) or run.frame_bytes
         yield _sized(name, run, SizedReports(size, tuple(run.reports)), run.total, doubts)
         return

@@ -124,7 +124,7 @@ def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """Return the cell of a trial on one link, with `device` as its mode. Infinite and undefined numbers are left out."""
+    """Return the cell of a trial on one link, with `device` as its mode. Infinite and undefined numbers become `not stated`."""
     return Cell(
         mode=device,
         factors={"mode": device},

@@ -160,7 +160,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
 
 
 class _Way:
-    """The lines of one direction."""
+    """Lines of one direction, with its figures and rows."""
 
     def __init__(self, lines: Sequence[TextLine], of_sums: Collection[int], *, is_server: bool) -> None:
         """Split the lines into intervals and sums. `of_sums` has the ids (id()) of lines that are sums."""

@@ -292,7 +292,7 @@ def _pcie(f: Facts) -> LimitFinding | None:
 
 
 def _memory(f: Facts) -> LimitFinding | None:
-    if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom gives more of its peak
+    if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom reaches more of its peak
         return None
     return LimitFinding(
         LimitCause.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels"
@@ -422,7 +422,7 @@ def _per_packet(f: Facts) -> LimitFinding | None:
 
 def _mode(f: Facts) -> LimitFinding | None:
     faster = {name: v for name, v in f.other_modes.items() if v >= OTHER_IS_FASTER * f.value}
-    idle = f.is_cool(IDLE)  # a delay or a shaper slows without work
+    idle = f.is_cool(IDLE)  # a delay or a shaper slows traffic without CPU load
     if not faster or idle or (f.line and f.value >= NEAR_LINE * f.line):
         return None
     name = max(faster, key=lambda n: faster[n])
